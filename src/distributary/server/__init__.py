@@ -1,1 +1,1 @@
-"""The server: its front door, its processes, its settings; the parts are wired here."""
+"""The server: HTTP receiver, processes and settings; wires the other packages together."""

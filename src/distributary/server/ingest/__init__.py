@@ -1,12 +1,11 @@
-"""The HTTP receiver: owns the public port, never waits for Spark.
+"""The HTTP receiver: serves the public port, never waits for Spark.
 
-Called by ``server`` in a process of its own. A POST to ``/events`` or to the path of a Broker or
-Channel is answered 202 once the events are durable; every other path is passed to the control
-process.
+Runs in the ingest process. Responds 202 to a POST to ``/events``, or to the path of a Broker or
+Channel, once the events are durable; proxies every other path to the control process.
 Hides HTTP: framing, limits, deadlines, pipelining, backpressure, problem details.
 
-The log is a port (``AppendPort``); ``server`` wires it to the log's group commit and uses
-``choose_partition`` there.
+The log is a port (``AppendPort``): the ingest process implements it by the log's group commit and
+``choose_partition``.
 """
 
 from distributary.server.ingest._context import AppendPort

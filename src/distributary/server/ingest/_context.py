@@ -1,7 +1,7 @@
-"""What all connections of the receiver share: limits, counters, the log's port, the clock.
+"""State that all connections of the receiver share: limits, counters, the log's port, the clock.
 
-Callers: ``_server`` makes one; ``_protocol`` and ``_proxy`` use it. Declares ``AppendPort``, the
-only thing this room knows of the log.
+Callers: ``_server`` makes one; ``_protocol`` and ``_proxy`` use it. Declares ``AppendPort``, this
+package's only view of the log.
 """
 
 import asyncio
@@ -23,61 +23,61 @@ from distributary.server.ingest._responses import Responses
 
 
 class AppendPort(Protocol):
-    """Where accepted requests go: the log's group commit, wired by ``server``."""
+    """The log's group commit, as the receiver uses it."""
 
     @property
     def open(self) -> bool:
-        """The log takes appends; False while it cannot (disk full, failed fsync, closing)."""
+        """Whether the log accepts appends; False: disk full, failed fsync, or closing."""
 
     @property
     def full(self) -> bool:
-        """The queue is at its bound; try again later."""
+        """Whether the queue is at its bound; retry later."""
 
     def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
-        """Appends *received* as one record.
+        """Append *received* as one record.
 
-        Never raises. *done* is called exactly once, on the event loop (perhaps before this
-        returns): with None when the record is durable, with the error when it is not and
-        nothing was promised.
+        Never raises. Calls *done* exactly once, on the event loop (perhaps before this returns):
+        with None when the record is durable, with the error when it is not and nothing was
+        promised.
         """
 
 
 class Swept(Protocol):
-    """A connection, as the context sees it."""
+    """A connection, as the context uses it."""
 
     def sweep(self, now_s: float) -> None:
-        """Acts on deadlines that have passed."""
+        """Enforce deadlines."""
 
     @property
     def idle_since_s(self) -> float | None:
-        """Since when it is between two requests; None: something is under way."""
+        """Start of the idle time between two requests; None: something is under way."""
 
     def give_way(self) -> None:
-        """Leaves, and ends now, for a connection that needs its place."""
+        """Close an idle connection in favour of a new one."""
 
     def drain(self) -> None:
-        """Ends now if nothing is under way."""
+        """Close if nothing is under way."""
 
     def cut(self) -> None:
-        """Ends now, whatever is under way."""
+        """Abort, whatever is under way."""
 
 
 class Dial(Protocol):
     """How a relay reaches the control process."""
 
     def __call__(self, relay: asyncio.Protocol, failed: Callable[[], None]) -> None:
-        """Connects *relay* (its ``connection_made`` is called), or calls *failed*."""
+        """Connect *relay*, which calls its ``connection_made``, or call *failed*."""
 
 
 class IngestContext:
-    """Shared state; all of it is touched from the event loop's thread alone.
+    """Shared state, for the event loop's thread alone.
 
     Attributes:
-        addresses: The paths that take events.
-        draining: Shutting down: new requests are answered 503 with ``connection: close``.
+        addresses: The paths that accept events.
+        draining: Shutting down: new requests get 503 with ``connection: close``.
         connections: Open connections, refused ones excepted.
         dial: Connects a relay to the control process; None: there is none.
-        guard: Whom we answer at all.
+        guard: Checks ``Host`` and ``Origin``.
         seen: Types and sources of accepted events.
     """
 
@@ -125,11 +125,11 @@ class IngestContext:
 
     @property
     def idle(self) -> bool:
-        """Nothing waits for the log or for the control process, watches excepted."""
+        """Whether nothing waits for the log or the control process, watches excepted."""
         return self.counters.appends_in_flight == 0 and self.counters.relays_in_flight == 0
 
     def enter(self, connection: Swept, address: str | None) -> bool:
-        """Whether *connection* from *address* (None: unknown) may stay; then it counts."""
+        """Admit and count *connection* from *address* (None: unknown); False: a limit is hit."""
         counters = self.counters
         per_address_max = self.settings.connections_per_address_max
         if self.draining:
@@ -155,10 +155,10 @@ class IngestContext:
         return True
 
     def _make_room(self) -> bool:
-        """Ends the connection that is idle for longest; False where none is.
+        """Close the longest idle connection; False where none is idle.
 
-        All are looked at once for as many newcomers as there were idle ones: what became idle
-        since then is younger than those that are left of them.
+        One scan serves as many new connections as it found idle ones: those that became idle since
+        are younger.
         """
         for _ in range(2):
             while self._idlest:
@@ -172,7 +172,7 @@ class IngestContext:
         return False
 
     def leave(self, connection: Swept, address: str | None) -> None:
-        """Forgets a connection that had entered."""
+        """Remove a connection that was admitted."""
         self.connections.discard(connection)
         self.counters.connections_open -= 1
         if address is not None:
@@ -183,11 +183,10 @@ class IngestContext:
                 del self._by_address[address]
 
     def admit(self, request: Request) -> None:
-        """Refuses what need not be read further: called with the head, before the body.
+        """Check a request by its head, before its body is read.
 
         Raises:
-            RequestError: The answer; 503 means that nothing is promised and the sender should
-                try again.
+            RequestError: The request is rejected; after a 503 the sender should retry.
         """
         if request.host not in self.guard.passed or request.page is not None:
             self.guard.check(request)
@@ -202,16 +201,16 @@ class IngestContext:
             self.admit_relay(request)
 
     def no_address(self) -> RequestError:
-        """What to say of a path below those of Brokers and Channels that is none of theirs."""
+        """Returns the error for an unknown path of a Broker or Channel."""
         if self.addresses.known:
             return RequestError("notfound", "There is no Broker or Channel at this path.")
         return RequestError("unavailable", "The Brokers and Channels are not known yet.")
 
     def admit_relay(self, request: Request) -> None:
-        """Refuses what the control process should not get now: with the head, and once whole.
+        """Check limits of proxied requests: with the head, and again with the whole request.
 
         Raises:
-            RequestError: The answer.
+            RequestError: The request is rejected.
         """
         if self.dial is None:
             raise RequestError("notfound", "Nothing answers here but the events path.")
@@ -240,7 +239,7 @@ class IngestContext:
             raise RequestError("unavailable", "Too many bytes wait for the log.")
 
     def sweep(self) -> None:
-        """One look at every connection's deadlines; renews the date of answers."""
+        """Enforce every connection's deadlines; renews the date of responses."""
         self.answers.restamp(self.clock.wall_ms())
         now_s = self.now_s()
         for connection in tuple(self.connections):

@@ -1,7 +1,6 @@
-"""What the receiver has done so far, as plain numbers.
+"""Counters and gauges of the receiver.
 
-Callers: the modules of this room count; ``server`` reads and exports them to Prometheus. Counters
-only rise, gauges say what is now. Reading needs no lock: one thread writes.
+The ingest process exports them to Prometheus. Reading needs no lock: one thread writes.
 """
 
 from bisect import bisect_left
@@ -12,28 +11,28 @@ ACK_BOUNDS_S: tuple[float, ...] = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
     *(0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
 )
-"""Upper bounds of the histogram's buckets, seconds; the last bucket has none."""
+"""Upper bounds of the histogram's buckets, seconds; a last bucket has none."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """Numbers since the start, and a few gauges.
+    """Counters since the start, and a few gauges.
 
     Attributes:
-        accepted_events: Events answered 2xx, so: on disk.
-        accepted_requests: Requests that brought them.
+        accepted_events: Events acknowledged with 2xx, so durable.
+        accepted_requests: Requests with these events.
         received_bytes: Bytes read from clients.
-        answers_by_status: HTTP status -> answers, relayed ones included.
-        refusals_by_code: Code of ``errors.CATALOGUE`` -> answers of our own that carry it.
-        relayed_requests: Requests passed to the control process.
-        relay_failures: Of these, how many got no whole answer.
+        answers_by_status: Responses by HTTP status, proxied ones included.
+        refusals_by_code: The receiver's error responses by code of ``errors.CATALOGUE``.
+        relayed_requests: Requests proxied to the control process.
+        relay_failures: Those of them without a complete response.
         connections_total: Connections accepted.
-        connections_refused: Connections turned away by a limit.
+        connections_refused: Connections rejected by a limit.
         connections_cut: Connections closed by a deadline (slow sender, slow reader, idle).
         connections_open: Gauge.
         appends_in_flight: Gauge: requests that wait for the log.
         relays_in_flight: Gauge; watches excepted.
-        watches_in_flight: Gauge: answers of the control process that have no end.
+        watches_in_flight: Gauge: proxied responses without end.
         held_bytes: Gauge: bodies half received or waiting for the log.
         ack_buckets: Accepted requests by time from read to durable, one for each bound of
             ``ACK_BOUNDS_S`` and one above; not cumulative.
@@ -59,7 +58,7 @@ class Counters:
     ack_seconds: float = 0.0
 
     def accepted(self, event_count: int, ack_s: float) -> None:
-        """Counts one accepted request of *event_count* events, durable after *ack_s* seconds."""
+        """Count one accepted request of *event_count* events, durable after *ack_s* seconds."""
         self.accepted_events += event_count
         self.accepted_requests += 1
         self.answers_by_status[202] += 1
@@ -67,6 +66,6 @@ class Counters:
         self.ack_seconds += ack_s
 
     def refused(self, code: str, status: int) -> None:
-        """Counts one answer of ours with *code* of the catalogue."""
+        """Count one error response with *code* of the catalogue."""
         self.refusals_by_code[code] += 1
         self.answers_by_status[status] += 1

@@ -1,4 +1,4 @@
-"""How long a client may take for what it owes us. Pure.
+"""Read deadlines of a connection. Pure.
 
 Caller: ``_protocol``, once a second for each connection.
 """
@@ -9,25 +9,25 @@ from distributary.server.ingest import _limits
 
 
 class ReadPhase(enum.IntEnum):
-    """What the connection waits for from the client."""
+    """What the connection expects next from the client."""
 
     IDLE = 0
-    """The first byte of another request."""
+    """The first byte of a further request."""
     HEAD = 1
     """The end of a header."""
     BODY = 2
     """The end of a body."""
     NEW = 3
-    """The first byte of all."""
+    """The first byte of the connection."""
 
 
 def overdue(phase: ReadPhase, age_s: float, body_bytes: int) -> bool:
-    """Whether the client has taken too long.
+    """Whether the client has exceeded the deadline of its phase.
 
     Args:
-        phase: What it owes.
+        phase: What is expected from it.
         age_s: Seconds in this phase.
-        body_bytes: Bytes of the body that have come so far.
+        body_bytes: Bytes of the body received so far.
     """
     if phase is ReadPhase.IDLE:
         return age_s >= _limits.IDLE_S

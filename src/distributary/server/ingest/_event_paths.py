@@ -1,7 +1,7 @@
-"""Which paths take events, and of which Broker or Channel each is.
+"""The paths that accept events, and the Broker or Channel of each.
 
-Callers: ``_context`` and ``_protocol`` ask, ``http1`` goes by the usual lines, ``server`` tells
-what the store says. Touched from the event loop's thread alone.
+Callers: ``_context`` and ``_protocol`` look paths up, ``net.http1`` recognizes the usual request
+lines, the ingest process updates them from the store. For the event loop's thread alone.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ _BELOW: Final = (b"/brokers/", b"/channels/")
 
 
 class EventPaths:
-    """The paths that take events.
+    """The paths that accept events.
 
     Attributes:
-        by_path: Path -> address: the uid of a Broker or Channel, or empty for the default broker.
-        usual_lines: Request line of a POST there -> path. Most requests have such a line, which
-            then need not be parsed.
-        known: ``learn`` was called; before that only ``EVENTS_PATH`` is there.
+        by_path: Address by path: the uid of a Broker or Channel, or empty for the default broker.
+        usual_lines: Path by request line of a POST there. Most requests have such a line, which
+            saves parsing it.
+        known: Whether ``learn`` was called; before, the only path is ``EVENTS_PATH``.
     """
 
     __slots__ = ("by_path", "known", "usual_lines")
@@ -31,10 +31,10 @@ class EventPaths:
         self.known = False
 
     def learn(self, paths: Mapping[str, str]) -> None:
-        """These are all Brokers and Channels now.
+        """Replace the Brokers and Channels.
 
         Args:
-            paths: Path without its first slash (``brokers/{namespace}/{name}``) -> address.
+            paths: Address by path without its first slash (``brokers/{namespace}/{name}``).
         """
         found = {b"/" + path.encode(): uid for path, uid in paths.items()}
         found[EVENTS_PATH] = ""
@@ -45,7 +45,7 @@ class EventPaths:
 
 
 def is_address(path: bytes) -> bool:
-    """Whether *path* can only be that of a Broker or Channel: nobody else answers there."""
+    """Whether *path* lies where only Brokers and Channels have paths."""
     return path.startswith(_BELOW)
 
 

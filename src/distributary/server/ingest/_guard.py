@@ -1,9 +1,9 @@
-"""Who may ask: names by which this server is addressed, and web pages that are its own.
+"""Protection against web pages: checks ``Host`` (DNS rebinding) and ``Origin`` (CSRF).
 
-Caller: ``_context``, with the head of each request. A server without accounts trusts whoever
-reaches it, and a browser reaches it on behalf of any page that its user looks at: by a request
-across origins, or under a name of the page's own that suddenly leads here (DNS rebinding). Programs
-that are no browsers send no ``Origin``, and names that rebind are no addresses.
+Caller: ``_context``, with the head of each request. A server without accounts trusts every client
+that reaches it, and a browser reaches it on behalf of any page its user visits: by a cross-origin
+request, or under a host name of the page that resolves to this server (DNS rebinding). Programs
+other than browsers send no ``Origin``; a rebound name is never an address.
 
 Source:
     RFC 9110 section 7.4 (421 for another authority); Fetch, ``Origin`` and ``Sec-Fetch-Site``.
@@ -18,7 +18,7 @@ from distributary.core.errors import RequestError
 from distributary.net.http1 import Request
 from distributary.server.ingest._limits import HOSTS_PASSED_MAX, HOSTS_TOLD_MAX
 
-# Some clients send the zone of a link-local address along, though it means nothing to us.
+# Some clients send the zone of a link-local address, which means nothing to a server.
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\]|[^:\[\]]+)(?::([0-9]{0,5}))?")
 _SAFE_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS"))
 _OWN_SITES = frozenset((b"same-origin", b"none"))  # none: the user asked, not a page
@@ -26,17 +26,16 @@ _PORTS = {"http": "80", "https": "443"}
 
 
 class Guard:
-    """Refuses requests under foreign names, and changes that foreign pages ask for.
+    """Refuses requests with a foreign ``Host``, and changes from pages of a foreign origin.
 
     Args:
-        names: Of this server, besides ``localhost`` and every address: the machine's, the public
-            URL's. Any case.
-        public_url: By which others reach it; a page of that origin is ours. None: there is none.
-        allowed: More names, as the operator set them.
-        told: Called once for each name that is refused, the first ``HOSTS_TOLD_MAX`` of them.
+        names: Host names of this server, in any case; ``localhost`` and every address are implied.
+        public_url: Published URL, whose origin is trusted. None: there is none.
+        allowed: Further host names, from the settings.
+        told: Called once for each refused name, for the first ``HOSTS_TOLD_MAX``.
 
     Attributes:
-        passed: ``Host`` values that were found to be ours, as sent: the hot path asks this alone.
+        passed: Accepted ``Host`` values, as sent: the hot path looks up these alone.
     """
 
     __slots__ = ("_allowed", "_names", "_public_origin", "_told", "_told_hosts", "passed")
@@ -60,12 +59,12 @@ class Guard:
         self.allow(allowed)
 
     def allow(self, names: Iterable[str]) -> None:
-        """These are all names that the operator allows from now on."""
+        """Replace the names that the operator allows."""
         self._allowed = frozenset(map(_plain, names))
         self.passed.clear()
 
     def check(self, request: Request) -> None:
-        """Refuses *request* where it asks under a foreign name, or for a foreign page.
+        """Check ``Host``, and the origin of a changing request.
 
         Raises:
             RequestError: ``misdirected`` or ``cross-origin``.
@@ -96,7 +95,7 @@ class Guard:
             found = _origin(origin.decode("latin-1"))
             if found is not None and found == self._public_origin:
                 return
-            # Whoever ends TLS before us passes Host on, and the page's scheme is https then.
+            # A proxy that terminates TLS forwards Host, and the page's scheme is https then.
             foreign = foreign or found is None or found != _origin(f"{found[0]}://{_text(host)}")
         if foreign:
             raise RequestError(
@@ -113,7 +112,7 @@ def _text(host: bytes) -> str:
 
 
 def _host_name(host: bytes) -> str:
-    """The name or address in a ``Host``; empty where it is none."""
+    """The name or address in a ``Host``; empty where it is malformed."""
     found = _AUTHORITY.fullmatch(_text(host))
     return "" if found is None else _plain(found[1])
 

@@ -1,6 +1,6 @@
-"""The passes through Brokers and Channels that an event has left (decision 17).
+"""The hop limit of events (decision 17, hop limit): passes through Brokers and Channels. Pure.
 
-Caller: ``_protocol``, for each request that brings events. Pure.
+Caller: ``_protocol``, for each publishing request.
 """
 
 import re
@@ -16,12 +16,12 @@ _DIGITS_MAX: Final = len(str(TTL_DEFAULT))  # a longer number is above it, whate
 
 
 def take_ttls(events: list[Event]) -> list[int] | None:
-    """Take the attribute away from *events*, in place in the list.
+    """Remove the attribute from *events*, in place in the list.
 
     Returns:
-        For each event the passes that it has left after this one, at most ``TTL_DEFAULT``; 0 or
-        less where they are used up: refuse it. None where no event has the attribute, so that all
-        have ``TTL_DEFAULT``: that costs a look-up for each event.
+        The hops left to each event after this one, at most ``TTL_DEFAULT``; 0 or less: the limit
+        is reached, reject it. None where no event has the attribute, so that all have
+        ``TTL_DEFAULT``: that costs a look-up for each event.
     """
     for event in events:
         if TTL_ATTRIBUTE in event.attributes:
@@ -34,11 +34,11 @@ def take_ttls(events: list[Event]) -> list[int] | None:
 
 
 def used_up(ttls: Sequence[int], fields: Sequence[tuple[bytes, bytes]]) -> tuple[Fault, ...]:
-    """What to say of the events whose passes are used up; empty: there are none.
+    """Returns a fault for each event that has reached its hop limit.
 
     Args:
-        ttls: What ``take_ttls`` gave.
-        fields: The request's header fields: they tell how the faults' places are named.
+        ttls: The result of ``take_ttls``.
+        fields: Header fields of the request, which determine how faults name places.
     """
     return tuple(
         Fault(_path(index, fields), "hop-limit", "no pass through a Broker or Channel is left")
@@ -48,7 +48,7 @@ def used_up(ttls: Sequence[int], fields: Sequence[tuple[bytes, bytes]]) -> tuple
 
 
 def _left(value: AttributeValue | None) -> int:
-    """The passes left; what is no integer says nothing, so all are."""
+    """The hops left; the default where *value* is no integer."""
     if value is None or isinstance(value, bool):
         return TTL_DEFAULT
     if isinstance(value, int):
@@ -70,7 +70,7 @@ def _without_ttl(event: Event) -> Event:
 
 
 def _path(index: int, fields: Sequence[tuple[bytes, bytes]]) -> str:
-    """Where the attribute stands in the request, as the decoders name places."""
+    """Path of the attribute in the request, as the decoders name places."""
     content_type = dict(fields).get(b"content-type", b"").lower()
     if content_type.startswith(b"application/cloudevents-batch"):
         return f"$[{index}].{TTL_ATTRIBUTE}"

@@ -1,8 +1,7 @@
-"""Limits of the public port, each with its reason, and the settings an operator may turn.
+"""Limits of the public port, each with its reason, and those that an operator may set.
 
-Callers: the other modules of this room; ``server`` builds ``IngestSettings``. Hides nothing: the
-numbers are the interface. What a request may cost to read is bounded in ``http1.limits``. Names of
-sizes end in ``_bytes_max``, of waits in ``_s``.
+``net.http1.limits`` bounds what parsing a request may cost. Names of sizes end in ``_bytes_max``,
+of waits in ``_s``.
 """
 
 from dataclasses import dataclass
@@ -11,99 +10,99 @@ BODY_BYTES_MAX_DEFAULT = 1024 * 1024
 """Body of a request: CloudEvents asks for 64 KiB an event; 1 MiB leaves room for batches."""
 
 HEAD_DEADLINE_S = 10.0
-"""From the first byte of a request to the end of its header: stops slow header senders."""
+"""From the first byte of a request to the end of its header: stops slowloris attacks."""
 
 BODY_DEADLINE_S = 30.0
 """From the end of the header to the end of the body."""
 
 BODY_RATE_BYTES_PER_S_MIN = 1024
-"""Slowest body that is waited for, on average since its start."""
+"""Least average rate of a body since its start."""
 
 BODY_RATE_GRACE_S = 5.0
-"""The rate counts only after this: a lost packet and its repetitions take a few seconds."""
+"""The rate counts only after this: retransmissions of a lost packet take a few seconds."""
 
 IDLE_S = 60.0
-"""A connection between two requests: longer than common client pools keep theirs."""
+"""Idle time between two requests: longer than common client pools keep connections."""
 
 FIRST_BYTE_S = 10.0
-"""A new connection without a byte: a client connects because it has something to say, and some
-open one ahead of time; connections that never speak are how a port is filled."""
+"""Time for the first byte of a new connection: some clients connect ahead of time, and silent
+connections are a way to exhaust a port."""
 
 REQUESTS_PER_CONNECTION_MAX = 10_000
-"""Then the answer says close: lets a balancer spread clients again and bounds any leak."""
+"""The last response then closes: a balancer can spread clients again, and leaks stay bounded."""
 
 PIPELINED_MAX = 64
-"""Requests of one connection that wait for an answer; reading pauses beyond. Twice a group
-commit's share of a busy connection, and small enough that one client fills no queue."""
+"""Requests of one connection that wait for a response; reading pauses beyond. Twice a busy
+connection's share of a group commit, and small enough that one client fills no queue."""
 
 RELAY_BUFFER_BYTES_MAX = 64 * 1024
-"""Bytes of later requests kept while one is passed on; reading pauses beyond."""
+"""Bytes of later requests buffered while one is proxied; reading pauses beyond."""
 
 RELAYS_MAX = 512
-"""Requests passed to the control process at a time, watches excepted: each is over in a moment,
-and one that is refused comes again."""
+"""Concurrent requests to the control process, watches excepted: each is short, and clients retry
+a refused one."""
 
 WATCHES_PERCENT_MAX = 60
-"""Connections that may be open watches, of all that may be open: 1,200 unless told otherwise. What
-is left is for those who publish, and for requests that end."""
+"""Share of ``connections_max`` that may be open watches: 1,200 by default. The rest is for
+publishers and for requests that end."""
 
 OBJECT_BODY_BYTES_MAX = 2 * 1024 * 1024
 """Body of a request of the Kubernetes API: an object of 1 MiB with the white space of its file, as
-``knative.apiserver.machinery`` takes it. A larger limit for events counts here too."""
+``knative.apiserver.machinery`` accepts it. A larger limit for events applies here too."""
 
 RELAY_HEAD_DEADLINE_S = 30.0
-"""Wait for the header of the control process's answer; then 503."""
+"""Longest wait for the header of the control process's response; then 503."""
 
 HEALTH_DEADLINE_S = 1.5
-"""The same for a question after health: with the precision of ``SWEEP_S`` it is answered within 3 s
+"""The same for a health check: with the precision of ``SWEEP_S`` it gets a response within 3 s
 although the control process hangs."""
 
 HEALTH_PATHS = frozenset({b"/healthz", b"/readyz"})
-"""Questions after health."""
+"""Paths of health checks."""
 
 WRITE_STALL_S = 30.0
-"""A client that takes none of its answer for this long is cut off: it holds our memory."""
+"""A client that reads nothing of its response for this long is disconnected: it holds memory."""
 
 LINGER_S = 2.0
-"""After a refusal that leaves bytes unread we read on this long, so that the answer arrives
-(closing at once would reset the connection and take the answer along)."""
+"""Time to read on after an error response that leaves bytes unread: closing at once would reset
+the connection and discard the response."""
 
 LINGER_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes thrown away while lingering; then the connection is cut."""
+"""Bytes discarded while lingering; then the connection is aborted."""
 
 SWEEP_S = 1.0
-"""One look at all connections a second replaces a timer for each request; deadlines are
-therefore kept with this precision."""
+"""Interval and so precision of deadlines: one sweep of all connections replaces a timer for each
+request."""
 
 RETRY_AFTER_S = 1
 """``Retry-After`` of a 503: a full queue is empty again within a second, or it is not ours."""
 
 
 HOSTS_PASSED_MAX = 1_024
-"""Spellings of our own ``Host`` that are known: one a client program as a rule, some for each port;
-beyond, all are looked at anew."""
+"""Cached spellings of ``Host`` that are ours: one a client program as a rule, some for each port;
+beyond, the cache is cleared."""
 
 HOSTS_TOLD_MAX = 64
-"""Refused names that are logged: what publishers use are few, what strangers make up has no end."""
+"""Refused names that are logged: publishers use few, strangers may invent any number."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """What an operator may turn on the public port.
+    """Limits of the public port that an operator may set.
 
     Attributes:
         body_bytes_max: Largest body of one request, after de-chunking.
         batch_events_max: Events in one batch; a larger one is a malformed request.
-        connections_max: Open connections; for one more the one that is idle for longest is
-            closed, and where none is idle it is answered 503. 2,000 keeps the worst case of
-            buffers below 256 MiB and the file table small.
+        connections_max: Open connections; one more closes the longest idle one, or gets 503 where
+            none is idle. 2,000 keeps the worst case of buffers below 256 MiB and the file table
+            small.
         connections_per_address_max: Open connections of one client address, loopback excepted;
             None: no such limit.
-        appends_max: Events requests that wait for the log; one more is answered 503. Two
-            seconds of the rated load.
-        held_bytes_max: Bodies in memory, half received, waiting for the log or for an answer of
-            the control process, over all connections; beyond, 503. Keeps 2,000 clients with
-            1 MiB bodies from 2 GiB.
+        appends_max: Publishing requests that wait for the log; one more gets 503. Two seconds of
+            the rated load.
+        held_bytes_max: Bodies in memory over all connections, half received, waiting for the log
+            or for the control process; beyond, 503. Without it 2,000 clients with bodies of 1 MiB
+            would hold 2 GiB.
     """
 
     body_bytes_max: int = BODY_BYTES_MAX_DEFAULT
@@ -115,11 +114,11 @@ class IngestSettings:
 
     @property
     def watches_max(self) -> int:
-        """Watches that may be open at a time."""
+        """Most open watches."""
         return self.connections_max * WATCHES_PERCENT_MAX // 100
 
     def __post_init__(self) -> None:
-        """Settings are checked where they are read; a number below 1 here is a bug."""
+        """Assert valid limits: settings are checked where they are read."""
         assert self.body_bytes_max >= 1
         assert self.connections_max >= 1
         assert self.connections_per_address_max is None or self.connections_per_address_max >= 1

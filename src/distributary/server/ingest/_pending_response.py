@@ -1,6 +1,6 @@
-"""A request of the events path that waits for the log.
+"""The response to a publishing request, pending until its events are durable.
 
-Callers: ``_protocol`` queues one for each answer it owes. Hides the accounting of appends.
+Caller: ``_protocol``, which queues one for each response it owes. Hides the accounting of appends.
 """
 
 from collections.abc import Sequence
@@ -14,21 +14,21 @@ from distributary.server.ingest._responses import Persistence
 
 
 class Flushes(Protocol):
-    """What an exchange asks of its connection."""
+    """What a pending response needs of its connection."""
 
     def flush(self) -> None:
-        """Writes the answers that are ready, in order."""
+        """Write the responses that are ready, in order."""
 
 
 class PendingResponse:
-    """The place of one answer in the order of answers.
+    """The place of one response in the order of responses.
 
     Args:
-        connection: Told when the answer is ready.
-        persistence: What the answer says about the connection.
+        connection: Flushed when the response is ready.
+        persistence: Whether the connection stays open.
 
     Attributes:
-        answer: The answer's bytes; None: not ready.
+        answer: Bytes of the response; None: not ready.
         persistence: As given.
     """
 
@@ -55,13 +55,13 @@ class PendingResponse:
         since_s: float,
         unseen: Sequence[Event] | None = None,
     ) -> None:
-        """Hands *received* to the log; ``settle`` is called when it is durable or failed.
+        """Append *received* to the log; ``settle`` is called when it is durable or has failed.
 
         Args:
-            context: What all connections share.
+            context: State that all connections share.
             received: Events of one request.
-            since_s: When the last byte of the request was read: the ack time counts from it.
-            unseen: Events whose type or source is new: noted when they are durable.
+            since_s: When the last byte of the request was read: start of the ack time.
+            unseen: Events whose type or source is new: recorded once they are durable.
         """
         body_bytes = len(received.body)
         counters = context.counters
@@ -75,7 +75,7 @@ class PendingResponse:
         context.appends.submit(received, self.settle)
 
     def settle(self, error: LogError | None) -> None:
-        """Answers the request: 202, or 503 when nothing was promised (413: and never will be)."""
+        """Respond: 202, 503 where nothing is promised, or 413 where a retry would fail too."""
         assert self.answer is None
         context = self._context
         counters = context.counters
@@ -94,7 +94,7 @@ class PendingResponse:
             )
             counters.refused("content-too-large", 413)
         else:
-            # The log room reports why; the sender needs to know only that nothing was kept.
+            # The ingest process logs why; the sender needs to know only that nothing was kept.
             self.answer = context.answers.problem(
                 "log-unavailable", "The log did not take the events.", self.persistence
             )

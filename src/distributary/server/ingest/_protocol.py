@@ -1,8 +1,7 @@
-"""One client connection: requests in, answers out in the same order, deadlines kept.
+"""One client connection: requests in, responses out in the same order, with deadlines.
 
-Caller: the event loop; ``_server`` makes one for each connection. Hides pipelining,
-backpressure, the interim 100 and how a connection ends. What a request is, ``http1`` decides;
-what is admitted, ``_context``.
+Caller: the event loop; ``_server`` makes one for each connection. Hides pipelining, backpressure,
+the interim 100 and how a connection ends. ``net.http1`` parses requests, ``_context`` admits them.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ class IngestConnection(asyncio.Protocol):
     """The receiver's end of one connection.
 
     Args:
-        context: What all connections share.
+        context: State that all connections share.
     """
 
     __slots__ = (
@@ -87,10 +86,10 @@ class IngestConnection(asyncio.Protocol):
     # -- what the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Takes the connection, or turns it away when there are too many."""
+        """Accept the connection, or reject it with 503 when there are too many."""
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
-        # A TCP peer is a tuple; that of a Unix socket a string, which names nobody.
+        # A TCP peer is a tuple; that of a Unix socket a string, which is no address.
         self._address = str(peer[0]) if isinstance(peer, tuple) else None
         self._since_s = self._context.now_s()
         self._entered = self._context.enter(self, self._address)
@@ -98,7 +97,7 @@ class IngestConnection(asyncio.Protocol):
             self._refuse(RequestError("unavailable", "Too many connections."), None, broken=True)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Forgets the connection; what waits for the log ends without an answer."""
+        """Release the connection; requests that wait for the log end without a response."""
         self._transport = None
         self._sealed = True
         self._hold_body(0)
@@ -113,7 +112,7 @@ class IngestConnection(asyncio.Protocol):
             self._context.leave(self, self._address)
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes from the client."""
+        """Handle bytes from the client."""
         context = self._context
         context.counters.received_bytes += len(data)
         if self._sealed:
@@ -126,10 +125,10 @@ class IngestConnection(asyncio.Protocol):
         self._advance()
 
     def eof_received(self) -> bool:
-        """The client sends no more; answers under way still go out, all but an endless one.
+        """Handle the client's end of stream: finish responses under way, except watches.
 
-        The end of the stream is how a client that has left shows while a watch is relayed,
-        which would otherwise be kept up for nobody. Other answers end by themselves.
+        During a watch, an end of stream means that the client has disconnected. Other responses
+        end soon.
         """
         self._half_closed = True
         if self._linger_until_s is not None:
@@ -139,13 +138,13 @@ class IngestConnection(asyncio.Protocol):
         return bool(self._waiting) or self._relay_due is not None
 
     def pause_writing(self) -> None:
-        """The client does not read its answers: read no more requests from it."""
+        """Read no more requests: the client does not read its responses."""
         self._write_paused_s = self._context.now_s()
         if self._relay is not None:
             self._relay.pause()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Resume reading requests."""
         self._write_paused_s = None
         if self._relay is not None:
             self._relay.resume()
@@ -154,7 +153,7 @@ class IngestConnection(asyncio.Protocol):
     # -- what the context calls
 
     def sweep(self, now_s: float) -> None:
-        """Acts on deadlines that have passed."""
+        """Enforce deadlines."""
         if self._linger_until_s is not None:
             if now_s >= self._linger_until_s:
                 self.cut()
@@ -165,7 +164,7 @@ class IngestConnection(asyncio.Protocol):
         elif self._relay is not None:
             self._relay.sweep(now_s)
         elif self._waiting or self._relay_due is not None:
-            return  # it is our turn, not the client's
+            return  # the server owes the next step, not the client
         elif overdue(self._phase, now_s - self._since_s, self._reader.body_bytes):
             self._context.counters.connections_cut += 1
             if self._phase in (ReadPhase.IDLE, ReadPhase.NEW) or self._reader.skipping:
@@ -179,19 +178,19 @@ class IngestConnection(asyncio.Protocol):
 
     @property
     def idle_since_s(self) -> float | None:
-        """Since when the client has asked for nothing; None: something is under way."""
+        """Start of the idle time; None: something is under way."""
         under_way = self._waiting or self._relay is not None or self._relay_due is not None
         idle = self._phase in (ReadPhase.IDLE, ReadPhase.NEW) and not self._reader.mid_request
         return self._since_s if idle and not under_way and not self._sealed else None
 
     def give_way(self) -> None:
-        """Ends an idle connection, since another needs its place."""
+        """Close an idle connection in favour of a new one."""
         self._context.counters.connections_cut += 1
         self._leave()
         self._close()
 
     def drain(self) -> None:
-        """Ends the connection if it is between two requests, or relays what has no end."""
+        """Close the connection if it is idle; end a watch."""
         if self._relay is not None:
             self._relay.drain()
         under_way = self._waiting or self._relay is not None or self._relay_due is not None
@@ -199,14 +198,14 @@ class IngestConnection(asyncio.Protocol):
             self._close()
 
     def cut(self) -> None:
-        """Ends the connection at once."""
+        """Abort the connection."""
         if self._transport is not None:
             self._transport.abort()
 
     # -- reading requests
 
     def _advance(self) -> None:
-        """Reads requests as far as the bytes and the bounds allow. Never re-entered."""
+        """Read requests as far as bytes and limits allow. Never re-entered."""
         if self._advancing:
             return
         self._advancing = True
@@ -230,7 +229,7 @@ class IngestConnection(asyncio.Protocol):
             self._advancing = False
 
     def _may_read(self) -> bool:
-        """Whether another request may be read now; pauses reading when not."""
+        """Whether another request may be read now; pauses reading if not."""
         relaying = self._relay is not None or self._relay_due is not None
         blocked = (
             relaying
@@ -239,7 +238,7 @@ class IngestConnection(asyncio.Protocol):
         )
         if not blocked and not self._reading_paused:
             return True  # Nearly always.
-        # While relaying we read on a little: only so the end of the client shows.
+        # While proxying, read on a little: only so is the client's end of stream noticed.
         pause = blocked and not (
             relaying and self._reader.buffered_bytes < _limits.RELAY_BUFFER_BYTES_MAX
         )
@@ -252,7 +251,7 @@ class IngestConnection(asyncio.Protocol):
         return not blocked
 
     def _await_bytes(self, *, progressed: bool) -> None:
-        """Sets the deadline for what comes next from the client."""
+        """Set the deadline of what is expected next from the client."""
         reader = self._reader
         if not reader.mid_request:
             self._phase = ReadPhase.IDLE
@@ -271,7 +270,7 @@ class IngestConnection(asyncio.Protocol):
             self._close()
 
     def _await_body(self, request: Request) -> None:
-        """Accounts for a half body and asks for the rest of it."""
+        """Account for a partial body; send the interim 100 where the client expects it."""
         self._hold_body(self._reader.body_bytes)
         if self._context.counters.held_bytes > self._context.settings.held_bytes_max:
             error = RequestError("unavailable", "Too many bytes wait for the log.")
@@ -291,7 +290,7 @@ class IngestConnection(asyncio.Protocol):
         address = self._context.addresses.by_path.get(request.path)
         if address is None and request.path != b"*":
             if is_address(request.path):
-                # Its Broker or Channel was deleted while the body came.
+                # Its Broker or Channel was deleted while the body arrived.
                 self._refuse(self._context.no_address(), request, broken=False)
                 return
             self._hold_body(len(request.body))  # until it is answered
@@ -310,10 +309,9 @@ class IngestConnection(asyncio.Protocol):
             self._answer_now(answer, persistence)
 
     def _publish(self, request: Request, address: str) -> None:
-        """Appends the events of *request*; the answer comes when they are durable.
+        """Append the events of *request*; responds when they are durable.
 
-        A batch of no events is valid (JSON batch format): there is nothing to keep, so it is
-        answered 202 at once.
+        An empty batch is valid (JSON batch format): it gets 202 at once.
         """
         try:
             events = _decode(request.fields, request.body)
@@ -349,7 +347,7 @@ class IngestConnection(asyncio.Protocol):
         self._answer_problem(code, "The faults are listed.", request, faults=faults)
 
     def _refuse(self, error: RequestError, request: Request | None, *, broken: bool) -> None:
-        """Answers a request that is not read to its end; *broken*: the connection ends."""
+        """Respond to a request that is not read to its end; *broken*: the connection ends."""
         if broken:
             self._sealed = True
             self._hold_body(0)
@@ -372,7 +370,7 @@ class IngestConnection(asyncio.Protocol):
         self._answer_now(answer, persistence)
 
     def _take_turn(self, request: Request | None) -> Persistence:
-        """Counts a request and says what its answer says; the last one seals the connection."""
+        """Count a request; returns the persistence of its response. The last one seals."""
         self._request_count += 1
         if (
             request is None
@@ -392,7 +390,7 @@ class IngestConnection(asyncio.Protocol):
         self.flush()
 
     def flush(self) -> None:
-        """Writes the answers that are ready, in order; reads on where that was waited for."""
+        """Write the responses that are ready, in order; resumes reading that waited for it."""
         waiting = self._waiting
         ready = []
         persistence = Persistence.KEEP
@@ -414,7 +412,7 @@ class IngestConnection(asyncio.Protocol):
             self._advance()
 
     def _end(self) -> None:
-        """Closes after the last answer, in a way that lets the client read it."""
+        """Close after the last response, lingering so that the client can read it."""
         transport = self._transport
         if transport is None:
             return
@@ -436,13 +434,13 @@ class IngestConnection(asyncio.Protocol):
     # -- passing on to the control process
 
     def _start_relay(self) -> None:
-        """Passes the due request on, once all earlier answers are out."""
+        """Proxy the due request, once all earlier responses are written."""
         request = self._relay_due
         if request is None or self._waiting or self._transport is None:
             return
         self._relay_due = None
         try:
-            self._context.admit_relay(request)  # others came while its body did
+            self._context.admit_relay(request)  # others may have come during its body
         except RequestError as error:
             self._hold_body(0)
             self._refuse(error, request, broken=False)
@@ -459,7 +457,7 @@ class IngestConnection(asyncio.Protocol):
         self._relay.start()
 
     def relay_ended(self, *, persistent: bool) -> None:
-        """The answer that was passed on is complete; goes on with the next request."""
+        """Handle the end of a proxied response; continues with the next request."""
         self._relay = None
         self._hold_body(0)
         self._since_s = self._read_s = self._context.now_s()
@@ -470,7 +468,7 @@ class IngestConnection(asyncio.Protocol):
             self._end()
 
     def relay_failed(self, request: Request, persistence: Persistence) -> None:
-        """No answer came from the control process; nothing was written to the client yet."""
+        """Respond 503: the control process sent no response, and nothing was written yet."""
         self._relay = None
         self._hold_body(0)
         self._since_s = self._read_s = self._context.now_s()

@@ -1,8 +1,8 @@
-"""Passes one request to the control process and streams its answer back.
+"""Proxies one request to the control process and streams the response back.
 
-Caller: ``_protocol``, once all earlier answers of the client are out. Hides the second
-connection: plain HTTP/1.1 over a Unix socket, one connection for each request (the control
-plane is not the hot path, and a fresh connection can hold nothing of another client).
+Caller: ``_protocol``, once all earlier responses are written. Hides the upstream connection: plain
+HTTP/1.1 over a Unix socket, a new one for each request (the control plane is not the hot path, and
+a fresh connection holds nothing of another client).
 """
 
 import asyncio
@@ -39,28 +39,28 @@ _WITH_BODY = frozenset((b"POST", b"PUT", b"PATCH"))
 
 
 AT_ONCE_BYTES = 64 * 1024
-"""A larger body is not copied behind its head: it takes several writes anyway."""
+"""A larger body is written separately from its head, not copied: it takes several writes anyway."""
 
 
 class RelayClient(Protocol):
-    """What a relay asks of the connection that it serves."""
+    """What a relay needs of the client's connection."""
 
     def relay_ended(self, *, persistent: bool) -> None:
-        """The answer is complete; *persistent*: the connection can go on."""
+        """Handle a complete response; *persistent*: the connection stays open."""
 
     def relay_failed(self, request: Request, persistence: Persistence) -> None:
-        """No answer came, and nothing was written to the client."""
+        """Handle a missing response; nothing was written to the client."""
 
     def cut(self) -> None:
-        """The answer broke off half-way: the client must see that it is not whole."""
+        """Abort the connection: the client must see that the response is incomplete."""
 
 
 def upstream_head(request: Request, address: str | None) -> bytes:
-    """The head of *request* as the control process gets it: with a length, for this hop alone.
+    """Builds the head of *request* for the control process, with a content length.
 
     Source:
-        RFC 9110 section 7.6.1: fields of this hop, and those named by ``Connection``, stay
-        here. A client cannot strip host, authorization or content type that way.
+        RFC 9110 section 7.6.1: hop-by-hop fields, and those that ``Connection`` names, are not
+        forwarded. A client cannot strip host, authorization or content type that way.
     """
     forwarded = [value for name, value in request.fields if name == b"x-forwarded-for"]
     left_out = _REPLACED | (_named(request.fields) - _KEPT_ALWAYS)
@@ -77,7 +77,7 @@ def upstream_head(request: Request, address: str | None) -> bytes:
 
 
 def _named(fields: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
-    """The fields that ``Connection`` names: they are for one hop."""
+    """The fields that ``Connection`` names: hop-by-hop."""
     return {
         option.strip()
         for name, value in fields
@@ -87,14 +87,14 @@ def _named(fields: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
 
 
 class Relay(asyncio.Protocol):
-    """One request on its way; the protocol of the connection to the control process.
+    """One proxied request; the ``asyncio`` protocol of its upstream connection.
 
     Args:
-        client: The connection that asked.
-        context: What all connections share.
+        client: The client's connection.
+        context: State that all connections share.
         downstream: Transport of the client.
         request: The request.
-        persistence: What its answer says about the client's connection.
+        persistence: Whether the client's connection stays open after the response.
         address: Address of the client; None: unknown.
     """
 
@@ -127,11 +127,11 @@ class Relay(asyncio.Protocol):
 
     @property
     def endless(self) -> bool:
-        """The answer has begun and says no length: it may be a watch, which never ends."""
+        """The response has begun and has no length: it may be a watch, which never ends."""
         return self._endless
 
     def start(self) -> None:
-        """Dials the control process; one of the client's three methods is called at the end."""
+        """Connect to the control process; ends with a call of one of the client's methods."""
         self._count(1)
         self._context.counters.relayed_requests += 1
         dial = self._context.dial
@@ -139,28 +139,28 @@ class Relay(asyncio.Protocol):
         dial(self, self._dial_failed)
 
     def abort(self) -> None:
-        """The client is gone."""
+        """End the relay: the client has disconnected."""
         if not self._over:
             self._end()
 
     def drain(self) -> None:
-        """Ends an answer that would not end by itself; others are over soon."""
+        """End a watch, which would not end otherwise; other responses end soon."""
         if self._is_watch and self.endless:
             self._persistence = Persistence.CLOSE
             self._succeed()
 
     def pause(self) -> None:
-        """The client does not read: neither do we."""
+        """Pause reading upstream: the client does not read."""
         if self._upstream is not None:
             self._upstream.pause_reading()
 
     def resume(self) -> None:
-        """The client reads again."""
+        """Resume reading upstream."""
         if self._upstream is not None:
             self._upstream.resume_reading()
 
     def sweep(self, now_s: float) -> None:
-        """Gives up on an answer whose header does not come; a body may take for ever (watch)."""
+        """Time out a response whose header is late; a body may last for ever (watch)."""
         if not self._head_written and now_s - self._started_s >= self._head_deadline_s:
             self._fail()
 
@@ -171,7 +171,7 @@ class Relay(asyncio.Protocol):
             self._fail()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Sends the request."""
+        """Send the request."""
         self._upstream = cast("asyncio.Transport", transport)
         if self._over:
             self._upstream.abort()
@@ -179,14 +179,14 @@ class Relay(asyncio.Protocol):
         head, body = upstream_head(self._request, self._address), self._request.body
         self._request.body = b""  # the control process has it now
         if len(body) <= AT_ONCE_BYTES:
-            # An answer that did not wait for the body may end the connection between two writes.
+            # A response sent before the body is read may end the connection between two writes.
             self._upstream.write(head + body)
         else:
             self._upstream.write(head)
             self._upstream.write(body)
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes of the answer."""
+        """Forward bytes of the response."""
         if self._over:
             return
         reader = self._reader
@@ -208,7 +208,7 @@ class Relay(asyncio.Protocol):
             self._succeed()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """An answer without a length ends so; every other is incomplete."""
+        """Handle the upstream's end: complete for a response without length, else a failure."""
         if self._over:
             return
         if error is None and self._reader.end():
@@ -217,7 +217,7 @@ class Relay(asyncio.Protocol):
             self._fail()
 
     def _head(self) -> bytes:
-        """The head of the answer as the client gets it."""
+        """Builds the head of the response for the client."""
         reader = self._reader
         self._context.counters.answers_by_status[reader.status] += 1
         names = {name for name, _ in reader.fields}

@@ -1,8 +1,7 @@
-"""Checked events as the log is to keep them, and in which partition.
+"""Encodes validated events as a log record, and chooses its partition.
 
-Callers: ``_protocol``; ``app`` chooses partitions where it wires the log's committers. Hides which
-kind of record they make. A batch is one record, so it lies in one partition whatever keys its
-events carry.
+Callers: ``_protocol``; the ingest process, for partitions. Hides the kinds of records. A batch is
+one record, and so in one partition, whatever keys its events have.
 """
 
 import zlib
@@ -22,15 +21,15 @@ from distributary.core.flow import (
 def received(
     events: Sequence[Event], address: str, ttls: Sequence[int] | None, carried: bytes = b""
 ) -> Received:
-    """The events of one request, encoded.
+    """Encodes the events of one request.
 
-    Most go to the default broker with all their passes; a record of those says nothing of either.
+    Most are for the default broker with the default hop limit; their record stores neither.
 
     Args:
         events: At least one.
         address: Uid of the Broker or Channel; empty: the default broker.
-        ttls: For each event the passes left, from 1; None: all have ``TTL_DEFAULT``.
-        carried: Header lines of the request that go along with the events.
+        ttls: Remaining hops of each event, from 1; None: all have ``TTL_DEFAULT``.
+        carried: Header lines of the request to store with the events.
     """
     body = event_record.encode(events)
     key = partition_key(events)
@@ -44,10 +43,10 @@ def received(
 
 
 def partition_key(events: Sequence[Event]) -> str | None:
-    """The key of one request's events: ``partitionkey`` of the first event; None: it has none.
+    """Returns the ``partitionkey`` of the first event; None: it has none.
 
-    The first event speaks for a batch: a batch is all or nothing and one log record (DESIGN
-    section 2). A sender that needs order by key sends events of one key in a batch.
+    The first event decides for a batch, which is one log record (DESIGN section 2, batches). A
+    sender that needs order by key sends events of one key in a batch.
 
     Source:
         CloudEvents partitioning extension: ``partitionkey`` is a non-empty string; another
@@ -60,12 +59,12 @@ def partition_key(events: Sequence[Event]) -> str | None:
 
 
 def choose_partition(key: str | None, queued: Sequence[int]) -> int:
-    """The partition for an append.
+    """Returns the partition of an append.
 
     Args:
-        key: Appends with the same key go to the same partition, as long as the number of
-            partitions stays; None: the shortest queue, the lowest number among equals.
-        queued: What waits in each partition (any unit), one entry a partition; not empty.
+        key: The same key gives the same partition while their number is constant; None: the
+            shortest queue, the lowest number among equals.
+        queued: Length of each partition's queue, in any unit; not empty.
 
     Returns:
         A partition number, ``0 <= number < len(queued)``.

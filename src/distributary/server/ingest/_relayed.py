@@ -1,7 +1,6 @@
-"""What the receiver must know of requests that it passes on: which are watches, how large they are.
+"""Classifies proxied requests: which are watches of the Kubernetes API, and how large they may be.
 
-Callers: ``_context`` admits, ``_protocol`` bounds bodies, ``_proxy`` counts. Hides what little this
-room knows of the Kubernetes API.
+Callers: ``_context`` (admission), ``_protocol`` (bodies), ``_proxy`` (counters).
 """
 
 import re
@@ -18,7 +17,7 @@ _NOT_WATCHED = (b"false", b"0")
 
 
 def is_watch(request: Request) -> bool:
-    """Whether the answer to *request* has no end: it asks the Kubernetes API to watch."""
+    """Whether *request* is a watch of the Kubernetes API, whose response has no end."""
     if request.method != b"GET" or not request.path.startswith(_OBJECTS):
         return False
     if _WATCH_PATH.match(request.path) is not None:
@@ -35,12 +34,12 @@ def is_watch(request: Request) -> bool:
 
 
 def is_kubernetes(path: bytes) -> bool:
-    """Whether clients of *path* are those of the Kubernetes API, who read errors as ``Status``."""
+    """Whether *path* belongs to the Kubernetes API, whose clients expect errors as ``Status``."""
     return path.startswith(_KUBERNETES) or path in _KUBERNETES_ROOTS
 
 
 def body_bytes_max(request: Request, others_bytes_max: int) -> int:
-    """Largest body of *request*; *others_bytes_max* bounds those that bring no objects."""
+    """Returns the largest body of *request*; *others_bytes_max* is for requests without objects."""
     if request.path.startswith(_OBJECTS):
         return max(others_bytes_max, _limits.OBJECT_BODY_BYTES_MAX)
     return others_bytes_max

@@ -1,6 +1,6 @@
-"""Answers of the receiver as bytes; the common ones are built once a second.
+"""HTTP responses of the receiver as bytes; the common ones are built once a second.
 
-Callers: ``_protocol`` and ``_server``. Hides header order, dates and problem details (RFC 9457).
+Hides header order, dates and problem details (RFC 9457).
 """
 
 import enum
@@ -16,12 +16,12 @@ from distributary.server.ingest import _limits
 _ALLOW_EVENTS = b"allow: POST, OPTIONS\r\n"
 _ALLOW_OTHERS = b"allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
 _RETRY_AFTER = b"retry-after: %d\r\n" % _limits.RETRY_AFTER_S
-# We grant every origin and any rate: what may publish is for authentication to say, and too
-# much is answered 503 with Retry-After (CloudEvents http-webhook 4.2).
+# Grants every origin and any rate: authentication decides who may publish, and overload gets 503
+# with Retry-After (CloudEvents http-webhook 4.2).
 _PERMISSION = b"webhook-allowed-origin: *\r\nwebhook-allowed-rate: *\r\n"
 BROWSER_FIELDS = b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\n"
-"""With every answer that has a body: a page of another origin gets nothing of it, however it
-embeds it, and nothing is taken for what it does not say it is (Fetch; WHATWG MIME Sniffing)."""
+"""On every response with a body: no page of another origin can embed it, and browsers do not guess
+its type (Fetch; WHATWG MIME Sniffing)."""
 _encode = msgspec.json.encode
 _STATUS_REASONS = {
     400: "BadRequest",
@@ -32,30 +32,30 @@ _STATUS_REASONS = {
     415: "UnsupportedMediaType",
     503: "ServiceUnavailable",
 }
-"""HTTP status -> reason of a ``Status`` (k8s.io/apimachinery); others have none."""
+"""Reason of a ``Status`` (k8s.io/apimachinery) by HTTP status; others have none."""
 
 
 class Persistence(enum.IntEnum):
-    """What an answer says about the connection; the index of prebuilt variants."""
+    """Whether the connection stays open after a response; the index of prebuilt variants."""
 
     KEEP = 0
-    """HTTP/1.1, goes on: nothing need be said."""
+    """HTTP/1.1, persistent: the default, no header needed."""
     CLOSE = 1
-    """This answer is the last."""
+    """This response is the last."""
     KEEP_HTTP10 = 2
-    """HTTP/1.0, goes on: must be said."""
+    """HTTP/1.0, persistent: needs a header."""
 
 
 _CONNECTION = (b"", b"connection: close\r\n", b"connection: keep-alive\r\n")
 
 
 def connection_field(persistence: Persistence) -> bytes:
-    """The ``connection`` line for *persistence*, with its CRLF; may be empty."""
+    """Returns the ``connection`` header line with its CRLF; may be empty."""
     return _CONNECTION[persistence]
 
 
 def status_line(status: int) -> bytes:
-    """``HTTP/1.1 202 Accepted`` with its CRLF."""
+    """Returns the status line, such as ``HTTP/1.1 202 Accepted``, with its CRLF."""
     return b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode("ascii"))
 
 
@@ -64,10 +64,10 @@ _CONTINUE = status_line(100) + b"\r\n"
 
 
 class Responses:
-    """Builds answers; ``restamp`` renews the date.
+    """Builds responses; ``restamp`` renews the date.
 
     Attributes:
-        accepted: The 202 of an accepted event, one for each ``Persistence``.
+        accepted: The 202 of an accepted request, by ``Persistence``.
         go_on: The interim 100.
     """
 
@@ -80,7 +80,7 @@ class Responses:
         self.restamp(wall_ms)
 
     def restamp(self, wall_ms: int) -> None:
-        """Dates answers *wall_ms* from now on (RFC 9110 section 6.6.1 asks for a date)."""
+        """Set the date of responses (RFC 9110 section 6.6.1 asks for one)."""
         self._date = b"date: %s\r\n" % formatdate(wall_ms / 1000, usegmt=True).encode("ascii")
         self.accepted = tuple(
             self.build(_ACCEPTED, connection, b"content-length: 0\r\n")
@@ -88,16 +88,16 @@ class Responses:
         )
 
     def build(self, line: bytes, connection: bytes, fields: bytes, body: bytes = b"") -> bytes:
-        """An answer from its parts; *connection* and *fields* are whole lines."""
+        """Joins a response from its parts; *connection* and *fields* are whole lines."""
         return b"".join((line, self._date, connection, fields, b"\r\n", body))
 
     def options(self, persistence: Persistence, *, permission: bool, everything: bool) -> bytes:
-        """The answer to OPTIONS.
+        """Builds the response to OPTIONS.
 
         Args:
-            persistence: What to say about the connection.
+            persistence: Whether the connection stays open.
             permission: The sender asked to send events (``WebHook-Request-Origin``): grant it.
-            everything: ``OPTIONS *``: about the server, not about the events path.
+            everything: ``OPTIONS *``: about the server, not about a path of events.
         """
         fields = _ALLOW_OTHERS if everything else _ALLOW_EVENTS
         if permission and not everything:
@@ -117,16 +117,16 @@ class Responses:
         without_body: bool = False,
         as_status: bool = False,
     ) -> bytes:
-        """A problem details answer, or a ``Status`` of the Kubernetes API.
+        """Builds problem details, or a ``Status`` of the Kubernetes API.
 
         Args:
             code: Key of ``errors.CATALOGUE``: gives status and title.
             detail: What was wrong with this request; holds no secret.
-            persistence: What to say about the connection.
+            persistence: Whether the connection stays open.
             faults: Every fault found, with its place.
-            events_path: The request was for the events path: decides ``Allow`` of a 405.
-            without_body: Answer to HEAD: the header alone.
-            as_status: The client is one of the Kubernetes API; *faults* are not for it.
+            events_path: The request was for a path of events: decides ``Allow`` of a 405.
+            without_body: Response to HEAD: the header alone.
+            as_status: The client is one of the Kubernetes API: a ``Status``, without *faults*.
         """
         entry = CATALOGUE[code]
         if as_status:
@@ -139,7 +139,7 @@ class Responses:
         elif entry.status == 405:
             fields += _ALLOW_EVENTS if events_path else _ALLOW_OTHERS
         elif entry.status == 415 and not faults:
-            # Nothing is wrong with the format: it was the coding (RFC 9110 section 15.5.16).
+            # The coding is unsupported, not the format (RFC 9110 section 15.5.16).
             fields += b"accept-encoding: identity\r\n"
         return self.build(
             status_line(entry.status),

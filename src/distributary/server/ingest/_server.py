@@ -1,6 +1,6 @@
-"""The public port: accepts connections and looks after their deadlines.
+"""The public port: accepts connections and enforces their deadlines.
 
-Caller: ``server``, in the receiver's own process. Hides the event loop's server and the sweep.
+Hides the event loop's server and the sweep.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from distributary.server.ingest._limits import IngestSettings
 from distributary.server.ingest._protocol import IngestConnection
 
 _BACKLOG = 1024
-"""Connections that the kernel keeps while we are busy: half of what we would take."""
+"""Connections that the kernel queues while the loop is busy: half of ``connections_max``."""
 
 _DRAIN_POLL_S = 0.02
-"""How often shutdown looks whether everything has ended; happens once in a process's life."""
+"""Polling interval of a shutdown."""
 
 
 class IngestServer:
-    """A running receiver; ``serve`` makes it.
+    """A running receiver, returned by ``serve``.
 
     Attributes:
-        counters: What it has done so far; read it at any time.
+        counters: Counters and gauges; readable at any time.
     """
 
     def __init__(
@@ -46,20 +46,19 @@ class IngestServer:
         self._context.sweep()
 
     def change(self, settings: IngestSettings) -> None:
-        """These are the limits from now on; connections that are open keep that of a body."""
+        """Change the limits; open connections keep their limit of a body."""
         self._context.settings = settings
 
     def learn(self, addresses: Mapping[str, str]) -> None:
-        """These are all Brokers and Channels from now on; see ``serve``."""
+        """Replace the Brokers and Channels; see ``serve``."""
         self._context.addresses.learn(addresses)
 
     async def close(self, drain_s: float) -> None:
-        """Stops: no new connection, 503 to new requests, answers to what is in flight.
+        """Stop: no new connection, 503 to new requests, responses to requests in flight.
 
         Args:
-            drain_s: How long to wait for what is in flight, seconds; then it is cut off. An
-                event whose answer is cut off may be durable all the same: its sender does not
-                know, and sends again.
+            drain_s: Longest wait for requests in flight, seconds; then they are cut off. An event
+                without a response may be durable all the same; its sender sends it again.
         """
         context = self._context
         context.draining = True
@@ -109,25 +108,24 @@ async def serve(
     addresses: Mapping[str, str] | None = None,
     guard: Guard | None = None,
 ) -> IngestServer:
-    """Receives events on *sock* until the server is closed.
+    """Start a receiver on *sock*.
 
     Args:
         sock: A stream socket, bound and listening, perhaps inherited. The server closes it.
-        appends: Where accepted requests go.
-        settings: What the operator chose.
-        control_socket: Unix socket of the control process, which answers every path that takes
-            no events; None: these are answered 404. It need not exist yet: until it does
-            the answer is 503.
+        appends: The log.
+        settings: Limits.
+        control_socket: Unix socket of the control process, which serves every path that accepts
+            no events; None: these get 404. It need not exist yet: until it does they get 503.
         clock: For deadlines, dates and ack times.
-        seen: Takes the types and sources of accepted events; None: nobody asks.
-        addresses: Every Broker and Channel: path without its first slash -> address (its uid;
-            empty: the default broker's). None: not known yet; until ``IngestServer.learn`` their
-            paths are answered 503.
-        guard: Whom it answers; it may be changed while the server runs. None: who asks by an
-            address or by ``localhost``.
+        seen: Records types and sources of accepted events; None: they are discarded.
+        addresses: Address (uid; empty: the default broker's) of every Broker and Channel, by path
+            without its first slash. None: unknown yet; until ``IngestServer.learn`` their paths
+            get 503.
+        guard: Checks ``Host`` and ``Origin``; may change while the server runs. None: accepts
+            every address and ``localhost``.
 
     Returns:
-        A server that has begun to accept.
+        A server that accepts connections.
     """
     dial: _Dialler | None = None if control_socket is None else _Dialler(control_socket)
     port: Dial | None = dial

@@ -1,7 +1,7 @@
-"""The composition root: builds clock, stores and transports and wires the rooms.
+"""The composition root: builds clock, stores and transports, and starts the processes.
 
-Called by ``cli`` (``serve``) and by the processes that it starts. Makes no decisions about
-events: those are in the rooms below. Two loops of the flow close here: the control process
+Called by ``cli`` (``serve``) and by the child processes. Decides nothing about events: ``core``
+and the other packages do. Two flows between processes are wired here: the control process
 appends route records through the ingest process (``_route_wire``), and the pipeline reads what
 ingest appended.
 """
@@ -13,12 +13,12 @@ from distributary.server.settings import Settings
 
 
 def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
-    """Run ``distributary serve``; the exit code of the program.
+    """Run ``distributary serve``; returns the program's exit code.
 
     Args:
-        settings: Checked.
-        read_settings: Reads them again, at SIGHUP; raises ``SettingsError`` with all faults. None:
-            they never change.
+        settings: Validated settings.
+        read_settings: Reads them again at SIGHUP; raises ``SettingsError`` with all faults. None:
+            SIGHUP changes nothing.
     """
     # The child processes import this package too and need no API and no supervisor.
     from distributary.server.processes._serve import serve as run  # noqa: PLC0415

@@ -1,8 +1,4 @@
-"""What ``serve`` says when it serves: a panel for people, or lines that programs read.
-
-Called by ``_serve``. Where lines are JSON objects, nothing else is written: who collects them reads
-one object a line.
-"""
+"""The start banner: URLs and paths, for people. Not printed where log lines are JSON."""
 
 from pathlib import Path
 
@@ -16,7 +12,7 @@ from distributary import __version__
 def print_banner(
     base: str, data_dir: Path, *, amqp_url: str | None, health_url: str | None
 ) -> None:
-    """Print where everything is, on standard error, for people."""
+    """Print the server's URLs and paths to standard error."""
     table = Table.grid(padding=(0, 2))
     for name, value in (
         ("publish", f"POST {base}/events"),

@@ -1,7 +1,7 @@
-"""The receiver's Brokers and Channels: read from the store at its start, and when they change.
+"""The receiver's paths of Brokers and Channels: read from the store at its start and at changes.
 
-The control process writes them and says when the receiver must look again; it answers when it
-has. A look at a number in the store, four times a second, catches what nobody said.
+The control process writes them and asks the receiver to read again; the receiver responds once it
+has. It also polls a version number in the store, four times a second, for missed notifications.
 """
 
 import asyncio
@@ -18,24 +18,24 @@ class Book(Protocol):
     """``knative.apiserver.objects.AddressBook``; used from one thread."""
 
     def read(self) -> dict[str, str]:
-        """Path -> address, all of them."""
+        """Returns address by path, of all Brokers and Channels."""
 
     def version(self) -> int:
-        """Differs once ``read`` would give something else."""
+        """Returns a number that changes whenever the result of ``read`` does."""
 
     def close(self) -> None:
         """Close the connections."""
 
 
 class ChannelPaths:
-    """What the receiver knows of Brokers and Channels. What cannot be read stays as it was.
+    """A cache of the paths of Brokers and Channels. A failed read leaves it unchanged.
 
     Args:
-        open_book: Opens the store; called again until it has succeeded.
-        report: Told why the addresses cannot be read, once for each reason.
+        open_book: Opens the store; retried until it succeeds.
+        report: Called with the reason why the addresses cannot be read, once for each reason.
 
     Attributes:
-        paths: Path -> address; None: nothing could be read yet.
+        paths: Address by path; None before the first successful read.
     """
 
     def __init__(self, open_book: Callable[[], Book], report: Callable[[str], None]) -> None:
@@ -43,27 +43,27 @@ class ChannelPaths:
         self._open_book = open_book
         self._report = report
         self._learn: Learn = lambda _paths: None
-        self._thread = ThreadPoolExecutor(1, "addresses")  # of one, so looks are in their order
+        self._thread = ThreadPoolExecutor(1, "addresses")  # one thread keeps reads in order
         self._book: Book | None = None
         self._version: int | None = None
         self._reason: str | None = None
 
     def tell(self, learn: Learn) -> None:
-        """Tell *learn* what is known, now and after each change."""
+        """Call *learn* with the paths, now and after each change."""
         self._learn = learn
         if self.paths is not None:
             learn(self.paths)
 
     async def look(self) -> str | None:
-        """Read them all; when this returns, *learn* has been told.
+        """Read all paths; when this returns, *learn* has been called.
 
         Returns:
-            None, or why they could not be read.
+            Why they could not be read; None on success.
         """
         return await self._take(self._read)
 
     async def look_if_changed(self) -> None:
-        """Read them if they are others than at the last look: else one number is read."""
+        """Read the paths if the version number has changed."""
         await self._take(self._read_if_changed)
 
     async def _take(self, read: Callable[[], dict[str, str] | None]) -> str | None:
@@ -85,7 +85,7 @@ class ChannelPaths:
 
     def _read(self) -> dict[str, str]:
         book = self._opened()
-        version = book.version()  # before the read, so that a change between is looked at again
+        version = book.version()  # before the read, so that a change between causes another
         paths = book.read()
         self._version = version
         return paths
@@ -99,7 +99,7 @@ class ChannelPaths:
         return self._book
 
     def close(self) -> None:
-        """Let the store go, after a look that is under way."""
+        """Close the store, after a read that is under way."""
 
         def close() -> None:
             if self._book is not None:

@@ -16,20 +16,19 @@ import msgspec
 import structlog
 
 RESTART_WAIT_S = (0.05, 0.2, 1.0, 3.0, 10.0)
-"""Waits before a child that ended is started again: at once at first, since the front door is
-closed meanwhile; slower when it keeps ending."""
+"""Restart backoff of a child: short at first, since publishers wait meanwhile; longer while it
+keeps ending."""
 STEADY_S = 30.0
-"""A child that lived so long was well: waits begin anew."""
+"""A child that lived this long resets its backoff."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 
 
 def keep_memory_private() -> None:
-    """Have no memory of this process written to a core file or read by others of its user.
+    """Disable core files, and reading of this process's memory by others of its user.
 
-    There are secrets and events in it, and keys in its environment. What it starts inherits that
-    it writes no core files, the JVM and Spark's workers among it; the rest counts for it alone
-    (Linux).
+    Memory holds secrets and events, the environment keys. Children (the JVM, Spark's workers)
+    inherit the core file limit alone; the memory protection is for this process alone (Linux).
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
@@ -37,12 +36,12 @@ def keep_memory_private() -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Have this process killed when its parent ends, however that ends (Linux).
+    """Have the kernel kill this process when its parent ends, in whatever way (Linux).
 
-    Elsewhere children find out by their parent's number changing, at the next look.
+    Elsewhere children poll the process id of their parent.
 
     Args:
-        parent: Process id of the parent, as the parent gave it.
+        parent: Process id of the parent, passed on by the parent.
     """
     keep_memory_private()
     if sys.platform == "linux":
@@ -52,24 +51,24 @@ def end_with_parent(parent: int) -> None:
 
 
 def program(module: str, start: msgspec.Struct) -> list[str]:
-    """Program and arguments of a child that runs *module* and is told *start*."""
+    """Program and arguments of a child that runs *module* with *start* as its argument."""
     return [sys.executable, "-m", module, msgspec.json.encode(start).decode()]
 
 
 class Child:
-    """One child process that is kept running.
+    """One supervised child process.
 
     Args:
-        role: Its name, for people.
+        role: Name of the process, for people.
         arguments: Program and arguments.
-        line: Takes each line of its standard error.
+        line: Called with each line of its standard error.
         environ: Variables added to its environment.
-        withheld: Variables of ours that it does not get.
+        withheld: Variables of this process that it does not inherit.
         pass_fds: Descriptors that it inherits.
-        ended: Called in the watching thread each time it has ended, before it starts again; with
-            False it is not started again.
-        worked: Called before that, with its process id and exit code: True where it was well until
-            something else ended it, so that it starts again at once however often that happens.
+        ended: Called in the supervising thread with the exit code after each end; False prevents
+            the restart.
+        worked: Called before ``ended`` with process id and exit code: True where something else
+            ended a healthy process, which then restarts at once, however often that happens.
     """
 
     def __init__(
@@ -99,16 +98,16 @@ class Child:
         self._thread = threading.Thread(target=self._watch, name=f"watch-{role}", daemon=True)
         self.restarts = 0
         self.lines_lost = 0
-        """Lines that could not be handed on."""
+        """Lines that ``line`` failed to take."""
 
     def start(self) -> None:
-        """Start it, and the thread that keeps it running."""
+        """Start the process and the thread that supervises it."""
         self._thread.start()
         self._started.wait()
 
     @property
     def pid(self) -> int | None:
-        """Its process id; None while it is not running."""
+        """Process id; None while the process is not running."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
@@ -131,7 +130,7 @@ class Child:
             self._stopping.wait(wait_s)
 
     def _run(self) -> int | None:
-        """Start it and wait for its end; its exit code, None where it could not be started."""
+        """Run the process once; returns its exit code, None where it could not be started."""
         try:
             process = subprocess.Popen(
                 self._arguments,
@@ -145,13 +144,13 @@ class Child:
                 start_new_session=True,
             )
         except OSError as error:
-            # No memory, no descriptors: for now. It is tried again like a child that ended.
+            # Memory or descriptors are short for now: retried like a child that ended.
             self._log.error("process-not-started", process=self.role, error=str(error))
             self._started.set()
             return None
         self._process = process
         self._started.set()
-        if self._stopping.is_set():  # ``stop`` may have looked before there was this one.
+        if self._stopping.is_set():  # ``stop`` may have looked before this process existed.
             process.terminate()
         assert process.stdout is not None
         threading.Thread(target=self._clear, args=(process,), daemon=True).start()
@@ -160,32 +159,32 @@ class Child:
         return process.wait()
 
     def _clear(self, process: "subprocess.Popen[str]") -> None:
-        """Kill what a child that was killed has left behind.
+        """Kill the process group of a child that was killed.
 
-        That (the JVM of the driver) writes to the pipe that we read to its end, and takes its time
-        to notice; the next child would wait for it.
+        The driver's JVM notices late, and keeps open the pipe that we read to its end: the next
+        child would wait for it.
         """
         if process.wait() < 0 and not self._stopping.is_set():
-            with contextlib.suppress(ProcessLookupError):  # nothing is left
+            with contextlib.suppress(ProcessLookupError):  # the group is empty
                 os.killpg(process.pid, signal.SIGKILL)
 
     def _read(self, lines: IO[str]) -> None:
         for line in lines:
             try:
                 self._line(line)
-            # Children end with this thread (see ``_watch``): a line that nobody can take must
-            # not cost the process that wrote it.
+            # Children end with this thread (see ``_watch``): a line that cannot be passed on must
+            # not end the process that wrote it.
             except Exception:  # noqa: BLE001 - see above
                 self.lines_lost += 1
 
     def kill(self, pid: int) -> None:
-        """Kill the process *pid* if it is the one that runs, with what it started."""
+        """Kill the process *pid* and its group, if it is the current one."""
         if pid == self.pid:
             with contextlib.suppress(ProcessLookupError):  # it ended just now
                 os.killpg(pid, signal.SIGKILL)
 
     def stop(self, timeout_s: float) -> int | None:
-        """Ask it to end, wait, kill what is left; its exit code, None where it had to be killed."""
+        """Terminate, wait, then kill; returns the exit code, None where it had to be killed."""
         self._stopping.set()
         process = self._process
         if process is None:

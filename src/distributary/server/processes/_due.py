@@ -1,4 +1,4 @@
-"""What the control process does unasked: fires timers, ends subscriptions, writes its numbers."""
+"""Background tasks of the control process: timers, endings of subscriptions, metric snapshots."""
 
 import asyncio
 import contextlib
@@ -18,20 +18,20 @@ from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.timers import Endings, SubscriptionTimers
 
 SAVE_S = 1.0
-"""How often the numbers of the control process are written, seconds."""
+"""Interval between two metric snapshots of the control process, seconds."""
 
 _log = structlog.get_logger(__name__)
 
 
 class TimerService:
-    """Timers and endings of one server, with a connection to the log of their own.
+    """Runs the timers and endings of subscriptions, with a separate connection to the log.
 
     Args:
-        paths: Of the data directory; the store must have been made.
-        partitions: Of the log.
-        subscriptions: Ends them.
-        clock: For all of it.
-        meter: Counts, and is written once a second.
+        paths: Paths of the data directory; the store must exist.
+        partitions: Number of partitions of the log.
+        subscriptions: Ends subscriptions.
+        clock: For timers and expiries.
+        meter: Counts; saved once a second.
     """
 
     def __init__(
@@ -55,19 +55,19 @@ class TimerService:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def before_start(self, store: Store) -> None:
-        """End what expired while no server ran; call it before the log takes events."""
+        """End subscriptions that expired while no server ran; call it before ingest starts."""
         try:
             await asyncio.to_thread(self._endings.end_before_start, store)
-        except StoreError as error:  # the endings try again as soon as they run
+        except StoreError as error:  # the endings retry as soon as they run
             _log.warning("endings-held-up", reason=str(error))
 
     def start(self) -> None:
-        """Begin; the leader must have been started."""
+        """Start the tasks; the leader must run."""
         loops = (self._timers.run(), self._endings.run(), self._write())
         self._tasks = [asyncio.create_task(loop) for loop in loops]
 
     async def stop(self) -> None:
-        """Stop, between two turns or in one; no tick is made after it."""
+        """Cancel the tasks and close the stores; no timer event is made afterwards."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:

@@ -1,6 +1,6 @@
-"""What is said before the server's own lines are set up, and a stop that is asked for by then.
+"""Log lines and SIGTERM during the start, before logging and signal handlers are set up.
 
-Called by ``cli``, before what takes seconds to load, and by ``_serve``.
+Imports little: ``cli`` calls it before the imports that take seconds.
 """
 
 import datetime as dt
@@ -16,9 +16,9 @@ def say(log_format: str, level: str, event: str, reason: str) -> None:
 
     Args:
         log_format: The setting: ``console``, ``json``, or ``auto`` (console on a terminal).
-        level: As in other lines.
-        event: What happened, as a name.
-        reason: For people; it may have several lines.
+        level: Log level.
+        event: Name of the log event.
+        reason: Text for people; may have several lines.
     """
     os.write(sys.stderr.fileno(), _line(log_format, level, event, reason).encode())
 
@@ -37,9 +37,9 @@ def _line(log_format: str, level: str, event: str, reason: str) -> str:
 
 
 def end_when_asked(log_format: str) -> None:
-    """From now on SIGTERM ends the process at once, with exit code 0 and a line.
+    """Let SIGTERM end the process at once, with exit code 0 and a log line.
 
-    For the time in which nothing runs yet: until the server has handlers of its own.
+    For the time before anything runs; the server then installs its own handlers.
     """
 
     def end(_number: int, _frame: object) -> None:

@@ -1,7 +1,4 @@
-"""Ends of a child process that no restart mends, and how a child says so.
-
-Called by the children's entries, and by ``_serve``, which ends with them.
-"""
+"""Exit codes of child processes: which failures a restart may mend, and which end the server."""
 
 import errno
 from collections.abc import Callable
@@ -18,8 +15,8 @@ from distributary.core.errors import (
 EXIT_CANNOT_RUN = 78
 """Exit code: the process cannot run, and no restart would change that (``EX_CONFIG``)."""
 EXIT_DISK_FULL = 73
-"""Exit code: there was no space for what a start needs (``EX_CANTCREAT``). It ends a server that
-is starting; one that has run tries again, since deliveries go on and space may come back."""
+"""Exit code: the disk was too full for the start (``EX_CANTCREAT``). It ends a server that is
+starting; a running one retries, since deliveries continue and may free space."""
 
 _LASTING = {
     errno.EACCES: "let the server's user read and write it",
@@ -33,7 +30,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def exit_code(error: BaseException, otherwise: int) -> int:
-    """The exit code of a child that *error* ended at its start."""
+    """Returns the exit code of a child whose start failed with *error*."""
     if isinstance(error, (LogFormatError, LogDamagedError, SettingsError)):
         return EXIT_CANNOT_RUN
     number = _errno(error)
@@ -45,13 +42,13 @@ def exit_code(error: BaseException, otherwise: int) -> int:
 def ends_the_server(role: str, code: int, *, ran: bool) -> bool:
     """Whether the end of the child *role* with *code* ends the server.
 
-    A pipeline that has delivered is started again whatever it says: what it needs may come back (a
-    Spark cluster that is being restarted), and events are taken meanwhile.
+    A pipeline that has delivered always restarts: what it needs may come back (a Spark cluster
+    that is being restarted), and events are accepted meanwhile.
 
     Args:
-        role: Of the child.
+        role: Role of the child.
         code: Its exit code.
-        ran: It has worked since the server's start.
+        ran: Whether it has worked since the server's start.
     """
     if code == EXIT_CANNOT_RUN:
         return role != "pipeline" or not ran
@@ -59,7 +56,7 @@ def ends_the_server(role: str, code: int, *, ran: bool) -> bool:
 
 
 def _errno(error: BaseException | None) -> int:
-    """The system's number of the error at the root of *error*."""
+    """The ``errno`` at the root of *error*; 0: none."""
     while error is not None:
         if isinstance(error, OSError) and error.errno is not None:
             return error.errno
@@ -68,10 +65,10 @@ def _errno(error: BaseException | None) -> int:
 
 
 def starting(run: Callable[[], int], otherwise: int) -> int:
-    """The exit code of *run*, the whole of a child; its failure becomes a line and a code.
+    """Call *run*, a child's whole work; returns its exit code. Logs a failure.
 
     Raises:
-        OSError: Another start may mend it; the trace tells where it was.
+        OSError: A restart may mend it; the traceback shows where it happened.
     """
     try:
         return run()

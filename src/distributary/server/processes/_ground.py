@@ -1,7 +1,4 @@
-"""What a server stands on: its ports and who reaches them, its descriptors, its folders.
-
-Called by ``_serve``.
-"""
+"""Sockets, descriptor limits and folders of the server, with the checks before they are used."""
 
 import asyncio
 import ipaddress
@@ -21,36 +18,36 @@ from distributary.protocols.amqp.engine import AVAILABLE
 from distributary.server.settings import Settings
 
 LOG_BYTES_MAX = 16 * 1024 * 1024
-"""The file of other programs' lines (the JVM's) is turned over at start when it is larger."""
+"""The file for lines of other programs (the JVM) is rotated at the start when it is larger."""
 FILES_MAX = 16_384
-"""Descriptors that children may have: connections in, 5,000 connections out of each owner."""
+"""Descriptors of a child: inbound connections, and 5,000 outbound ones of each owner."""
 BACKLOG = 1024
-"""Connections that the kernel keeps while ingest is restarted."""
+"""Connections that the kernel queues while ingest restarts."""
 AMQP_BACKLOG = 128
-"""The same of the port for AMQP, while the loop is busy."""
+"""The same for the AMQP port, while the loop is busy."""
 UMASK = 0o077
-"""Of every process of the server: events, filters and logs are for the user who runs it."""
+"""Mask of every process of the server: files are private to the user who runs it."""
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 WARN_S = 86_400.0
-"""Between two warnings of an open port: one in each day's log, whoever looks at which."""
+"""Seconds between two warnings about an open port: one in each day's log."""
 
 
 def listen(
     host: str, port: int, *, flag: str = "--port", purpose: str = "", backlog: int = BACKLOG
 ) -> socket.socket:
-    """A listening socket of the server.
+    """Returns a listening socket.
 
     Args:
         host: Address or name to listen on.
-        port: 0: a free one.
-        flag: What chooses another port.
-        purpose: What it is for, for people, after a space.
-        backlog: Connections that the kernel keeps while nobody takes them.
+        port: Port number; 0: a free one.
+        flag: Option that chooses another port, for the error message.
+        purpose: Purpose of the socket for the error message, after a space.
+        backlog: Connections that the kernel queues before they are accepted.
 
     Raises:
-        SettingsError: It cannot be had; the message says what to do.
+        SettingsError: The address is unusable; the message says what to do.
     """
     listener: socket.socket | None = None
     try:
@@ -72,7 +69,7 @@ def listen(
 
 
 def listen_for_amqp(host: str, port: int | None) -> socket.socket | None:
-    """A socket bound for clients that speak AMQP; None where *port* is: nobody asked for it.
+    """Returns a listening socket for AMQP; None where *port* is None.
 
     Raises:
         SettingsError: The port is taken, the host is unknown, or proton is not installed.
@@ -88,32 +85,32 @@ def listen_for_amqp(host: str, port: int | None) -> socket.socket | None:
 
 
 def check_open(settings: Settings) -> None:
-    """Refuse an address that is not loopback, where nobody said that this is meant.
+    """Refuse an address that is not loopback unless ``no_auth`` is set.
 
     Raises:
-        SettingsError: Says how to say so.
+        SettingsError: The message names the setting.
     """
     if settings.no_auth or not is_open(settings.host):
         return
     raise SettingsError(
-        f"--host {settings.host} is reached from outside of this machine, and nobody is asked who"
-        " they are: whoever reaches it may publish, and read and change every subscription."
-        " Listen on 127.0.0.1 behind something that asks; or, where everybody who reaches the"
-        " address may do all that, say so: --no-auth (no_auth = true)"
+        f"--host {settings.host} is reached from outside of this machine, and there is no"
+        " authentication: every client may publish, and read and change every subscription."
+        " Listen on 127.0.0.1 behind a proxy that authenticates; or, where every client"
+        " may do all that, set --no-auth (no_auth = true)"
     )
 
 
 def is_open(host: str) -> bool:
-    """Whether *host* names an address that is not loopback; a name that nobody knows does not."""
+    """Whether *host* resolves to an address that is not loopback; False for an unknown name."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:
-        return False  # whoever listens says so better
+        return False  # ``listen`` reports it better
     return not all(ipaddress.ip_address(where[0]).is_loopback for *_, where in found)
 
 
 async def keep_warning(host: str, log: FilteringBoundLogger) -> None:
-    """Warn of an open port now and each day; never ends where *host* is one."""
+    """Warn about an open port now and daily; returns at once where *host* is loopback."""
     while is_open(host):
         log.warning(
             "open-to-everybody",
@@ -124,7 +121,7 @@ async def keep_warning(host: str, log: FilteringBoundLogger) -> None:
 
 
 def raise_file_limit() -> None:
-    """Have more descriptors, for children: 1,024 is less than a busy owner's connections."""
+    """Raise the descriptor limit, for children: a busy owner has more than 1,024 connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -132,7 +129,7 @@ def raise_file_limit() -> None:
 
 
 def other_log(folder: Path) -> TextIO:
-    """The file in *folder* for lines that are none of ours."""
+    """Opens the file in *folder* for lines of other programs; rotates a large one."""
     path = folder / "spark.log"
     if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
         shutil.move(path, path.with_suffix(".old"))
@@ -140,10 +137,10 @@ def other_log(folder: Path) -> TextIO:
 
 
 def check_socket_path(path: Path) -> None:
-    """Raise where the system takes no socket at *path*, before anything is started.
+    """Check, before anything is started, that a Unix socket fits at *path*.
 
     Raises:
-        SettingsError: It is too long.
+        SettingsError: The path is too long.
     """
     length = len(os.fsencode(path))
     if length > SOCKET_PATH_BYTES_MAX:
@@ -154,10 +151,10 @@ def check_socket_path(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make the data directory, for its owner alone; one that is there keeps its mode.
+    """Create the data directory, private to its user; an existing one keeps its mode.
 
     Raises:
-        SettingsError: Nothing can be written there.
+        SettingsError: It is not writable.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -172,10 +169,10 @@ def make_folder(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Make *path*, or close it to others: whoever reaches the sockets in it is not asked again.
+    """Create *path*, or make it private: access to its sockets is not authenticated.
 
     Raises:
-        SettingsError: It is open to others and is not ours to close.
+        SettingsError: It is open to others, and its mode cannot be changed.
     """
     path.mkdir(mode=0o700, exist_ok=True)
     mode = path.stat().st_mode
@@ -184,6 +181,6 @@ def make_private(path: Path) -> None:
             path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
         except OSError as error:
             raise SettingsError(
-                f"{path} is open to other users ({stat.filemode(mode)}), and whoever reaches it"
-                f" commands the server. Close it: chmod 700 {path}"
+                f"{path} is open to other users ({stat.filemode(mode)}), who could control"
+                f" the server through it. Close it: chmod 700 {path}"
             ) from error

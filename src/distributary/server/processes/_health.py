@@ -1,4 +1,4 @@
-"""Whether the whole system works, and its numbers: what ``/readyz`` and ``/metrics`` say."""
+"""Health checks and metrics over all processes: the answers of ``/readyz`` and ``/metrics``."""
 
 from collections.abc import Callable
 
@@ -16,10 +16,10 @@ from distributary.datadir import (
 )
 
 STALE_MS = 3_000
-"""A status page without a sign of life for so long is not running; a rollover takes 0.2 s."""
+"""A process whose heartbeat is older than this is not running; a rollover takes 0.2 s."""
 SILENT_MS = 2_000
-"""The same of the ingest process, which gives four signs a second: a question after health is
-answered in its place from then on, and so within 3 s."""
+"""The same for the ingest process, whose heartbeat comes four times a second. From then on health
+checks are answered in its place, and so within 3 s."""
 
 HELPS = {
     "accepted_events_total": "Events answered 2xx: on disk",
@@ -93,14 +93,14 @@ HELPS = {
 
 
 class Health:
-    """Looks at the status pages of all processes.
+    """Reads the status pages of all processes.
 
     Args:
-        paths: Of the data directory.
-        partitions: Of the log.
-        clock: To see how old a sign of life is.
-        behind: Why stored changes may be missing in the log; None: none are.
-        restarts: Child process -> how often it was started again.
+        paths: Paths of the data directory.
+        partitions: Number of partitions of the log.
+        clock: Gives the age of heartbeats.
+        behind: Returns why stored changes may be missing in the log; None: none are.
+        restarts: Returns the number of restarts by child process.
     """
 
     def __init__(
@@ -124,23 +124,23 @@ class Health:
         self._turned_s = clock.monotonic_s()
 
     def turned(self) -> None:
-        """The loop of the API turns; called several times a second."""
+        """Record a heartbeat of the API's event loop; called several times a second."""
         self._turned_s = self._clock.monotonic_s()
 
     def forget(self) -> None:
-        """What the status pages say is of an earlier run: nothing is alive yet."""
+        """Reset the status pages of an earlier run: no process is alive yet."""
         for status_page in (*self._status_pages, self._ingest):
             status_page[StatusField.HEARTBEAT_MS] = 0
             status_page[StatusField.READY] = status_page[StatusField.FAILURES] = 0
             status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
 
     def pipeline_ended(self) -> None:
-        """The pipeline's driver is gone: nothing counts as ready until it says so again."""
+        """Mark all partitions not ready: the pipeline's driver has ended."""
         for status_page in self._status_pages:
             status_page[StatusField.READY] = 0
 
     def ready(self) -> tuple[bool, list[str]]:
-        """Whether events are taken and delivered; if not, why."""
+        """Returns whether events are accepted and delivered; if not, why."""
         reasons = ["the API does not answer"] if self._api_silent else []
         if self.ingest_silent:
             reasons.append("ingest does not answer")
@@ -163,22 +163,22 @@ class Health:
 
     @property
     def ingest_silent(self) -> bool:
-        """Whether the ingest process has not begun, or gives no sign of life."""
+        """Whether the ingest process has not started, or its heartbeat is too old."""
         return self._age_ms(self._ingest) > SILENT_MS
 
     @property
     def ingest_pid(self) -> int:
-        """The ingest process that gave the last sign of life; 0: none did since ``forget``."""
+        """Process id of the last heartbeat of ingest; 0: none since ``forget``."""
         return self._ingest[StatusField.CONSUMER_PID] if self.ingest_began else 0
 
     @property
     def pipeline_ready(self) -> bool:
-        """Whether a partition is delivered, or was until the pipeline ended."""
+        """Whether some partition is ready; stays so until ``pipeline_ended``."""
         return any(status_page[StatusField.READY] for status_page in self._status_pages)
 
     @property
     def ingest_began(self) -> bool:
-        """Whether an ingest process has given a sign of life since ``forget``."""
+        """Whether an ingest process has written a heartbeat since ``forget``."""
         return self._ingest[StatusField.HEARTBEAT_MS] > 0
 
     @property
@@ -186,7 +186,7 @@ class Health:
         return (self._clock.monotonic_s() - self._turned_s) * 1000 > STALE_MS
 
     def alive(self) -> tuple[bool, list[str]]:
-        """Whether every process that answers others answers; if not, why.
+        """Returns whether the API and ingest respond; if not, why.
 
         An ingest process that starts for the first time counts as alive.
         """
@@ -196,7 +196,7 @@ class Health:
         return not reasons, reasons
 
     def _age_ms(self, status_page: MappedStatusPage) -> int:
-        # A wall clock that was set back must not make the dead look alive until it catches up.
+        # A wall clock that was set back must not make a dead process look alive.
         return abs(self._clock.wall_ms() - status_page[StatusField.HEARTBEAT_MS])
 
     def _end(self, partition: int) -> int | None:
@@ -206,7 +206,7 @@ class Health:
                 reader = self._readers[partition] = Reader(self._paths.log, partition)
             return reader.durable_end()
         except LogError:
-            return None  # No appender was there yet.
+            return None  # No appender has created it yet.
 
     def metrics(self) -> bytes:
         """Every metric of every process, in the Prometheus text format."""

@@ -1,4 +1,4 @@
-"""Knative Eventing of one server: objects, reconciler, and their API, wired."""
+"""Wires Knative Eventing: object store, reconciler, and the Kubernetes-shaped API."""
 
 import functools
 import uuid
@@ -20,15 +20,15 @@ class Knative:
     """Brokers, Triggers, Channels and Subscriptions of one server.
 
     Args:
-        paths: Of the data directory; the store must have been made.
-        partitions: Of the log.
-        leader: Makes routes stand.
-        site: Where the server is reached.
-        clock: For stamps and waits.
-        meter: Counts.
+        paths: Paths of the data directory; the store must exist.
+        partitions: Number of partitions of the log.
+        leader: Writes routes.
+        site: Published addresses of the server.
+        clock: For timestamps and waits.
+        meter: Counts reconciliations.
 
     Attributes:
-        api: Answers the paths of the Kubernetes-shaped API, once ``open`` has returned.
+        api: Serves the Kubernetes-shaped API, once ``open`` has returned.
     """
 
     def __init__(
@@ -63,31 +63,31 @@ class Knative:
 
     @property
     def mounted(self) -> dict[str, KubernetesApi]:
-        """Paths of the Kubernetes-shaped API -> who answers them."""
+        """The API by each of its path prefixes."""
         return dict.fromkeys(PATHS, self.api)
 
     async def open(self) -> None:
-        """Read the objects; before the receiver of events starts, which reads their addresses.
+        """Read the objects; call it before ingest starts, which reads their addresses.
 
         Raises:
-            StoreError: They cannot be read.
+            StoreError: The objects cannot be read.
         """
         await self._objects.start()
 
     async def start(self) -> None:
-        """Reconcile; after the leader has started."""
+        """Start the reconciler; call it after the leader has started."""
         await self._reconciler.start()
 
     def change_site(self, site: Site) -> None:
-        """Where the server is reached, and where events may go, from now on."""
+        """Change the published addresses, and where events may be sent."""
         self._reconciler.change_site(site)
 
     async def end_watches(self) -> None:
-        """Let the API's server stop: a watch ends by itself only after minutes."""
+        """End open watches, so that the API can stop: they last for minutes otherwise."""
         await self.api.close()
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish work under way, and close the stores."""
         await self._reconciler.close()
         self._log.close()
         await self._objects.close()

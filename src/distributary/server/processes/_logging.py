@@ -1,4 +1,4 @@
-"""Log lines: one JSON object a line between processes; for people where a terminal reads."""
+"""Log lines: JSON objects between processes, rendered for people on a terminal."""
 
 import logging
 import sys
@@ -11,11 +11,11 @@ import structlog
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _LEVEL_OF_METHOD = {**_LEVELS, "warn": 30, "exception": 40, "critical": 50}
 LINE_CHARS_MAX = 8_192
-"""Longer lines of other programs are cut: a stack trace is many lines, not one."""
+"""Longer lines of other programs are truncated: a stack trace is many lines, not one."""
 
 
 def configure(level: str, *, role: str) -> None:
-    """Let this process write JSON lines to its standard error; the supervisor reads them."""
+    """Write JSON lines to standard error, where the supervisor reads them."""
     structlog.configure(
         processors=[
             _drop_below,
@@ -26,7 +26,7 @@ def configure(level: str, *, role: str) -> None:
             _with_role(role),
             structlog.processors.JSONRenderer(),
         ],
-        # What is filtered may change later, and loggers are kept: a processor sees to it.
+        # The level may change later, and loggers are cached: a processor filters.
         wrapper_class=structlog.make_filtering_bound_logger(0),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
@@ -39,7 +39,7 @@ _least = [_LEVELS["info"]]
 
 
 def set_level(level: str) -> None:
-    """From now on this process logs what is of *level*, or above."""
+    """Set the least level that this process logs."""
     _least[0] = _LEVELS[level]
 
 
@@ -61,14 +61,14 @@ def _with_role(role: str) -> Any:
 
 _CONTROLS = {number: f"\\x{number:02x}" for number in (*range(0x20), *range(0x7F, 0xA0))}
 _SHAPE = {"exception": "\n\t"}
-"""Fields whose lines we make ourselves -> what shapes them."""
+"""Control characters to keep, by fields that this program formats itself."""
 
 
 def harmless(text: str, *, kept: str = "") -> str:
-    r"""*text* with every control character, but those *kept*, as ``\xNN``.
+    r"""Returns *text* with every control character, but those *kept*, escaped as ``\xNN``.
 
-    What brokers, sinks and programs say is shown to people: on a terminal it would move the cursor,
-    set the title, or hide what stands beside it.
+    Texts of brokers, sinks and programs are shown to people: on a terminal, control characters
+    could move the cursor, set the title, or hide neighbouring text.
     """
     shown = {number: code for number, code in _CONTROLS.items() if chr(number) not in kept}
     return text.translate(shown)
@@ -83,12 +83,12 @@ def _plain(key: str, value: Any) -> Any:
 
 
 class Lines:
-    """Writes the lines of all processes in the shape that the operator chose.
+    """Writes the lines of all processes in the configured format.
 
     Args:
-        out: Where to.
+        out: Receives the lines of this program.
         form: ``console``, ``json`` or ``auto`` (console on a terminal).
-        other: Takes lines that are none of ours (the JVM's).
+        other: Receives lines of other programs (the JVM).
     """
 
     def __init__(self, out: TextIO, form: str, other: TextIO) -> None:
@@ -97,7 +97,7 @@ class Lines:
         self.lost_count = 0
         """Lines that could not be written."""
         self.for_people = form == "console" or (form == "auto" and out.isatty())
-        """Whether lines are written for people; else each one is a JSON object."""
+        """Whether lines are rendered for people; else each one is a JSON object."""
         self._render = (
             structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=24)
             if self.for_people
@@ -105,7 +105,7 @@ class Lines:
         )
 
     def write(self, line: str) -> None:
-        """One line of a child, or of this process."""
+        """Write one line of a child, or of this process."""
         line = line.rstrip("\n")
         fields: Any = None
         if line.startswith("{"):
@@ -123,13 +123,13 @@ class Lines:
             out.write(line + "\n")
             out.flush()
         except OSError:
-            # A full disk, a reader that went away: there is nowhere left to say so, and whoever
-            # brings a child's lines must not end, since the child would end with it.
+            # A full disk or a closed pipe: nowhere is left to log it, and the thread that passes
+            # a child's lines on must not end, since the child would end with it.
             self.lost_count += 1
 
 
 class LineLoggers:
-    """structlog's factory for loggers that write through ``Lines``."""
+    """A logger factory for structlog that writes through ``Lines``."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines

@@ -1,8 +1,8 @@
-"""Memory that a burst of large bodies took goes back to the system when they are gone.
+"""Returns memory to the system after a burst of large bodies.
 
-Called by ``_serve`` and ``ingest_process``, which get bodies from strangers. glibc alone keeps it:
-it raises the size from which a block is mapped by itself to the largest that was ever freed, and
-what is free between small blocks is never returned.
+Used by the control and ingest processes, whose clients choose the size of bodies. glibc alone keeps
+the memory: it raises its mmap threshold to the largest block ever freed, and never returns free
+pages between small blocks.
 """
 
 import asyncio
@@ -12,21 +12,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 MAPPED_BYTES_MIN = 256 * 1024
-"""Blocks from this size on are mapped by themselves and returned when they are freed. Most bodies
-are smaller, and what maps costs a few microseconds."""
+"""Blocks from this size on get a mapping each, which is returned when they are freed. Most bodies
+are smaller; a mapping costs a few microseconds."""
 LOOK_S = 5.0
-"""How often a process looks at its size."""
+"""How often a process checks its resident size."""
 GROWN_BYTES_MIN = 1024 * 1024
-"""Growth that is worth a look for free pages, which costs some milliseconds beside the loop."""
+"""Growth that is worth a search for free pages, which costs some milliseconds in a thread."""
 FREED_BYTES_MIN = 256 * 1024
-"""While a look finds so much, there is another: bodies that were there meanwhile are gone then."""
+"""A search that frees this much is repeated: bodies in use meanwhile may be free by then."""
 
 _M_MMAP_THRESHOLD = -3
 _PAGE_BYTES = 4096
 
 
 def map_large_blocks() -> None:
-    """Have large blocks mapped by themselves, for good (Linux with glibc; elsewhere nothing)."""
+    """Fix the mmap threshold at ``MAPPED_BYTES_MIN`` (Linux with glibc; elsewhere no effect)."""
     if hasattr(_libc(), "mallopt"):
         _libc().mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
 
@@ -34,11 +34,11 @@ def map_large_blocks() -> None:
 async def give_back(
     size_bytes: Callable[[], int] | None = None, trim: Callable[[], object] | None = None
 ) -> None:
-    """Return free pages whenever the process has grown; never ends.
+    """Return free pages whenever the process has grown; never returns.
 
     Args:
-        size_bytes: Resident size; None: that of this process.
-        trim: Returns what is free; called in a thread. None: glibc's.
+        size_bytes: Gives the resident size; None: of this process.
+        trim: Returns free pages, called in a thread; None: glibc's ``malloc_trim``.
     """
     size_bytes = size_bytes or _resident_bytes
     trim = trim or _trim

@@ -1,9 +1,9 @@
-"""Answers questions after health whatever hangs, and has hanging processes replaced.
+"""Responds to health checks whatever hangs, and runs the watchdog.
 
-Called by ``_serve``. Works in a thread with a loop of its own, so that neither the API's loop nor
-the ingest process can keep it from answering. On ``health_port`` it always answers. On the main
-port the ingest process does; while that gives no sign of life, this thread takes the connections
-that wait there: it answers ``/healthz`` and ``/readyz``, and everything else 503.
+Runs in a separate thread and event loop, so that neither the API's loop nor the ingest process can
+block it. It always serves ``health_port``. The ingest process serves the main port; while its
+heartbeat is missing, this thread accepts the connections there: it serves ``/healthz`` and
+``/readyz``, and responds 503 to everything else.
 """
 
 import asyncio
@@ -21,24 +21,25 @@ from distributary.server.processes._health import Health
 from distributary.server.processes._watchdog import Watchdog
 
 LOOK_S = 0.25
-"""How often processes are looked at: as often as they give signs of life."""
+"""How often processes are checked: as often as their heartbeats come."""
 ANSWERING_MAX = 256
 """Connections under way at one time; more wait in the kernel's queue."""
 HEAD_S = 2.0
-"""Longest wait for the head of a request: a question after health is one packet."""
+"""Longest wait for the head of a request: a health check is one packet."""
 HEAD_BYTES_MAX = 16 * 1024
 """Longest head of a request that is read."""
 LINGER_S = 1.0
-"""After the answer we read on this long: closing with bytes unread would take the answer along."""
+"""Time to read on after the response: closing with unread bytes would reset the connection and
+discard it."""
 BACKLOG = 64
 """Connections that wait at the health port: probes come one at a time."""
 
 
 def listen_for_health(host: str, port: int | None) -> socket.socket | None:
-    """The socket of the health port; None where none is wanted.
+    """Returns the socket of the health port; None where none is configured.
 
     Raises:
-        SettingsError: It cannot be had.
+        SettingsError: The port is unusable.
     """
     if port is None:
         return None
@@ -47,14 +48,14 @@ def listen_for_health(host: str, port: int | None) -> socket.socket | None:
 
 
 class Probe:
-    """The thread that answers and watches.
+    """The thread of health checks and watchdog.
 
     Args:
-        health: How the processes are.
-        watchdog: Replaces those that hang.
+        health: State of the processes.
+        watchdog: Replaces processes that hang.
         clock: For dates.
-        port: The main port; not closed here.
-        own: The health port, of ``listen_for_health``; belongs to this from now on.
+        port: Socket of the main port; not closed here.
+        own: Socket of the health port, from ``listen_for_health``; closed by ``stop``.
     """
 
     def __init__(
@@ -79,15 +80,15 @@ class Probe:
         self._thread = threading.Thread(target=self._run, name="probe", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer and to watch."""
+        """Start the thread."""
         self._thread.start()
 
     def rest(self) -> None:
-        """Watch no longer: the processes are being stopped. Health is answered on."""
+        """Pause the watchdog, since the processes are being stopped; health checks continue."""
         self._watching = False
 
     def stop(self) -> None:
-        """End; the health port is closed."""
+        """End the thread and close the health port."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -104,7 +105,7 @@ class Probe:
                 if self._watching:
                     self._watchdog.look()
                 self._stand_in(loop)
-            except OSError as error:  # no descriptors left: for now
+            except OSError as error:  # descriptors are short for now
                 self._log.error("look-failed", error=str(error))
             self._listen(loop)
             await asyncio.sleep(LOOK_S)
@@ -115,7 +116,7 @@ class Probe:
                 loop.remove_reader(listener)
 
     def _stand_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take the main port's connections while the ingest process gives no sign of life."""
+        """Accept the main port's connections while the ingest process has no heartbeat."""
         wanted = self._watching and not self._health.alive()[0] and self._health.ingest_silent
         if wanted == self._stands_in:
             return
@@ -127,7 +128,7 @@ class Probe:
             loop.remove_reader(self._port)
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take connections, again where there was no room for more at the last look."""
+        """Accept connections; resumes where the last check found too many under way."""
         if self._own is not None:
             loop.add_reader(self._own, self._accept, self._own, self._answer_of_own)
         if self._stands_in:
@@ -136,10 +137,10 @@ class Probe:
     def _accept(self, listener: socket.socket, answer: Callable[[bytes, bytes], bytes]) -> None:
         loop = asyncio.get_running_loop()
         if listener is self._port and not self._health.ingest_silent:
-            self._stand_in(loop)  # it has come back since the last look
+            self._stand_in(loop)  # it has come back since the last check
             return
         if len(self._tasks) >= ANSWERING_MAX:
-            loop.remove_reader(listener)  # until the next look: it would be told of them for ever
+            loop.remove_reader(listener)  # until the next check: the event would repeat for ever
             return
         try:
             connection, _ = listener.accept()

@@ -1,7 +1,4 @@
-"""Which settings change while the server runs, and which want a restart; one reload at a time.
-
-Called by ``_serve`` at SIGHUP.
-"""
+"""Reloads settings at SIGHUP: which apply at once, which need a restart; one reload at a time."""
 
 import asyncio
 import contextlib
@@ -14,7 +11,7 @@ from distributary.server.settings import Settings
 OF_SINKS = frozenset(
     {"allow_sinks", "error_data", "nat64_prefixes", "own_sinks", "private_sinks", "protocols"}
 )
-"""Settings that say where events may go."""
+"""Settings that restrict where events may be sent."""
 
 RELOADED = OF_SINKS | frozenset(
     {
@@ -29,20 +26,20 @@ RELOADED = OF_SINKS | frozenset(
         "sources",
     }
 )
-"""Settings that processes take while they run. All others say what was opened, started or laid out
-at the start: ports, folders, Spark."""
+"""Settings that running processes apply. All others describe what is opened or started once:
+ports, folders, Spark."""
 
 OF_SOURCES = frozenset({"allow_sinks", "event_bytes_max", "log_level", "sources"})
-"""Those of them that the process of the sources is told when it starts: it starts anew."""
+"""Those of them that the sources process reads only at its start: a change restarts it."""
 
 
 class SettingsChange(NamedTuple):
-    """What another look at the settings came to.
+    """The result of a reload.
 
     Attributes:
-        settings: That are in force from now on.
+        settings: The settings now in force.
         applied: Names of those that changed and are in force.
-        waiting: Names of those that changed and want a restart.
+        waiting: Names of those that changed and need a restart.
     """
 
     settings: Settings
@@ -51,7 +48,7 @@ class SettingsChange(NamedTuple):
 
 
 def change_of(running: Settings, wanted: Settings) -> SettingsChange:
-    """What becomes of *running* where *wanted* is asked for."""
+    """Returns which changes from *running* to *wanted* apply now, and which need a restart."""
     changed = [
         field.name
         for field in dataclasses.fields(Settings)
@@ -65,10 +62,10 @@ def change_of(running: Settings, wanted: Settings) -> SettingsChange:
 
 
 class Reloads:
-    """Has the settings read again, once the server has begun; one time after the other.
+    """Serializes reloads: none before the server has started, never two at once.
 
     Args:
-        reload: Reads them and has them taken.
+        reload: Reads the settings and applies them.
     """
 
     def __init__(self, reload: Callable[[], Awaitable[None]]) -> None:
@@ -78,17 +75,17 @@ class Reloads:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """What takes settings runs now: what was asked for until here is done."""
+        """Allow reloads: the processes run. A reload requested earlier starts now."""
         self._begun = True
         self._go_on()
 
     def ask(self) -> None:
-        """Reload soon. What is asked during a reload is one more: the file may have changed."""
+        """Request a reload. A request during one runs another: the file may have changed."""
         self._asked = True
         self._go_on()
 
     async def stop(self) -> None:
-        """Reload no more; one that is under way is broken off."""
+        """Stop reloading; cancels one that is under way."""
         self._begun = False
         if self._task is not None:
             self._task.cancel()

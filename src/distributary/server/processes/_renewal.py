@@ -1,4 +1,4 @@
-"""The refresher of access tokens, with what it needs: wired here, run by the leading process."""
+"""Wires the refresher of access tokens, which runs in the control process."""
 
 import asyncio
 import contextlib
@@ -18,11 +18,11 @@ class Renewal:
     """Keeps access tokens fresh while the server runs.
 
     Args:
-        paths: Of the data directory; the store must have been made.
-        sealer: Of its own: it is used by another thread than the store's.
+        paths: Paths of the data directory; the store must exist.
+        sealer: Not shared with the store, which another thread uses.
         clock: For waits and expiries.
-        meter: Counts.
-        reach: Where events may go, and token endpoints may be (decision 22).
+        meter: Counts refreshes.
+        reach: Addresses allowed for sinks and token endpoints (decision 22, private addresses).
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Renewal:
         self._task = asyncio.create_task(self._refresher.run(), name="refresher")
 
     async def stop(self) -> None:
-        """Stop; what an endpoint has handed out by now is stored first."""
+        """Stop; tokens that an endpoint has issued are stored first."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -1,7 +1,6 @@
-"""Retention, now and then: the ingest process deletes old segments of its partitions.
+"""Retention: the ingest process periodically deletes old segments of the log.
 
-Called by ``ingest_process``. It is what gives disk space back, so nothing that goes wrong may end
-it: what failed is told, counted, and tried again.
+Only retention frees disk space, so no failure may end it: failures are logged, counted and retried.
 """
 
 import asyncio
@@ -15,16 +14,16 @@ from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 
 RETAIN_S: Final = 15.0
-"""How often old segments are looked for, and how soon it is tried again after a failure."""
+"""Interval between two runs, after a failure too."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """How much stays.
+    """How much of a partition is kept.
 
     Attributes:
-        bytes_max: Segments of one partition together, bytes.
-        age_max_s: A segment goes when all its records are older, seconds.
+        bytes_max: Size of all segments of one partition, bytes.
+        age_max_s: Age of its newest record above which a segment is deleted, seconds.
     """
 
     bytes_max: int
@@ -32,14 +31,14 @@ class RetentionLimits:
 
 
 class Retention:
-    """Deletes what is old or too much and needed by nobody.
+    """Deletes segments beyond the limits that no cursor, backfill or retry still needs.
 
     Args:
-        paths: Of the data directory.
-        partitions: How many the log has.
-        limits: How much stays.
-        clock: Tells how old segments are.
-        meter: Counts failures by partition; says which partitions fail now.
+        paths: Paths of the data directory.
+        partitions: Number of partitions of the log.
+        limits: How much is kept.
+        clock: Gives the age of segments.
+        meter: Counts failures by partition, and has a gauge of those that fail now.
         log: Takes lines for people.
     """
 
@@ -61,7 +60,7 @@ class Retention:
         self._log = log
 
     async def run(self) -> None:
-        """Look after all partitions, again and again, until cancelled."""
+        """Run retention over all partitions periodically, until cancelled."""
         while True:
             await asyncio.sleep(RETAIN_S)
             for number in range(self._partitions):
@@ -71,7 +70,7 @@ class Retention:
         failing = 0.0
         try:
             self._tell(number, await asyncio.to_thread(self.retain_partition, number))
-        except Exception as error:  # noqa: BLE001 - a bug there must not fill the disk unsaid
+        except Exception as error:  # noqa: BLE001 - a bug must not fill the disk silently
             failing = 1.0
             self._meter.add(f'retention_failures_total{{partition="{number}"}}')
             reason = str(error) or repr(error)
@@ -92,7 +91,7 @@ class Retention:
         """Delete old segments of *partition*; blocks.
 
         Raises:
-            DistributaryError: Not now: the disk or the store refused.
+            DistributaryError: The disk or the store failed; retry later.
         """
         paths = self._paths
 
@@ -101,8 +100,8 @@ class Retention:
                 return status_page[StatusField.KEEP_FROM]
 
         def routes_at(cut: int) -> bytes:
-            # Loaded when old segments go, for the first time: whoever starts the ingest process
-            # again waits for everything that it loads at its start, and publishers with it.
+            # Imported at the first deletion: publishers wait for all that a restarted ingest
+            # process imports at its start.
             from distributary.server.processes import _route_snapshot  # noqa: PLC0415 - see above
 
             return _route_snapshot.snapshot_at(paths, partition, cut)

@@ -1,4 +1,4 @@
-"""The route table of a partition at an offset, as bytes. Called by ``_retention``."""
+"""Snapshot of a partition's route table at an offset, for retention."""
 
 from distributary.core.log import Reader
 from distributary.core.route import BlindMatcher
@@ -8,10 +8,10 @@ from distributary.partitions.routes import follow_from
 
 
 def snapshot_at(paths: DataDir, partition: int, cut: int) -> bytes:
-    """The routes that stand before the record at *cut*.
+    """Returns the routes in force before the record at *cut*, as bytes.
 
     Raises:
-        DistributaryError: The log, or the store that knows the sinks, cannot be read.
+        DistributaryError: The log or the resource store cannot be read.
     """
     targets = DirectoryTargets(paths.state_db)
     records = Reader(paths.log, partition)

@@ -1,11 +1,14 @@
-"""What the control process asks of the log's one appending process, which is the receiver too.
+"""The protocol by which the control process has the ingest process append routes and timer events.
 
-They go over a Unix socket. A frame is a length (4 bytes, little endian) and MessagePack. A
-request is ``["routes", bodies]``, for every partition in that order, or ``["ticks", [[partition,
-body], ...]]``. The answer is ``[appended, reason]``: how many bodies are durable wherever they
-were to go, and why not all of them; nil where all are. ``["addresses"]`` says that there are other
-Brokers or Channels: the answer ``[0, reason]`` comes when the receiver goes by what the store says
-of them now, or says why it cannot. Both sides are of one version: they are started together.
+Runs over a Unix socket. A frame is a length (4 bytes, little endian) and MessagePack. Requests:
+
+- ``["routes", bodies]``: append to every partition, in this order.
+- ``["ticks", [[partition, body], ...]]``: append each to its partition.
+- ``["addresses"]``: Brokers or Channels have changed; read them again.
+
+The response is ``[appended, reason]``: how many bodies are durable in all their partitions, and why
+not all of them (nil on success). For ``addresses`` it is ``[0, reason]``, once the new addresses
+are in force. Both sides have the same version: they are started together.
 """
 
 import asyncio
@@ -22,14 +25,13 @@ from distributary.core.log import GroupCommitter
 
 _LENGTH = struct.Struct("<I")
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""Largest frame, with room: ``ROUTES_BYTES_MAX`` and one more route record, or 4 MiB of ticks and
-one more."""
+"""Largest frame, with a margin: ``ROUTES_BYTES_MAX`` and one more route record, or 4 MiB of timer
+events and one more."""
 ROUTES_BYTES_MAX = 4 * 1024 * 1024
-"""Route records of one request, bytes. A batch may hold hundreds of the largest: sent together
-they would exceed a frame and the log's queue, at each try anew, and no change would be taken any
-more."""
+"""Route records of one request, bytes. A batch may hold hundreds of the largest: sent together they
+would exceed a frame and the log's queue at every retry, and block all later changes."""
 ANSWER_S_MAX = 30.0
-"""A log that does not answer within this does not take anything now."""
+"""Longest wait for a response; the log then counts as unavailable."""
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
@@ -65,11 +67,11 @@ class _Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RouteAppendServer:
-    """Appends route records to every partition, in the order of arrival, and ticks to theirs.
+    """Appends route records to every partition, in the order of arrival, and timer events to one.
 
     Args:
-        committers: One a partition.
-        look_again: Reads the Brokers and Channels anew; gives why it could not, or None.
+        committers: Group committers, by partition number.
+        look_again: Reads the Brokers and Channels again; returns why it failed, or None.
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class RouteAppendServer:
         return _Answer(len(bodies), None)
 
     async def _append_timer_events(self, timer_events: list[tuple[int, bytes]]) -> _Answer:
-        """Each for itself: what the queue of its partition refuses is not asked for again."""
+        """Append each independently: an append that its partition refuses is not retried."""
         loop = asyncio.get_running_loop()
         waiting: list[asyncio.Future[int | LogError]] = []
         for partition, body in timer_events:
@@ -146,13 +148,13 @@ class RouteAppendServer:
 
 
 class RouteAppendClient:
-    """The control process's side: a ``RouteAppender`` and a ``TimerEventAppender``.
+    """The client of the control process: a ``RouteAppender`` and a ``TimerEventAppender``.
 
-    One call at a time: the leader, the timers and the reconciler have one each.
+    For one call at a time: the leader, the timers and the reconciler have a client each.
 
     Args:
-        path: The socket of the appending process.
-        report: Told why nobody answered.
+        path: Socket of the ingest process.
+        report: Called with the reason when no response came.
     """
 
     def __init__(self, path: Path, report: Callable[[str], None] = lambda _reason: None) -> None:
@@ -164,8 +166,8 @@ class RouteAppendClient:
         """Append *bodies*, in order, to every partition; returns when they are durable.
 
         Raises:
-            LogUnavailableError: Some partition did not take some of them, or nobody answered;
-                append all of them again later, in the same order.
+            LogUnavailableError: An append failed in some partition, or no response came; append
+                all of them again later, in the same order.
         """
         some: list[bytes] = []
         size = 0
@@ -179,10 +181,10 @@ class RouteAppendClient:
             await self._ask(_Routes(some))
 
     async def look_again(self) -> None:
-        """The receiver goes by the Brokers and Channels that stand in the store, when this returns.
+        """Have the receiver read Brokers and Channels again; returns when they are in force.
 
         Raises:
-            LogUnavailableError: It cannot read them, or nobody answered. Ask again later.
+            LogUnavailableError: It cannot read them, or did not respond; retry later.
         """
         await self._ask(_Addresses())
 
@@ -190,15 +192,15 @@ class RouteAppendClient:
         """Append each body to its partition; returns how many are durable there.
 
         Raises:
-            LogUnavailableError: Nobody answered. Some may have been appended: append none of
-                them again, since their numbers would stand twice.
+            LogUnavailableError: No response came. Some may have been appended: append none of
+                them again, since their numbers would occur twice.
         """
         if self._streams is not None and self._streams[0].at_eof():
-            self.close()  # the process was replaced; its successor has not heard of these yet
+            self.close()  # the process was replaced; its successor has not seen these yet
         return (await self._answered(_Ticks(list(timer_events)))).appended_count
 
     async def _ask(self, request: _Routes | _Addresses) -> None:
-        """Ask what may be asked twice."""
+        """Send a request that may be repeated."""
         answer = await self._answered(request, twice=self._streams is not None)
         if answer.reason is not None:
             raise LogUnavailableError(answer.reason)
@@ -211,8 +213,8 @@ class RouteAppendClient:
                 except (OSError, EOFError):
                     if not twice:
                         raise
-                    # The process was replaced since the last change: its successor is asked once.
-                    # Bodies that the old one took are repeated, which their numbers allow.
+                    # The process was replaced since the last request: retry once with its
+                    # successor. Sequence numbers make repeated bodies harmless.
                     self.close()
                     return await self._exchange(request)
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
@@ -221,7 +223,7 @@ class RouteAppendClient:
             message = "the log's process does not answer; it restarts"
             raise LogUnavailableError(message) from raised
         except asyncio.CancelledError:
-            self.close()  # the answer that is on its way belongs to nobody
+            self.close()  # a late response must not be taken for that of the next request
             raise
 
     async def _exchange(self, request: _Request) -> _Answer:

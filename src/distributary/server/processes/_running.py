@@ -1,4 +1,4 @@
-"""What runs between a start and a stop of the server, and the order of both. For ``_serve``."""
+"""The running parts of a server, and the order in which they start and stop."""
 
 import asyncio
 import gc
@@ -21,12 +21,12 @@ from distributary.subscriptions.service import Subscriptions
 INGEST_STOP_S = 8.0
 """Longest wait for the ingest process at a stop: it finishes requests under way."""
 BEAT_S = 0.5
-"""How often the loop says that it turns, for those who ask after health."""
+"""Interval of the control loop's heartbeat, for health checks."""
 
 
 @dataclass(slots=True)
 class Running:
-    """What runs between a start and a stop, and the order of both."""
+    """The running parts of a server, started and stopped in order."""
 
     subscriptions: Subscriptions
     routes: RouteAppendClient
@@ -43,12 +43,12 @@ class Running:
 
     @property
     def children(self) -> list[Child]:
-        """The processes that are kept running."""
+        """The supervised processes."""
         found = [self.ingest, self.pipeline]
         return found if self.sources is None else [*found, self.sources]
 
     async def start(self) -> None:
-        """Start; sources last: what they bring must find a receiver."""
+        """Start everything; sources last, since they publish at the receiver."""
         self.probe.start()
         self.ingest.start()
         self.pipeline.start()
@@ -58,12 +58,12 @@ class Running:
         await self.knative.start()
         if self.sources is not None:
             self.sources.start()
-        gc.freeze()  # what stood at the start is never garbage
+        gc.freeze()  # objects of the start are never garbage
         self.due.start()
         self.renewal.start()
 
     async def replace_sources(self, sources: Child | None) -> None:
-        """Have *sources* read in place of those before: they take up what is not settled."""
+        """Replace the sources process by *sources*, which receives unsettled messages again."""
         if self.sources is not None:
             await asyncio.to_thread(self.sources.stop, SOURCES_STOP_S)
         self.sources = sources
@@ -71,13 +71,13 @@ class Running:
             sources.start()
 
     async def replace_renewal(self, renewal: Renewal) -> None:
-        """Have *renewal* keep tokens fresh in place of the one before."""
+        """Replace the token refresher by *renewal*."""
         await self.renewal.stop()
         self.renewal = renewal
         renewal.start()
 
     async def stop(self, drain_s: float, serving: asyncio.Task[None]) -> None:
-        """Stop: who brings events first, the API last, so that it can be asked how it goes."""
+        """Stop in order: what brings events first, the API last, so that it shows progress."""
         self.probe.rest()
         await self.due.stop()
         await self.renewal.stop()
@@ -96,7 +96,7 @@ class Running:
 
 
 async def beat(health: Health) -> None:
-    """Say for ever that the loop turns."""
+    """Write heartbeats of the control loop; never returns."""
     while True:
         health.turned()
         await asyncio.sleep(BEAT_S)

@@ -1,7 +1,7 @@
-"""``distributary serve``: the composition root of one machine. No decisions, only wiring.
+"""``distributary serve``: the control process, which wires the server and supervises the others.
 
-This process holds the data directory's lock and the listening socket, runs the API (control),
-and keeps two children running: ``ingest`` (the port, the log) and ``pipeline`` (Spark).
+It holds the data directory's lock and the listening sockets, runs the API, and supervises the
+children ``ingest`` (public port, log), ``pipeline`` (Spark) and, where configured, ``sources``.
 """
 
 import asyncio
@@ -69,15 +69,15 @@ from distributary.subscriptions.store import Keys, Sealer
 from distributary.subscriptions.store.store import Store
 
 INGEST_DRAIN_S = 3.0
-"""Of the ingest process's stop: for connections that are still sending."""
+"""Time for connections that are still sending, at the stop of the ingest process."""
 EXIT_FAILED = 1
 """Exit code: the server could not start; the message says what to do."""
 SWITCH_S = 0.0005
-"""How long a thread may keep the interpreter from others, seconds. A write of a large object is a
-second's work in a thread; by default the loop would wait 5 ms for each of its turns meanwhile."""
+"""Thread switch interval, seconds. Writing a large object occupies a thread for a second; by
+default (5 ms) the event loop would wait that long for each of its turns meanwhile."""
 COLLECT_AFTER = (100_000, 20, 50)
-"""When cycles are looked for: one request of the largest size is not enough. Objects of the
-Kubernetes API are trees, and each look at all of them stops everything for a while."""
+"""Thresholds of the cycle collector, above what one request of the largest size allocates. Objects
+of the Kubernetes API are trees, and each full collection stops everything for a while."""
 
 
 def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
@@ -95,15 +95,15 @@ def serve(settings: Settings, read_settings: Callable[[], Settings] | None = Non
 
 
 class Server:
-    """One machine's server.
+    """The server of one machine.
 
     Args:
-        settings: Checked.
+        settings: Validated settings.
         read_settings: Reads them again.
 
     Raises:
-        DistributaryError: It cannot start: the folder is locked, full, read-only or newer, the
-            port is taken, there is no Java. Nothing was started.
+        DistributaryError: The start failed: the data directory is locked, full, read-only or of a
+            newer version, a port is taken, or Java is missing. Nothing was started.
     """
 
     def __init__(self, settings: Settings, read_settings: Callable[[], Settings]) -> None:
@@ -151,14 +151,14 @@ class Server:
         self._has_delivered = False
 
     def release(self) -> None:
-        """Let the port and the folder go."""
+        """Close the sockets and release the data directory."""
         self._socket.close()
         if self._amqp_socket is not None:
             self._amqp_socket.close()
         self._lease.release()
 
     async def run(self) -> int:
-        """Start everything, wait for a signal, stop everything in order."""
+        """Start everything, wait for a signal, stop in order; returns the exit code."""
         configure(self._settings.log_level, role="serve")
         structlog.configure(logger_factory=LineLoggers(self._lines))
         sys.setswitchinterval(SWITCH_S)
@@ -264,7 +264,7 @@ class Server:
 
     def _on_signal(self) -> None:
         if self._stopping.is_set():
-            # Asked twice: at once. What was acknowledged is on disk.
+            # A second signal ends at once: acknowledged events are on disk.
             os._exit(128 + signal.SIGINT)
         self._log.info("stopping", drain_s=self._settings.drain_s)
         self._stopping.set()
@@ -273,12 +273,12 @@ class Server:
 
     def _on_hangup(self, reloads: Reloads) -> None:
         if self._on_terminal and not sys.stderr.isatty():
-            self._on_signal()  # the terminal was closed: nobody asked for a reload
+            self._on_signal()  # the terminal was closed: this is no request to reload
         else:
             reloads.ask()
 
     async def _reload(self, running: Running, meter: Meter) -> None:
-        """Read the settings again; those that cannot be used change nothing."""
+        """Read the settings again; unusable ones change nothing."""
         before = self._settings, self._reach
         try:
             wanted = await asyncio.to_thread(self._read_settings)
@@ -305,7 +305,7 @@ class Server:
             await running.replace_sources(self._sources())
 
     def _write_live(self) -> None:
-        """Say the settings to the processes that look at them while they run."""
+        """Publish the settings to the running processes."""
         self._settings_number += 1
         self._live.write(
             LiveSettings(
@@ -323,7 +323,7 @@ class Server:
     # -- children -----------------------------------------------------------------------------
 
     def _ended(self, role: str, code: int) -> bool:
-        """A child has ended; whether it is started again. Called in the thread that watches it."""
+        """Handle the end of a child; returns whether to restart it. Called in its thread."""
         health = self._health
         assert health is not None
         if role == "pipeline":
@@ -337,10 +337,10 @@ class Server:
         return False
 
     def _worked(self, role: str, pid: int, code: int) -> bool:
-        """Whether a child that has ended was well until something else ended it.
+        """Whether a child that has ended was healthy until something else ended it.
 
-        A pipeline whose JVM ends has an exit code of its own; its start takes long enough that it
-        cannot end in a busy loop. An ingest process could: only a kill is no fault of its own.
+        A pipeline whose JVM ends has a distinct exit code; its start takes long enough to prevent a
+        busy loop. An ingest process could loop, so only a kill counts as somebody else's doing.
         """
         health = self._health
         assert health is not None
@@ -427,7 +427,7 @@ class Server:
         )
 
     def _keys(self) -> Keys:
-        """Of its own for each user: they are for one thread at a time."""
+        """Returns a new ``Keys`` for each user: one instance serves one thread at a time."""
         return Keys.of(self._paths.key_file(self._key_file), os.environ)
 
     def _say_serving(self) -> None:
@@ -481,6 +481,6 @@ class Server:
             timeout_graceful_shutdown=2,
         )
         server = uvicorn.Server(config)
-        # Signals are ours: the API stops last, when the other processes have.
+        # The server handles signals: the API stops after all other processes.
         server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
         return server

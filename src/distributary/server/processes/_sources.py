@@ -1,7 +1,4 @@
-"""What ``serve`` needs to have sources: their check at the start, and their process.
-
-Called by ``_serve``.
-"""
+"""Sources for ``serve``: validates their tables and builds their child process."""
 
 import os
 from collections.abc import Callable
@@ -15,17 +12,17 @@ from distributary.server.settings import Settings
 from distributary.sources import read_tables
 
 DRAIN_S = 3.0
-"""Of ``STOP_S``: for events under way at the receiver."""
+"""Part of ``STOP_S`` for events under way at the receiver."""
 STOP_S = 6.0
-"""Longest wait for the process of the sources at a stop. It is stopped before the ingest process,
-so that what is under way is taken and acknowledged."""
+"""Longest wait for the sources process at a stop. It stops before the ingest process, so that
+messages under way are accepted and acknowledged."""
 
 
 def check_sources(settings: Settings) -> None:
-    """Raise where the sources cannot be used.
+    """Check the tables of the sources.
 
     Raises:
-        SettingsError: With a line for each fault.
+        SettingsError: The sources are unusable; a line for each fault.
     """
     _, faults = read_tables(settings.sources, os.environ)
     if faults:
@@ -40,17 +37,17 @@ def sources_child(
     loopback_only: bool,
     line: Callable[[str], None],
 ) -> Child | None:
-    """The process of the sources, not started; None where none are configured.
+    """Returns the sources process, not started; None where none are configured.
 
     Args:
-        settings: Their tables have been checked.
-        paths: Of the data directory.
-        dial: ``host:port`` on this machine at which the receiver is reached.
-        loopback_only: The server listens on loopback.
-        line: Takes each line of its standard error.
+        settings: Settings with checked tables of sources.
+        paths: Paths of the data directory.
+        dial: ``host:port`` at which this machine reaches the receiver.
+        loopback_only: Whether the server listens on loopback alone.
+        line: Called with each line of its standard error.
     """
     if not settings.sources:
-        paths.meter("sources").unlink(missing_ok=True)  # the numbers of sources that are no more
+        paths.meter("sources").unlink(missing_ok=True)  # metrics of sources that were removed
         return None
     start = SourcesStart(
         data_dir=str(paths.root),

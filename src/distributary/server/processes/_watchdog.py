@@ -1,11 +1,9 @@
-"""Sees a process that hangs, and replaces it. A slow disk is no hang.
+"""The watchdog: kills processes that hang, so that their supervisor restarts them.
 
-Called by ``_probe``, in its thread. Each process writes a sign of life on a status page from the
-loop that does its work. One whose sign has not changed for ``HUNG_S`` is killed, and whoever
-started it starts it again. Waiting for the disk is excused: a kill would not make the disk faster,
-and what replaces the process would wait as well. So is the time before the first sign, as long as
-the process uses the processor. The driver waits for what it has started (the JVM), so that counts
-too.
+Called by ``_probe``, in its thread. Each process writes a heartbeat to a status page from its event
+loop; one without a change for ``HUNG_S`` is killed. Waiting for the disk is excused: the
+replacement would wait as well. So is the time before the first heartbeat, as long as the process
+uses the processor. The driver waits for its children (the JVM), so these count too.
 """
 
 import contextlib
@@ -22,32 +20,32 @@ from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, Statu
 from distributary.server.processes._children import Child
 
 HUNG_S = 10.0
-"""A process without a sign of life for so long hangs: the slowest of them gives four a second."""
+"""A process without a heartbeat for this long hangs: the slowest sends four a second."""
 START_SILENT_S = 120.0
-"""The same for one that has given no sign yet and uses no processor: it may wait for the network,
-as Spark does for what it downloads."""
+"""The same for a process that has sent no heartbeat yet and uses no processor: it may wait for the
+network, as Spark does for downloads."""
 LOOK_S_MAX = 1.0
-"""Most that one look adds to a silence: where this process itself was held up (a machine that was
-suspended, or has no processor to spare), so were the others."""
+"""Most that one check adds to a silence: where this process itself was held up (a suspended or
+overloaded machine), so were the others."""
 WAIT_LOOK_S = 1.0
-"""After so much silence each look sees whether the process waits for the disk: that time is no
-silence. It works a little between two waits, as for memory that comes back from the disk."""
+"""Silence after which each check excludes time in which the process waits for the disk. It may work
+a little between two such waits, as while swapped memory is read."""
 _STOPPED = frozenset("Tt")
 _DISK = "D"
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedProcess:
-    """A process that is watched.
+    """A process that the watchdog checks.
 
     Attributes:
-        role: Its name, for people.
-        pid: Its process id; None or 0 while there is none.
-        sign: A number that changes while it works.
-        settled: Whether it gives signs by now; before, it is starting.
-        excused: Whether it says that it waits for something else.
-        replace: Ends it, given its process id.
-        family: It waits for what it has started (the JVM): that counts as well.
+        role: Name of the process, for people.
+        pid: Returns its process id; None or 0 while it does not run.
+        sign: Returns its heartbeat: a number that changes while it works.
+        settled: Whether its start is over, so that heartbeats are due.
+        excused: Whether its status page shows a wait for something else.
+        replace: Ends the process with this id.
+        family: Whether its child processes (the JVM) count as well.
     """
 
     role: str
@@ -60,11 +58,11 @@ class WatchedProcess:
 
 
 class Look(NamedTuple):
-    """What the system says of a process.
+    """State of a process in the operating system.
 
     Attributes:
-        states: Letter of each of its threads, as in ``/proc/PID/stat``; empty: it is gone.
-        ticks: Processor time that it has used, in the system's ticks.
+        states: State letter of each thread, as in ``/proc/PID/stat``; empty: the process ended.
+        ticks: Processor time used, in clock ticks.
     """
 
     states: frozenset[str]
@@ -75,24 +73,24 @@ class Processes(Protocol):
     """The system's processes."""
 
     def look(self, pid: int) -> Look:
-        """At one process."""
+        """Returns the state of one process."""
 
     def family(self, pid: int) -> list[int]:
-        """Every process of the session that *pid* leads, itself among them."""
+        """Returns every process of the session that *pid* leads, itself included."""
 
 
 class ProcFolder:
-    """``Processes`` from ``/proc``; where there is none, none is seen and none replaced.
+    """``Processes`` from ``/proc``; without it no process is found, and none replaced.
 
     Args:
-        root: Where it is.
+        root: Path of the folder.
     """
 
     def __init__(self, root: Path = Path("/proc")) -> None:
         self._root = root
 
     def look(self, pid: int) -> Look:
-        """At one process, all of its threads."""
+        """Returns the state of one process, with all of its threads."""
         states: set[str] = set()
         ticks = 0
         with contextlib.suppress(OSError):  # it ended just now
@@ -105,7 +103,7 @@ class ProcFolder:
         return Look(frozenset(states), ticks)
 
     def family(self, pid: int) -> list[int]:
-        """Every process of the session that *pid* leads."""
+        """Returns every process of the session that *pid* leads, itself included."""
         found = [pid]
         with contextlib.suppress(OSError):
             for each in self._root.iterdir():
@@ -116,7 +114,7 @@ class ProcFolder:
         return found
 
     def _fields(self, name: str) -> list[str]:
-        """Of ``stat``, from the state on: the name before it may hold anything."""
+        """Fields of ``stat`` from the state on: the process name before it may hold anything."""
         try:
             text = (self._root / name / "stat").read_text(errors="replace")
         except OSError:
@@ -126,7 +124,7 @@ class ProcFolder:
 
 @dataclass(slots=True)
 class _Silence:
-    """How long a process has given no sign."""
+    """How long a process has sent no heartbeat."""
 
     pid: int = 0
     sign: int = 0
@@ -139,11 +137,11 @@ class _Silence:
 
 
 class Watchdog:
-    """Looks at processes; call ``look`` a few times a second.
+    """Checks processes; call ``look`` a few times a second.
 
     Args:
         watched: The processes.
-        processes: What the system says of them.
+        processes: Reads their state.
         monotonic_s: The monotonic clock.
     """
 
@@ -160,7 +158,7 @@ class Watchdog:
         self._log = structlog.get_logger()
 
     def look(self) -> None:
-        """Look at all of them; replace those that hang."""
+        """Check all processes; replace those that hang."""
         now_s = self._now_s()
         passed_s = min(now_s - self._looked_s, LOOK_S_MAX)
         self._looked_s = now_s
@@ -195,12 +193,12 @@ class Watchdog:
             watched.replace(pid)
 
     def _waits(self, watched: WatchedProcess, silence: _Silence) -> bool:
-        """Whether a process that has worked waits for the disk, or for what it says."""
+        """Whether a process that has worked waits for the disk, or is excused."""
         if not (silence.began and silence.settled):
-            return False  # one that starts is looked at rarely, and has more time
+            return False  # a starting process has more time, and ``_hangs`` checks it
         looks = self._looks(watched, silence)
         if not looks[0].states or looks[0].states & _STOPPED:
-            return False  # it is gone, or no disk wakes it
+            return False  # it ended, or is stopped: no disk wakes it
         return self._excused(watched, silence, looks)
 
     def _excused(self, watched: WatchedProcess, silence: _Silence, looks: list[Look]) -> bool:
@@ -214,16 +212,16 @@ class Watchdog:
         return True
 
     def _looks(self, watched: WatchedProcess, silence: _Silence) -> list[Look]:
-        """At the process, and at what it waits for."""
+        """State of the process, and of its family where that counts."""
         pids = self._processes.family(silence.pid) if watched.family else [silence.pid]
         return [self._processes.look(pid) for pid in pids]
 
     def _hangs(self, watched: WatchedProcess, silence: _Silence) -> bool:
-        """Whether a process without a sign of life hangs, rather than waits or works."""
+        """Whether a process without a heartbeat hangs, rather than waits or works."""
         starting = not (silence.began and silence.settled)
         looks = self._looks(watched, silence)
         if not looks[0].states:
-            return False  # it has ended: whoever started it knows
+            return False  # it has ended: its supervisor handles that
         if any(look.states & _STOPPED for look in (looks if starting else looks[:1])):
             return True
         if self._excused(watched, silence, looks):
@@ -244,14 +242,14 @@ def watched_processes(
     pipeline: Child,
     sources: Callable[[], Child | None],
 ) -> list[WatchedProcess]:
-    """Every process of the server but this one.
+    """Returns every process of the server but this one.
 
     Args:
-        paths: Of the data directory.
-        partitions: Of the log.
-        ingest: Answers publishers.
-        pipeline: The driver; leads the session of everything that Spark starts.
-        sources: The process of the sources, if there is one now.
+        paths: Paths of the data directory.
+        partitions: Number of partitions of the log.
+        ingest: The ingest process.
+        pipeline: The driver; leads the session of all processes that Spark starts.
+        sources: Returns the sources process; None: there is none now.
     """
     found = [_ingest(paths, ingest), _driver(paths, pipeline), _sources(paths, sources)]
     for number in range(partitions):
@@ -327,7 +325,7 @@ def _reader(number: int, status_page: MappedStatusPage, pipeline: Child) -> Watc
 
 
 def _kill_worker(pid: int, pipeline: Child) -> None:
-    """Kill a Spark worker, if *pid* is one of this server: a status page may hold an old one."""
+    """Kill a Spark worker, if *pid* is one of this server: a status page may be out of date."""
     with contextlib.suppress(ProcessLookupError):
         if pipeline.pid is not None and os.getsid(pid) == pipeline.pid:
             os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,4 @@
-"""How this server is reached, and where events may go: the operator's settings in one value.
-
-Called by ``_serve`` once it listens.
-"""
+"""This server's own addresses, and the sinks it may reach: derived from the settings."""
 
 import ipaddress
 import socket
@@ -14,12 +11,12 @@ from distributary.server.settings import Settings
 
 
 def base(host: str, port: int, scheme: str = "http") -> str:
-    """The URL of an address that is listened on."""
+    """Returns the URL of a listening address."""
     return f"{scheme}://{'[' + host + ']' if ':' in host else host}:{port}"
 
 
 def url_of(listener: socket.socket | None, scheme: str) -> str | None:
-    """Where *listener* listens; None: there is none."""
+    """Returns the URL of *listener*; None without a listener."""
     if listener is None:
         return None
     host, port = listener.getsockname()[:2]
@@ -27,19 +24,19 @@ def url_of(listener: socket.socket | None, scheme: str) -> str | None:
 
 
 def listeners_of(sockets: Iterable[socket.socket | None]) -> tuple[tuple[str, int], ...]:
-    """Address and port of each socket that is there."""
+    """Address and port of each socket that is not None."""
     return tuple(each.getsockname()[:2] for each in sockets if each is not None)
 
 
 def reach_of(settings: Settings, listeners: tuple[tuple[str, int], ...]) -> Reach:
-    """Where events may go.
+    """Returns where events may be sent.
 
     Args:
-        settings: The operator's.
-        listeners: Of this server; the first is the receiver's.
+        settings: The operator's settings.
+        listeners: Listening addresses of this server; the first is the receiver's.
     """
     address = listeners[0]
-    # Behind a public URL a proxy lets others in: loopback says nothing of who asks any more.
+    # A proxy behind a public URL connects from loopback for remote clients: not trusted then.
     trusted = is_loopback(address[0]) and settings.public_url is None
     private = {"auto": trusted, "allow": True, "deny": False}[settings.private_sinks]
     denied = settings.private_sinks == "deny"
@@ -55,19 +52,19 @@ def reach_of(settings: Settings, listeners: tuple[tuple[str, int], ...]) -> Reac
 
 
 def names_of(settings: Settings, own: OwnAddresses) -> tuple[str, ...]:
-    """Hosts under which requests are for this server: whatever leads here by *own* among them."""
+    """Host names of this server, those of the URLs in *own* included."""
     urls = tuple(urlsplit(url).hostname or "" for url in own.urls)
     return tuple(dict.fromkeys((socket.gethostname(), settings.host, *urls)))
 
 
 def site_of(reach: Reach) -> Site:
-    """This server, as the objects of the Kubernetes API show it."""
+    """Returns the addresses that objects of the Kubernetes API show."""
     public, *aliases = reach.own.urls
     return Site(public, reach.own.dial, reach.rule(), tuple(aliases))
 
 
 def _reached(address: tuple[str, int]) -> str:
-    """``host:port`` by which this machine reaches its own port."""
+    """``host:port`` at which this machine reaches its own port."""
     host, port = address
     listening = ipaddress.ip_address(host)
     loopback = "127.0.0.1" if listening.version == 4 else "::1"
@@ -75,7 +72,7 @@ def _reached(address: tuple[str, int]) -> str:
 
 
 def _urls(settings: Settings, address: tuple[str, int]) -> tuple[str, ...]:
-    """Every URL that leads to the receiver; the first is what others are told."""
+    """Every URL of the receiver; the first is the published one."""
     host, port = address
     every = ipaddress.ip_address(host).is_unspecified
     listening = base(socket.gethostname() if every else host, port)

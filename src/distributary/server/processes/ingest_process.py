@@ -1,7 +1,7 @@
-"""The ingest process: owns the public port and is the one that appends to the log.
+"""The ingest process: serves the public port, and is the only process that appends to the log.
 
-Started by ``serve`` with the listening socket inherited, so that connections wait in the
-kernel's queue while it is restarted. Never waits for Spark, never shares its interpreter.
+Inherits the listening socket from ``serve``, so that connections wait in the kernel's queue while
+it restarts. Never waits for Spark, never shares its interpreter.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from distributary.server.processes._route_wire import RouteAppendServer
 from distributary.server.settings import is_host_name
 
 LOOK_S = 0.25
-"""How often the process looks at disk space, at the Brokers and Channels, and writes counters."""
+"""How often the process checks disk space, Brokers and Channels, and writes counters."""
 EXIT_LOG_DEAD = 72
 """Exit code: the log refused a write or a sync; a new process recovers it from the medium."""
 SWITCH_S = 0.0001
@@ -51,23 +51,23 @@ wait for the loop's turn to end."""
 
 
 TURN_BYTES_MAX = 256 * 1024
-"""A partition with more waiting has fallen behind; the shortest queue gets the event then."""
+"""A partition with more queued has fallen behind: the shortest queue gets the event instead."""
 
 
 class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ingest process must know; an argument, as JSON.
+    """Start parameters of the ingest process: its argument, as JSON.
 
     Attributes:
         listen_fd: Inherited listening socket.
         data_dir: Data directory.
-        partitions: Of the log.
-        hosts: Names of this machine, and the one it was told to listen on.
-        public_url: By which others reach it; None: not said.
-        allowed_hosts: More names that requests may be for.
+        partitions: Number of partitions of the log.
+        hosts: Host names of this machine, and the configured listening host.
+        public_url: Published URL of the server; None: not configured.
+        allowed_hosts: Further host names that requests may be for.
         log_level: Least level that is logged.
-        limits: Of connections and requests.
-        retention: How much of each partition stays.
-        disk_free_bytes_min: With less free space nothing is taken.
+        limits: Limits of connections and requests.
+        retention: How much of each partition is kept.
+        disk_free_bytes_min: With less free space, publishing is refused.
         drain_s: Longest wait for requests under way at a stop.
     """
 
@@ -88,7 +88,7 @@ class LogAppends:
     """``server.ingest.Appends`` over one group committer a partition.
 
     Args:
-        committers: In the order of the partitions.
+        committers: Group committers, by partition number.
     """
 
     def __init__(self, committers: list[GroupCommitter]) -> None:
@@ -107,7 +107,7 @@ class LogAppends:
         return True
 
     def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
-        """Append *received* as one record; *done* is called when it is durable or refused."""
+        """Append *received* as one record; calls *done* when it is durable or has failed."""
         committers = self._committers
         number = self._partition_for(received.partition_key)
 
@@ -120,10 +120,10 @@ class LogAppends:
             done(error)
 
     def _partition_for(self, key: str | None) -> int:
-        """The partition of an append: by key, else all of one turn of the loop in one.
+        """Returns the partition of an append: by key, else one for each turn of the event loop.
 
-        One sync then serves the whole turn; partitions take turns, so they fill evenly. Where one
-        has fallen behind (a slow disk), the shortest queue gets it.
+        So one sync serves the whole turn, and round robin fills partitions evenly. Where the
+        current one has fallen behind (a slow disk), the shortest queue gets the record.
         """
         committers = self._committers
         if key is None and committers[self._turn].pending_bytes <= TURN_BYTES_MAX:
@@ -139,10 +139,10 @@ class LogAppends:
 
 
 class IngestProcess:
-    """Everything of the process.
+    """The ingest process: HTTP receiver, group committers, retention and health.
 
     Args:
-        start: What it was told.
+        start: Start parameters.
     """
 
     def __init__(self, start: IngestStart) -> None:
@@ -168,7 +168,7 @@ class IngestProcess:
         self.allow_hosts(start.allowed_hosts)
 
     def _newest(self) -> IngestStart | None:
-        """What the settings say by now, where that is news; the log level is taken at once."""
+        """Returns changed settings, else None; applies their log level."""
         live = self._live.look()
         if live is None:
             return None
@@ -176,7 +176,7 @@ class IngestProcess:
         return msgspec.json.decode(live.ingest, type=IngestStart)
 
     def allow_hosts(self, names: tuple[str, ...]) -> None:
-        """These are all of ``allowed_hosts`` from now on."""
+        """Replace ``allowed_hosts``."""
         self._allowed_hosts = names
         self._guard.allow(names)
 
@@ -184,11 +184,11 @@ class IngestProcess:
         self._log.warning("host-refused", host=name, **host_remedy(name, self._allowed_hosts))
 
     async def run(self) -> int:
-        """Serve until SIGTERM; the exit code."""
+        """Serve until SIGTERM; returns the exit code."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent stops us in its order
-        self._status_page[StatusField.COMMITTING] = 0  # of a process that was killed while it did
+        self._status_page[StatusField.COMMITTING] = 0  # set by a process that was killed meanwhile
         self._appenders = [self._open(number) for number in range(self._start.partitions)]
         for appender in self._appenders:
             for damage in appender.damages:
@@ -216,7 +216,7 @@ class IngestProcess:
         )
         self._addresses.tell(self._server.learn)
         looking = loop.create_task(self._look())
-        # Publishers to ``/events`` do not wait for what knows the Brokers to be loaded.
+        # In a task: publishers to ``/events`` need not wait for the Brokers' store.
         following = loop.create_task(self._follow_addresses())
         giving_back = loop.create_task(give_back())
         retention = Retention(
@@ -242,8 +242,8 @@ class IngestProcess:
         return self._code
 
     def _open(self, partition: int) -> Appender:
-        # A cursor above the end of the log means that the medium lost what was acknowledged:
-        # those offsets are never used again.
+        # A cursor above the end of the log means that the medium lost acknowledged records:
+        # their offsets are never used again.
         state, _ = read_journal(self._paths.journal(partition))
         return Appender.open(
             self._paths.log,
@@ -274,7 +274,7 @@ class IngestProcess:
             await asyncio.sleep(LOOK_S)
 
     def _look_once(self) -> None:
-        # A committer that met a bug takes nothing more either, and nobody else would see it.
+        # A committer that met a bug appends nothing more either, and only this check sees it.
         whys = [each.dead for each in self._appenders] + [each.broken for each in self._committers]
         dead = [why for why in whys if why is not None]
         if dead and not self._stop.is_set():
@@ -308,7 +308,7 @@ class IngestProcess:
             return
         try:
             self._seen.save(self._paths.seen)
-        except OSError:  # a full disk: the next look writes all of it
+        except OSError:  # a full disk: the next save writes all of it
             self._meter.add("snapshots_left_out_total")
 
     def _count(self, server: IngestServer) -> None:
@@ -347,8 +347,8 @@ class IngestProcess:
 
 
 def _book(paths: DataDir) -> Book:
-    """The Brokers and Channels of the store."""
-    # Loaded here, aside: the port answers by then.
+    """Opens the store of Brokers and Channels."""
+    # Imported late, in a thread: the port is open by then.
     from distributary.core.sqlite import sqlite_url  # noqa: PLC0415 - see above
     from distributary.knative.apiserver.objects import AddressBook  # noqa: PLC0415 - see above
 
@@ -356,7 +356,7 @@ def _book(paths: DataDir) -> Book:
 
 
 def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:
-    """What to say with a refused *name*: the line of settings that would allow it, if one can."""
+    """Returns log fields for a refused *name*: the setting that would allow it, if one can."""
     if not is_host_name(name):
         return {}
     listed = ", ".join(f'"{one}"' for one in (*allowed, name))
@@ -364,7 +364,7 @@ def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry of the process: one argument, ``IngestStart`` as JSON."""
+    """Entry point of the process: one argument, ``IngestStart`` as JSON."""
     end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
     start = msgspec.json.decode(arguments[0], type=IngestStart)
     configure(start.log_level, role="ingest")

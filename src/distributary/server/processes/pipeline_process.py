@@ -1,4 +1,4 @@
-"""The pipeline's driver process: Spark and its query, in a process that may be replaced."""
+"""The driver process of the pipeline: runs Spark and its query; ``serve`` may restart it."""
 
 import os
 import sys
@@ -17,16 +17,16 @@ from distributary.server.processes._ends import starting
 from distributary.server.processes._logging import configure, set_level
 
 LOOK_S = 0.5
-"""How often the process looks whether the log level has changed."""
+"""How often the process checks for a changed log level."""
 EXIT_FAILED = 1
 """Exit code: the driver could not start; another start may work."""
 _SPARK_CONF = "DISTRIBUTARY_DRIVER_SPARK_CONF"
-"""Variable with the operator's Spark settings, as JSON: there may be secrets among them, and
-everybody on the machine sees the arguments of processes."""
+"""Environment variable with the operator's Spark settings, as JSON: they may hold secrets, and
+every user of the machine sees the arguments of processes."""
 
 
 class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
-    """What the driver process must know; an argument, as JSON. Holds no secret."""
+    """Start parameters of the driver process: its argument, as JSON. Holds no secret."""
 
     session: SessionSettings
     master: str
@@ -34,7 +34,7 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _follow_level(path: Path) -> None:
-    """Take the log level as it changes. The main thread waits for Spark much of the time."""
+    """Apply changes of the log level, in a thread: the main thread mostly waits for Spark."""
     live = LiveFile(path)
     while True:
         news = live.look()
@@ -44,14 +44,14 @@ def _follow_level(path: Path) -> None:
 
 
 def spark_environ(spark_conf: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which the driver process learns of *spark_conf*."""
+    """Environment variables that pass *spark_conf* to the driver process."""
     return {_SPARK_CONF: msgspec.json.encode(spark_conf).decode()}
 
 
 def _end(code: int) -> NoReturn:
-    """End the process at once: what it holds is of a JVM that is gone or going.
+    """End the process at once, since its JVM has ended or is ending.
 
-    PySpark's own way out asks the JVM again, which takes nearly a second where there is none.
+    PySpark's exit handlers call the JVM again, which takes nearly a second without one.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -59,14 +59,14 @@ def _end(code: int) -> NoReturn:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry of the process: one argument, ``PipelineStart`` as JSON, and ``spark_environ``."""
+    """Entry point: one argument, ``PipelineStart`` as JSON, and ``spark_environ``."""
     end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
     start = msgspec.json.decode(arguments[0], type=PipelineStart)
     spark_conf = msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
     configure(start.session.log_level, role="pipeline")
     paths = DataDir.of(start.session.data_dir)
     threading.Thread(target=_follow_level, args=(paths.live,), daemon=True).start()
-    # Loaded here: this is the process that pays for Spark.
+    # Imported here, so that no other process loads Spark.
     from distributary.spark.driver import EXIT_JVM_GONE, DriverSettings, run  # noqa: PLC0415
 
     settings = DriverSettings(

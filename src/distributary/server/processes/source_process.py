@@ -1,7 +1,7 @@
-"""The process of the sources: reads from brokers, publishes at our own receiver.
+"""The sources process: consumes from brokers, and publishes at this server's receiver.
 
-Started by ``serve`` where sources are configured. Client libraries of brokers run here, and those
-written in C may crash: nothing else goes with them, and this process is started again.
+Started by ``serve`` where sources are configured. Isolates the brokers' client libraries: some are
+in C and may crash, which ends this process alone until it is restarted.
 """
 
 import asyncio
@@ -28,20 +28,21 @@ from distributary.sources import UNSETTLED_TOTAL_MAX, Source, make_consumer, rea
 LOOK_S = 0.5
 """How often the process writes its counters."""
 EXIT_UNUSABLE = 78
-"""Exit code: the sources cannot be read as they are configured. They could when the server started:
-a file of a secret is gone, or has changed. The process is started again after a pause."""
+"""Exit code: the configured sources are unusable. They were usable when the server started: a
+secret's file has been removed or changed. The process is restarted after a pause."""
 
 
 class SourcesStart(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process must know; an argument, as JSON. Holds no secret.
+    """Start parameters of the process: its argument, as JSON. Holds no secret.
 
     Attributes:
         data_dir: Data directory.
         base: Scheme, host and port at which this machine reaches the receiver.
-        tables: ``[[sources]]`` of the configuration file, which could be used at the start.
-        loopback_only: The server listens on loopback (decision 22).
+        tables: ``[[sources]]`` of the configuration file, valid at the server's start.
+        loopback_only: Whether the server listens on loopback alone (decision 22, private
+            addresses).
         allow_sinks: CIDRs that the operator allows.
-        event_bytes_max: Largest body that the receiver takes.
+        event_bytes_max: Largest body that the receiver accepts.
         log_level: Least level that is logged.
         drain_s: Longest wait for events under way at a stop.
     """
@@ -102,13 +103,13 @@ async def _write(meter: Meter, sources: list[Source], status_page: MappedStatusP
 
 
 def main(arguments: list[str]) -> int:
-    """Entry of the process: one argument, ``SourcesStart`` as JSON."""
+    """Entry point of the process: one argument, ``SourcesStart`` as JSON."""
     end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
     start = msgspec.json.decode(arguments[0], type=SourcesStart)
     configure(start.log_level, role="sources")
     specs, faults = read_tables(start.tables, os.environ)
     meter = Meter(DataDir.of(start.data_dir).meter("sources"))
-    meter.save()  # nothing is read, whatever a process before this one was doing at its end
+    meter.save()  # resets the gauges that an earlier process left
     if faults:
         structlog.get_logger().error("sources-unusable", faults=faults)
         return EXIT_UNUSABLE

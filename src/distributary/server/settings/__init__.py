@@ -1,16 +1,16 @@
-"""Settings of ``distributary serve``: where they come from, what they may be.
+"""Settings of ``distributary serve``: their sources, precedence and valid values.
 
 Sources, the first that names a setting wins::
 
     flag (--port 9000) > environment (DISTRIBUTARY_PORT) > TOML file (port = 9000) > default
 
 The TOML file is the one named by ``--config`` or ``DISTRIBUTARY_CONFIG``, else
-``./distributary.toml`` when it is there. It alone may hold ``[[sources]]``, the brokers that are
-read from: tables, which no flag and no variable can say.
+``./distributary.toml`` if it exists. Only the file may hold ``[[sources]]``, tables of the brokers
+to consume from.
 
-Callers: ``cli`` (reads the sources), ``server`` (reads ``Settings``), the reference page of the
-documentation (``settings_table``). Hides: parsing of sizes, durations and addresses. Every
-fault of every source is found before anything is refused, so that one start shows them all.
+Callers: ``cli`` (loads), ``server`` (reads ``Settings``), the reference page of the documentation
+(``settings_table``). Hides: parsing of sizes, durations and addresses. One error lists every fault
+of every source.
 """
 
 import difflib
@@ -29,11 +29,11 @@ CONFIG_NAME = "distributary.toml"
 """Read from the working folder when no other file is named."""
 
 _ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL", CREDENTIAL_KEY_VARIABLE})
-"""Ours, but no settings of ``serve``: the file's name, the client commands' server, the keys."""
+"""Variables that are no settings of ``serve``: file name, the client commands' server, the keys."""
 
 EVENT_BYTES_CAP = 15 * shapes.MIB
-"""Most that ``event_bytes_max`` may be. A record of the log holds 16 MiB, and holds beside the data
-what stands in a request's headers."""
+"""Upper limit of ``event_bytes_max``. A record of the log holds 16 MiB, which includes the
+attributes from a request's headers."""
 
 
 def _setting(shape: shapes.SettingShape, default: Any, about: str) -> Any:
@@ -46,10 +46,7 @@ def _setting(shape: shapes.SettingShape, default: Any, about: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What ``serve`` was told. Every value has been checked; paths are as given.
-
-    Plain and picklable, so that ``serve`` can hand it to the processes that it starts.
-    """
+    """The validated settings of ``serve``; paths are as given. Plain and picklable."""
 
     data_dir: Path = _setting(  # noqa: RUF009 - dataclasses.field under another name
         shapes.path("the path of a folder"),
@@ -60,13 +57,13 @@ class Settings:
         shapes.text("an address or host name", r"[^\s/\0]+"),
         "127.0.0.1",
         "Address to listen on. While it is loopback, private sinks are allowed (private_sinks);"
-        " another one is taken with no_auth alone.",
+        " any other address needs no_auth.",
     )
     no_auth: bool = _setting(
         shapes.switch(),
         False,
-        "Take an address that is not loopback although nobody is asked who they are: whoever"
-        " reaches it may publish, and read and change every subscription.",
+        "Allow an address that is not loopback, without authentication: every client that reaches"
+        " it may publish, and read and change every subscription.",
     )
     port: int = _setting(
         shapes.whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it."
@@ -74,20 +71,20 @@ class Settings:
     health_port: int | None = _setting(
         shapes.whole(0, 65535),
         None,
-        "TCP port, at the same address, that answers /healthz and /readyz alone, at once whatever"
-        " hangs; 0 takes a free one and prints it. Without it the main port alone answers them.",
+        "TCP port, at the same address, for /healthz and /readyz alone, which responds whatever"
+        " hangs; 0 takes a free one and prints it. Without it only the main port serves them.",
     )
     amqp_port: int | None = _setting(
         shapes.whole(0, 65535),
         None,
-        "TCP port of the Subscriptions API over AMQP 1.0; 0 takes a free one and prints it. Without"
-        " it there is none. Needs the extra distributary[amqp].",
+        "TCP port of the Subscriptions API over AMQP 1.0; 0 takes a free one and prints it; off by"
+        " default. Needs the extra distributary[amqp].",
     )
     public_url: str | None = _setting(
         shapes.base_url("a URL such as https://events.example.com, without a path"),
         None,
-        "How others reach this server: what Brokers and Channels show as their address. Otherwise"
-        " made of the address it listens on.",
+        "URL at which others reach this server, shown as the address of Brokers and Channels."
+        " Derived from the listening address by default.",
     )
     allowed_hosts: tuple[str, ...] = _setting(
         shapes.SettingShape(
@@ -122,12 +119,13 @@ class Settings:
     retention_bytes_max: int = _setting(
         shapes.size(shapes.MIB, 1024 * 1024 * shapes.GIB),
         10 * shapes.GIB,
-        "Size of the log above which the oldest segments go, once every route is past them.",
+        "Size of the log above which the oldest segments are deleted, once every route is past"
+        " them.",
     )
     retention_age_max_s: float = _setting(
         shapes.duration(60, 3650 * 86400),
         7 * 86400.0,
-        "Age above which segments go, once every route is past them.",
+        "Age above which segments are deleted, once every route is past them.",
     )
     disk_free_bytes_min: int = _setting(
         shapes.size(0, 1024 * shapes.GIB),
@@ -137,20 +135,20 @@ class Settings:
     lag_bytes_max: int = _setting(
         shapes.size(0, 1024 * 1024 * shapes.GIB),
         0,
-        "Size of the log that subscriptions behind may keep from being deleted; beyond it their"
+        "Size of the log that subscriptions with a backlog may keep from deletion; beyond it their"
         " oldest matches are given up, with a warning and a count. 0 sets no limit.",
     )
     lag_age_max_s: float = _setting(
         shapes.duration(0, 3650 * 86400),
         0.0,
-        "Age of events beyond which subscriptions that are behind give them up, likewise. 0 sets no"
+        "Age of events above which subscriptions with a backlog give them up, likewise. 0 sets no"
         " limit.",
     )
     dead_letter_bytes_max: int = _setting(
         shapes.size(shapes.MIB, 1024 * shapes.GIB),
         2 * shapes.GIB,
-        "Dead letters that are kept because no sink took them, in all: beyond it the oldest are"
-        " given up, with a warning and a count.",
+        "Total size of dead letters kept because no sink accepted them; beyond it the oldest"
+        " are given up, with a warning and a count.",
     )
     dead_letter_route_bytes_max: int = _setting(
         shapes.size(shapes.MIB, 1024 * shapes.GIB),
@@ -168,7 +166,7 @@ class Settings:
         "Length of a pipeline epoch; between two, deliveries pause for some tenths of a second.",
     )
     drain_s: float = _setting(
-        shapes.duration(0, 600), 10.0, "Longest wait for deliveries under way when asked to stop."
+        shapes.duration(0, 600), 10.0, "Longest wait for deliveries under way at a stop."
     )
     allow_sinks: tuple[str, ...] = _setting(
         shapes.SettingShape(
@@ -188,13 +186,14 @@ class Settings:
             "IPv6 prefixes such as 2001:db8:64::/96, separated by commas", shapes.parse_nat64
         ),
         (),
-        "Prefixes behind which this network's NAT64 reaches IPv4: what they hide is judged too.",
+        "Prefixes behind which this network's NAT64 reaches IPv4; the embedded addresses are"
+        " checked too.",
     )
     own_sinks: int = _setting(
         shapes.whole(0, 7),
         0,
-        "How often an event may come back by subscriptions that send it to this server's own"
-        " addresses; 0 refuses such sinks.",
+        "How often an event may return through subscriptions whose sink is this server; 0 refuses"
+        " such sinks.",
     )
     protocols: tuple[str, ...] = _setting(
         shapes.SettingShape("names such as HTTP,MQTT5", shapes.parse_protocols),
@@ -205,7 +204,8 @@ class Settings:
     error_data: Literal["none", "private-off", "all"] = _setting(
         shapes.one_of("none", "private-off", "all"),
         "private-off",
-        "Which sinks' error answers a dead letter quotes: none, those on public addresses, or all.",
+        "Which sinks' error responses a dead letter quotes: none, those of public addresses, or"
+        " all.",
     )
     credential_key_file: Path | None = _setting(  # noqa: RUF009 - dataclasses.field, renamed
         shapes.path("the path of a file that its owner alone may read"),
@@ -237,8 +237,8 @@ class Settings:
             r"local(-cluster)?(\[.+\])?|[a-z][a-z0-9+-]*(://\S+)?",
         ),
         "auto",
-        "Where Spark runs. Each partition takes a task slot for as long as the pipeline runs; auto"
-        " has one for each, on this machine. Slots may exceed the cores.",
+        "Where Spark runs. Each partition occupies a task slot while the pipeline runs; auto has"
+        " one for each, on this machine. Slots may exceed the cores.",
     )
     spark_conf: dict[str, str] = _setting(  # noqa: RUF009 - dataclasses.field under another name
         shapes.SettingShape(
@@ -248,20 +248,20 @@ class Settings:
         "Spark properties that replace ours, at your own risk.",
     )
     sources: tuple[Mapping[str, Any], ...] = ()
-    """Tables ``[[sources]]`` of the TOML file as they stand there: what they mean, and whether
-    they can be used, ``sources`` knows. They hold no secrets, only where those are."""
+    """Tables ``[[sources]]`` of the TOML file, unchanged: the package ``sources`` interprets and
+    validates them. They hold no secrets, only references to them."""
 
 
 class SettingsRow(NamedTuple):
     """One setting, for ``--help`` and the reference page.
 
     Attributes:
-        name: As in the TOML file, such as ``data_dir``.
-        flag: As on the command line.
-        variable: As in the environment.
-        expects: What values it takes.
-        default: As people would write it; empty where there is none.
-        about: What it does.
+        name: Key in the TOML file, such as ``data_dir``.
+        flag: Option on the command line.
+        variable: Environment variable.
+        expects: Valid values, for people.
+        default: Default as people would write it; empty: none.
+        about: Meaning of the setting.
     """
 
     name: str
@@ -277,7 +277,7 @@ _SHAPES: dict[str, shapes.SettingShape] = {row.name: row.metadata["shape"] for r
 
 
 def settings_table() -> tuple[SettingsRow, ...]:
-    """Every setting but ``sources``, in the order in which a reader wants to meet them."""
+    """Returns every setting but ``sources``, in reading order."""
     return tuple(
         SettingsRow(
             row.name,
@@ -312,7 +312,7 @@ def _default_text(name: str, default: Any) -> str:
 
 
 class _Source(NamedTuple):
-    """Raw values of one source, by setting, and how that source spells a setting's name."""
+    """Raw values of one source by setting, and how the source spells a setting's name."""
 
     raw: Mapping[str, Any]
     spelling: Callable[[str], str]
@@ -328,21 +328,21 @@ def load(
     toml_text: str | None,
     source_faults: Callable[[Tables], Sequence[str]] = lambda _tables: (),
 ) -> Settings:
-    """Settings from their sources; reads nothing but its arguments.
+    """Returns the settings from their sources; a pure function of its arguments.
 
     Args:
-        flags: Setting name (``data_dir``) -> what the command line said; None: not said.
-        environ: The environment; names that do not begin with ``DISTRIBUTARY_`` are passed over.
-        toml_text: Text of the TOML file; None where there is no file.
-        source_faults: Checks ``[[sources]]``: a line for each fault.
+        flags: Values of the command line by setting name (``data_dir``); None: not given.
+        environ: The environment; names without the prefix ``DISTRIBUTARY_`` are ignored.
+        toml_text: Text of the TOML file; None: no file.
+        source_faults: Checks ``[[sources]]``; returns a line for each fault.
 
     Returns:
-        Settings in which every value is of its type and inside its range.
+        Settings with valid values.
 
     Raises:
-        SettingsError: Something cannot be used. The message has a line for each fault of
-            every source: unknown names with the nearest known one, wrong types, values out
-            of range. A value that a stronger source replaces is checked all the same.
+        SettingsError: A value is invalid. The message has a line for each fault of every source:
+            unknown names with the nearest known one, wrong types, values out of range. Overridden
+            values are checked as well.
     """
     faults: list[str] = []
     toml = _from_toml(toml_text, faults)
@@ -372,7 +372,7 @@ def load(
 
 
 def _source_tables(raw: Any, faults: list[str]) -> tuple[Mapping[str, Any], ...]:
-    """Tables of the file; what they hold is never repeated: people put passwords anywhere."""
+    """Tables of the file; errors never quote their content: people put passwords anywhere."""
     if isinstance(raw, (list, tuple)) and all(isinstance(table, dict) for table in raw):
         return tuple(raw)
     faults.append("sources (configuration file): expected tables, each begun with [[sources]]")
@@ -399,22 +399,22 @@ def _from_toml(toml_text: str | None, faults: list[str]) -> dict[str, Any]:
 
 def _unknown(source: _Source, name: str) -> str:
     if name == "sources":
-        return f"{source.spelling(name)}: sources stand in the configuration file alone"
+        return f"{source.spelling(name)}: sources belong in the configuration file alone"
     near = difflib.get_close_matches(name.replace("-", "_"), _SHAPES, n=1)
     hint = f"; did you mean {source.spelling(near[0])}?" if near else ""
     return f"{source.spelling(name)}: there is no such setting{hint}"
 
 
 def config_file(flag: str | None, environ: Mapping[str, str], folder: Path) -> Path | None:
-    """Which TOML file to read; None where there is none to read.
+    """Returns the path of the TOML file to read; None: there is none.
 
     Args:
-        flag: What ``--config`` said; None: not said.
+        flag: Value of ``--config``; None: not given.
         environ: The environment.
         folder: The working folder.
 
     Raises:
-        SettingsError: A file was named and is not there.
+        SettingsError: A named file does not exist.
     """
     named = flag or environ.get("DISTRIBUTARY_CONFIG")
     path = folder / (named or CONFIG_NAME)

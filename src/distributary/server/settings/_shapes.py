@@ -1,4 +1,4 @@
-"""What values a setting takes: sizes, durations, addresses and the like, from text or TOML."""
+"""Parsers of settings: sizes, durations, addresses and the like, from text or TOML."""
 
 import ipaddress
 import math
@@ -24,14 +24,14 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 @dataclass(frozen=True, slots=True)
 class SettingShape:
-    """What values a setting takes: how people are told, and how a raw value becomes one."""
+    """The valid values of a setting: a description for people, and a parser of raw values."""
 
     expects: str
     parse: Callable[[Any], Any]
 
 
 def _refuse() -> Never:
-    """Refuse a value; the caller adds the setting's name and what was expected."""
+    """Reject a value; the caller adds the setting's name and what it expects."""
     raise ValueError
 
 
@@ -78,7 +78,7 @@ def duration(low_s: float, high_s: float) -> SettingShape:
 
 
 def duration_text(seconds: float) -> str:
-    """*seconds* as people write them: in the largest unit of which they are a whole number."""
+    """Formats *seconds* in the largest unit of which they are a whole number."""
     for unit, scale in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= scale and seconds % scale == 0:
             return f"{seconds / scale:g}{unit}"
@@ -114,7 +114,7 @@ def base_url(expects: str) -> SettingShape:
 
 
 SWITCH = "true or false"
-"""What a setting takes that is on or off: on the command line its flag alone."""
+"""Values of a setting that is on or off: on the command line, its flag alone."""
 
 
 def switch() -> SettingShape:
@@ -145,7 +145,7 @@ def path(expects: str) -> SettingShape:
 
 
 def _names(raw: Any) -> list[str]:
-    """The texts of an array, or of a text that separates them by commas."""
+    """The strings of an array, or of a comma-separated text."""
     names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         _refuse()
