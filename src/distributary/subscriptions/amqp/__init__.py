@@ -1,7 +1,7 @@
-"""The AMQP 1.0 binding of the Subscriptions API (3.4): messages that ask, messages that answer.
+"""The AMQP 1.0 binding of the Subscriptions API (3.4): request and response messages.
 
-Called by ``server``, where the setting ``amqp_port`` asks for it. Hides links, credit and messages.
-Decides nothing: ``service`` stands behind this and behind HTTP alike.
+Called by ``server``, where the setting ``amqp_port`` is set. Hides links, credit and messages.
+``service`` carries out the operations, for this and for HTTP.
 
 Importing this needs no proton; an ``AmqpServer`` does (``amqp.AVAILABLE``).
 """

@@ -1,4 +1,4 @@
-"""One connection of a client: its links, its requests one after the other, their answers."""
+"""One client connection: its links, and its requests in order with their responses."""
 
 import asyncio
 from collections import deque
@@ -33,24 +33,24 @@ from distributary.subscriptions.http.operations import Operations
 from distributary.subscriptions.http.problem_details import INTERNAL_DETAIL, Problem, describe_error
 
 ADDRESS: Final = "subscriptions"
-"""The management node: where requests are sent."""
+"""The management node, to which requests are sent."""
 
 REQUEST_BYTES_MAX: Final = RESOURCE_BYTES_MAX + 64 * 1024
-"""Largest request: a body of the largest size, and room for its properties."""
+"""Largest request, bytes: the largest body, and space for its properties."""
 
 REQUEST_LINKS_MAX: Final = 4
-"""Links of one connection that requests come by; a client needs one."""
+"""Most request links of one connection; a client needs one."""
 
 REQUEST_CREDIT: Final = 4
-"""Requests that one link may have sent without an answer: the next one is here when one is done,
-and memory holds few bodies of the largest size."""
+"""Requests in flight on one link: the next one is here when one is done, and memory holds few
+bodies of the largest size."""
 
 WAITING_MAX: Final = REQUEST_LINKS_MAX * REQUEST_CREDIT
-"""Requests of one connection that wait: as many as its links may have sent. A client that opens
-links anew to send more is cut."""
+"""Most waiting requests of one connection: the credit of its links. A client that exceeds it, by
+opening links anew, is cut."""
 
 ANSWER_LINKS_MAX: Final = 16
-"""Links of one connection that answers go by; a client needs one."""
+"""Most response links of one connection; a client needs one."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,16 +58,16 @@ _log = structlog.get_logger(__name__)
 class Conversation:
     """Handles one connection (an ``amqp.Handler``).
 
-    Requests are done one after the other: their order means something to who sends them without
-    waiting, and an answer that is not taken holds back the requests of its own connection alone.
+    Handles requests one by one: a client that sends without waiting relies on their order, and a
+    response that a client does not read delays the requests of its own connection only.
 
     Args:
-        operations: Have requests answered.
-        over: Called once, when the connection has ended and nothing is under way any more.
+        operations: Carry out requests.
+        over: Called once, when the connection has ended and no request is in flight.
         now_s: The clock.
 
     Attributes:
-        asked_s: When it last had a request, or was answered one.
+        asked_s: When it last received a request, or sent a response.
     """
 
     def __init__(
@@ -90,12 +90,12 @@ class Conversation:
         self._opened = self._ended = self._writing = self._stopping = False
 
     def expect_opening(self) -> None:
-        """By now the client must have opened the connection; otherwise it is cut."""
+        """Cut the connection unless the client has opened it by now."""
         if not self._opened and not self._ended:
             self.engine.abort()
 
     def end_idle(self) -> None:
-        """Close a connection that asked for nothing; cut it where it does not close, or hangs."""
+        """Close an idle connection; cut it if the client does not close, or hangs."""
         if self._stopping:
             self.engine.abort()
         else:
@@ -103,7 +103,7 @@ class Conversation:
             self.engine.close("amqp:connection:forced", "nothing was asked for a long time")
 
     def stop(self) -> None:
-        """Say goodbye when the request under way is answered; begin no other."""
+        """Close after the response to the current request; start no other."""
         self._stopping = True
         self._waiting.clear()
         if self._work is None:
@@ -112,7 +112,7 @@ class Conversation:
     def _say_goodbye(self) -> None:
         self.engine.close("amqp:connection:forced", "the server stops")
 
-    # -- what the engine calls ----------------------------------------------------------------
+    # -- called by the engine -----------------------------------------------------------------
 
     def opened(self, _engine: AmqpEngine) -> None:
         self._opened = True
@@ -144,14 +144,14 @@ class Conversation:
             self._begin_work()
 
     def settled(self, link: AmqpLink, token: object, outcome: Outcome) -> None:
-        """Answers are sent settled: nothing is to be learned about them."""
+        """Responses are sent settled, so nothing is done."""
 
     def written(self, _link: AmqpLink) -> None:
         self._writing = False
         self._changed.set()
 
     def closed(self, _ended: Ended) -> None:
-        """See ``amqp.Handler``. What is under way is finished; what waits has not begun."""
+        """Handle the end of the connection: finish the current request, drop waiting ones."""
         self._ended = True
         self._waiting.clear()
         self._request_links.clear()
@@ -188,7 +188,7 @@ class Conversation:
             link.accept(address)
 
     def _made_address(self) -> str:
-        """One that this connection does not use; it means nothing on another."""
+        """An address unique within this connection; it means nothing on another."""
         while True:
             self._made_addresses += 1
             address = f"answers/{self._made_addresses}"
@@ -211,18 +211,18 @@ class Conversation:
         self._work = None
         self.asked_s = self._now_s()
         error = None if work.cancelled() else work.exception()
-        if error is not None:  # a bug of ours: this connection cannot go on, the others can
+        if error is not None:  # a bug of ours: ends this connection, not the others
             _log.error("amqp-connection-failed", exc_info=error)
             self.engine.abort()
         elif self._ended:
             self._over(self)
         elif self._stopping:
             self._say_goodbye()
-        elif self._waiting:  # came in the turn of the loop in which the work ended
+        elif self._waiting:  # arrived in the loop iteration in which the task ended
             self._begin_work()
 
     async def _take(self, incoming: IncomingMessage) -> None:
-        """Do what *incoming* asks and have the answer sent."""
+        """Carry out the request *incoming* and send the response."""
         try:
             request = decode_message(incoming.payload)
         except AmqpError as error:
@@ -237,7 +237,7 @@ class Conversation:
             incoming.settle(Outcome(DeliveryState.REJECTED, "amqp:invalid-field", text))
         else:
             answer = encode_message(await self._answer(request))
-            # Before the answer goes: a client may wait for the outcome, and only then give credit.
+            # Before the response: a client may wait for the outcome before it gives credit.
             incoming.settle(ACCEPTED)
             await self._send(link, answer)
 
@@ -250,15 +250,15 @@ class Conversation:
         except DistributaryError as error:
             return problem_of(describe_error(error), request)
         except Exception:  # noqa: BLE001 - a bug: logged whole, and answered as HTTP answers it
-            # It must not take the connection and the other requests on it with it.
+            # It must not end the connection and the other requests on it.
             _log.exception("amqp-request-failed")
             return problem_of(Problem("internal", INTERNAL_DETAIL), request)
 
     async def _send(self, link: AmqpLink, payload: bytes) -> None:
-        """Send by *link* as soon as the client takes it; returns when it is in the socket."""
+        """Send on *link* once it has credit; returns when the message is in the socket."""
         while link.ended is None and link.credit <= 0:
             await self._change()
-        if link.ended is not None:  # nobody reads this any more
+        if link.ended is not None:  # the client closed it
             return
         limit = link.message_bytes_max
         if 0 < limit < len(payload):

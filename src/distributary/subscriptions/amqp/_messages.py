@@ -1,4 +1,4 @@
-"""Requests and answers of the Subscriptions API as AMQP messages. Pure: no links, no I/O."""
+"""Requests and responses of the Subscriptions API as AMQP messages. Pure: no links, no I/O."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -22,14 +22,14 @@ from distributary.subscriptions.http.problem_details import PROBLEM_TYPE, Proble
 from distributary.subscriptions.store.stored import NO_PRECONDITION, Precondition
 
 DISCOVER: Final = "Discover"
-"""The operation that names the others (3.2.5), as ``OPTIONS`` does over HTTP."""
+"""The operation that lists the others (3.2.5), as ``OPTIONS`` does over HTTP."""
 
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
-"""A list is cut after about so many bytes, some 5,000 subscriptions, with ``next`` to go on from:
-an answer is one message, and a message stands in memory as a whole."""
+"""A list is cut after about so many bytes, some 5,000 subscriptions, with ``next`` for the rest: a
+response is one message, and a message is held in memory as a whole."""
 
 NAME_CHARS_SHOWN: Final = 60
-"""Characters of an unknown property's name that an answer repeats."""
+"""Characters of an unknown property's name that a response repeats."""
 
 _JSON: Final = "application/json"
 
@@ -41,24 +41,24 @@ _TAKEN: Final[Mapping[str, frozenset[str]]] = {
     OperationName.DELETE: frozenset(("id", "ifmatch", "ifnonematch")),
     DISCOVER: frozenset(),
 }
-"""Operation -> application properties that it takes beside ``operation``."""
+"""Operation -> application properties that it accepts beside ``operation``."""
 
 _TRACING: Final = frozenset(("traceparent", "tracestate", "baggage"))
-"""What instrumentation adds to any message (W3C Trace Context and Baggage): nothing is asked."""
+"""Added to any message by instrumentation (W3C Trace Context and Baggage); ignored."""
 
 _TAGS_EXPECTED: Final = "expected * or entity tags in double quotes"
 
 
 @dataclass(frozen=True, slots=True)
 class AmqpCall:
-    """A request as the operations read it (``Call``).
+    """A request as an ``ApiCall``.
 
     Attributes:
-        id: Id of the subscription that is meant; empty where the operation takes none.
-        precondition: What must hold.
-        range: Which part of the list is wanted.
-        content_type: Of the body; None: not said.
-        body: As it came.
+        id: Id of the subscription; empty where the operation has none.
+        precondition: Of the operation.
+        range: Part of the list that is requested.
+        content_type: Of the body; None: absent.
+        body: As received.
     """
 
     id: str
@@ -68,7 +68,7 @@ class AmqpCall:
     body: object
 
     async def read_body(self) -> object:
-        """The JSON value in the body; see ``Call``."""
+        """Return the JSON value in the body; raises as ``ApiCall.read_body``."""
         if self.content_type is not None and not is_json(self.content_type):
             text = "the content type of a subscription is application/json (in UTF-8)"
             raise RequestError("unsupported-media-type", text)
@@ -89,15 +89,15 @@ class AmqpCall:
 
 
 def read_request(message: AmqpMessage) -> tuple[OperationName | None, AmqpCall]:
-    """What *message* asks: the operation, None for ``Discover``, and what goes with it.
+    """Read the operation of *message* (None for ``Discover``) and its parameters.
 
     Raises:
-        ResourceError: It is no request: an unknown operation, a property that this operation
-            does not take, is missing or holds something else. All of it is named: what is
-            misspelt must not look as if it had been followed.
+        ResourceError: It is not a request: an unknown operation, or a property that this operation
+            does not accept, is missing or is invalid. Names every fault: a misspelt property must
+            not look as if it had been followed.
     """
     given: dict[str, Any] = {
-        name: str(value) if isinstance(value, str) else value  # a symbol is a text as well
+        name: str(value) if isinstance(value, str) else value  # a symbol counts as text
         for name, value in message.application_properties.items()
         if name not in _TRACING
     }
@@ -118,7 +118,7 @@ def read_request(message: AmqpMessage) -> tuple[OperationName | None, AmqpCall]:
 
 
 def answer_of(result: OperationResult, to: AmqpMessage) -> AmqpMessage:
-    """The message that tells *result* to who sent the request *to*."""
+    """Make the message that carries *result* in response to the request *to*."""
     assert isinstance(result.body, bytes)
     said: dict[str, Any] = {}
     if result.etag is not None:
@@ -132,7 +132,7 @@ def answer_of(result: OperationResult, to: AmqpMessage) -> AmqpMessage:
 
 
 def problem_of(problem: Problem, to: AmqpMessage) -> AmqpMessage:
-    """The message that tells *problem* to who sent the request *to*."""
+    """Make the message that carries *problem* in response to the request *to*."""
     said = _status(problem.code, problem.status)
     if problem.subscription_id is not None:
         said["id"] = problem.subscription_id
@@ -142,13 +142,13 @@ def problem_of(problem: Problem, to: AmqpMessage) -> AmqpMessage:
 
 
 def discovery_of(to: AmqpMessage) -> AmqpMessage:
-    """The message that names the operations to who sent the request *to*."""
+    """Make the message that lists the operations in response to the request *to*."""
     body = msgspec.json.encode({"operations": list(_TAKEN)})
     return _answer(to, _status("ok", 200), body, _JSON)
 
 
 def correlation_of(message: AmqpMessage) -> MessageId | None:
-    """What the answer to *message* is known by; None: there is nothing."""
+    """The correlation id of the response to *message*; None: the request has no id."""
     return message.message_id if message.correlation_id is None else message.correlation_id
 
 
@@ -194,7 +194,7 @@ def _property_faults(operation: str, given: Mapping[str, Any]) -> Iterator[Fault
 
 
 def _limit(given: Mapping[str, Any]) -> int | None:
-    """The limit, which may be a number of AMQP or its digits."""
+    """Read the limit: an AMQP number, or its digits."""
     value = given.get("limit")
     number = isinstance(value, int) and not isinstance(value, bool)
     return parse_limit(str(value)) if number or isinstance(value, str) else None

@@ -14,18 +14,18 @@ from distributary.subscriptions.http.operations import Operations
 from distributary.subscriptions.service import Subscriptions
 
 CONNECTIONS_MAX: Final = 100
-"""Connections at one time: the requests and the answer that each may hold are some 9 MiB if its
-client is hostile. One more is cut at once."""
+"""Most connections: requests and response of a hostile client may hold some 9 MiB each. One more
+is cut at once."""
 
 CONNECTIONS_PER_ADDRESS_MAX: Final = 20
-"""Of these, from one address that is not loopback: a fifth, so that nobody takes all of them."""
+"""Of these, from one address that is not loopback: a fifth, so that no client takes them all."""
 
 IDLE_S_MAX: Final = 600.0
-"""Time without a request after which a connection is closed, seconds: heartbeats keep one for ever
-that nobody uses. A client that has something to ask opens another."""
+"""Time without a request after which a connection is closed, seconds: heartbeats would keep an
+unused one open for ever. The client can open another."""
 
 OPEN_S_MAX: Final = 10.0
-"""Time that a connection has to open, seconds: what does not speak AMQP never does."""
+"""Time that a connection has to open, seconds: a client that does not speak AMQP never does."""
 
 GOODBYE_S_MAX: Final = 2.0
 """Longest wait at a stop for requests under way and for clients to close, seconds."""
@@ -35,24 +35,24 @@ class AmqpServer:
     """The AMQP binding of the Subscriptions API (3.4).
 
     Args:
-        subscriptions: Does what is asked; started before this is.
+        subscriptions: Carries out requests; started before this is.
     """
 
     def __init__(self, subscriptions: Subscriptions) -> None:
         self._operations = Operations(subscriptions)
         self._server: asyncio.Server | None = None
         self._conversations: dict[Conversation, asyncio.TimerHandle] = {}  # its next deadline
-        self._addresses: dict[Conversation, str] = {}  # those that are counted
+        self._addresses: dict[Conversation, str] = {}  # those that count to the limit
         self._quiet = asyncio.Event()
         self._quiet.set()
 
     async def start(self, listener: socket.socket) -> None:
-        """Take connections on *listener*, a bound TCP socket; it belongs to this from now on."""
+        """Accept connections on *listener*, a bound TCP socket, which this then owns."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Greeter(self.meet), sock=listener)
 
     def meet(self, address: str | None = None) -> asyncio.Protocol:
-        """What a new connection is handled by, on the running loop.
+        """Make the protocol of a new connection, on the running loop.
 
         Args:
             address: Of the client; None: unknown.
@@ -76,7 +76,7 @@ class AmqpServer:
         self._expect_request(conversation)
 
     def _expect_request(self, conversation: Conversation) -> None:
-        """Ends *conversation* when it has asked for nothing too long; else looks again then."""
+        """Close *conversation* if it has been idle too long; else check again at its deadline."""
         if conversation not in self._conversations:
             return
         loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ class AmqpServer:
         self._conversations[conversation] = timer
 
     async def close(self) -> None:
-        """Take no more, finish the requests under way, and say goodbye to those who are there."""
+        """Accept no more, finish the requests in flight, and close every connection."""
         if self._server is not None:
             self._server.close()
         for conversation in tuple(self._conversations):
@@ -107,13 +107,13 @@ class AmqpServer:
         self._addresses.pop(conversation, None)
         timer = self._conversations.pop(conversation, None)
         if timer is not None:
-            timer.cancel()  # it would keep what the connection held
+            timer.cancel()  # it would keep the connection's memory alive
         if not self._conversations:
             self._quiet.set()
 
 
 class _Greeter(asyncio.Protocol):
-    """Finds out who connects, and leaves the connection to whom *meet* names."""
+    """Reads the peer's address, then passes the connection to the protocol from *meet*."""
 
     def __init__(self, meet: Callable[[str | None], asyncio.Protocol]) -> None:
         self._meet = meet
@@ -126,7 +126,7 @@ class _Greeter(asyncio.Protocol):
 
 
 class _Refusal(asyncio.Protocol):
-    """For a connection too many."""
+    """Cuts a connection over the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()

@@ -1,4 +1,4 @@
-"""Access tokens of sinks, renewed before they expire."""
+"""Refreshes access tokens of sinks before they expire."""
 
 from distributary.subscriptions.refresh._answer import TokenReply
 from distributary.subscriptions.refresh._endpoint import HttpTokenEndpoint

@@ -1,7 +1,7 @@
-"""What a token endpoint answered: a new access token, or why there is none. Pure.
+"""Reads a token endpoint's response: a new access token, or the reason for none. Pure.
 
-Called by ``Refresher``. The endpoint is not ours: any bytes give one of the two, and no reason
-repeats what it said (it may repeat the refresh token).
+Called by ``Refresher``. The endpoint is foreign: any bytes give one of the two, and no reason
+quotes the response (which may repeat the refresh token).
 """
 
 import math
@@ -14,10 +14,10 @@ import msgspec
 from distributary.subscriptions.resource import is_token
 
 LIFETIME_S_DEFAULT: Final = 3600.0
-"""Taken where the answer does not say how long the token lives: what most endpoints give."""
+"""Default where the response omits ``expires_in``: what most endpoints give, seconds."""
 
 LIFETIME_S_MAX: Final = 30 * 86_400.0
-"""A token that claims to live longer is renewed after 30 days all the same."""
+"""A token with a longer lifetime is still renewed after 30 days, seconds."""
 
 _ERRORS: Final = frozenset(
     {
@@ -32,17 +32,17 @@ _ERRORS: Final = frozenset(
 """Codes of RFC 6749, section 5.2; others are not repeated."""
 
 INVALID_GRANT: Final = "invalid_grant"
-"""The refresh token is no good any more: somebody has to send another one."""
+"""The refresh token is no longer valid: a client must send another one."""
 
 _DIGITS: Final = re.compile(r"[0-9]{1,10}")
 
 
 class TokenReply(NamedTuple):
-    """What came back from a token endpoint.
+    """The HTTP response of a token endpoint.
 
     Attributes:
         status: HTTP status.
-        body: Whole.
+        body: Complete.
     """
 
     status: int
@@ -57,8 +57,8 @@ class Token(NamedTuple):
 
     Attributes:
         access_token: The token; fits into a header.
-        lifetime_s: How long from the request on, seconds; above 0, at most ``LIFETIME_S_MAX``.
-        refresh_token: Replaces the one that was traded in; None: that one stays.
+        lifetime_s: From the request on, seconds; above 0, at most ``LIFETIME_S_MAX``.
+        refresh_token: Replaces the one that was used; None: that one stays valid.
     """
 
     access_token: str
@@ -71,11 +71,11 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """There is no new token.
+    """No new token.
 
     Attributes:
-        reason: For people and counts; nothing that the endpoint wrote.
-        for_good: Trying again is of little use: the refresh token is not taken any more.
+        reason: For people and counts; quotes nothing from the endpoint.
+        for_good: A retry is of little use: the refresh token is no longer accepted.
     """
 
     reason: str
@@ -83,11 +83,11 @@ class Refused:
 
 
 def read_answer(reply: TokenReply) -> Token | Refused:
-    """The token in *reply*.
+    """Read the token in *reply*.
 
     Source:
-        RFC 6749, sections 5.1, 5.2 and 6. ``token_type`` and ``scope`` are not looked at: how
-        the sink wants to be spoken to is what the subscription says (``accessTokenType``).
+        RFC 6749, sections 5.1, 5.2 and 6. Ignores ``token_type`` and ``scope``: the subscription
+        names the scheme that the sink expects (``accessTokenType``).
     """
     fields = _object(reply.body)
     if reply.status != 200:
@@ -120,7 +120,7 @@ def _object(body: bytes) -> dict[str, Any] | None:
 
 
 def _lifetime_s(value: object) -> float | None:
-    """Seconds; also of a text of digits, which some endpoints send."""
+    """Read seconds, also from a text of digits, which some endpoints send."""
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

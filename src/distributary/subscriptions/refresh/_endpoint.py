@@ -1,8 +1,8 @@
-"""Asking a token endpoint over the network (RFC 6749, section 6).
+"""HTTP client of token endpoints (RFC 6749, section 6).
 
-Called by ``Refresher``. The endpoint is an address that a user named: it is dialled by the same
-connector, and so by the same rule, as sinks are. It may be slow, endless or hostile: there is one
-deadline for all of it, one limit for all that it sends, and no redirect is followed.
+Called by ``Refresher``. The address comes from a user, so it is dialled by the same connector, and
+under the same rules, as sinks. The endpoint may be slow, endless or hostile: one deadline and one
+size limit cover the whole exchange, and redirects are not followed.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from distributary.net.http1 import ClientConnection
 from distributary.subscriptions.refresh._answer import TokenReply
 
 ANSWER_BYTES_MAX: Final = 64 * 1024
-"""Largest answer, headers included: two tokens of the largest size are a quarter of it."""
+"""Largest response, bytes, headers included: two tokens of the largest size are a quarter of it."""
 
 TRADE_S_MAX: Final = 10.0
-"""Longest trade, from the name look-up to the last byte. A healthy endpoint takes a fraction of a
-second, and a slow one keeps one of few places."""
+"""Longest trade, from the name look-up to the last byte, seconds. A healthy endpoint takes a
+fraction of a second, and a slow one occupies one of few places."""
 
 _REQUEST: Final = (
     b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/x-www-form-urlencoded\r\n"
@@ -29,7 +29,7 @@ _REQUEST: Final = (
 
 
 class HttpTokenEndpoint:
-    """``TokenEndpoint`` over HTTP/1.1; a connection for each trade.
+    """``TokenEndpoint`` over HTTP/1.1; one connection a trade.
 
     Args:
         connector: Dials; decides which addresses are allowed.
@@ -42,7 +42,7 @@ class HttpTokenEndpoint:
         """Post *refresh_token* to *uri*.
 
         Raises:
-            TransportError: No whole answer came within ``TRADE_S_MAX``, or the address is not
+            TransportError: No complete response within ``TRADE_S_MAX``, or the address is not
                 allowed.
         """
         endpoint = self._connector.endpoint(uri)

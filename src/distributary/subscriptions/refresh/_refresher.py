@@ -1,13 +1,12 @@
 """Renews access tokens before they expire: one loop, in the process that leads.
 
-Made by ``server``. What it stores durably, the owners see in the store: no route record is needed.
-One refresh of a credential is under way at a time; the last good token stays in use until it
-expires, whatever the endpoint does meanwhile.
+Made by ``server``. It stores tokens durably, where partition consumers read them; no route record
+is needed. One refresh of a credential runs at a time; the last good token stays in use until it
+expires, whatever the endpoint does.
 
-When a token is due is judged twice: by the wall clock, which says when it expires, and by the
-monotonic clock, from its lifetime when it was first seen. Whichever comes first counts, so a
-wall clock that is set back lets no token expire unseen, and one that is set forward renews at
-once.
+A token is due by the earlier of two clocks: the wall clock, against its expiry, and the monotonic
+clock, by its lifetime since it was first seen. So a wall clock that is set back hides no expiry,
+and one that is set forward renews at once.
 """
 
 import asyncio
@@ -28,42 +27,42 @@ from distributary.subscriptions.refresh._answer import Refused, Token, TokenRepl
 from distributary.subscriptions.store.credentials_rows import CredentialRows, Held
 
 MARGIN_S_MAX: Final = 300.0
-"""A token is renewed at most so long before it expires: time for ten tries."""
+"""Longest time before expiry at which a token is renewed, seconds: time for ten tries."""
 
 MARGIN_SHARE: Final = 0.1
-"""Of its lifetime, for tokens that live shorter than 50 minutes."""
+"""Share of its lifetime, for tokens of less than 50 minutes."""
 
 MARGIN_JITTER_SHARE: Final = 0.2
 """A margin is lengthened by up to this share, so that tokens which were issued together are not
 renewed together."""
 
 REFRESH_S_MIN: Final = 10.0
-"""Between two refreshes of one credential. No honest endpoint hands out shorter lives, and each
-costs a durable write."""
+"""Least time between two refreshes of one credential, seconds. No honest endpoint issues shorter
+lifetimes, and each refresh costs a durable write."""
 
 BACKOFF_S_FIRST: Final = 1.0
 """First wait after a failed refresh; each further one doubles it."""
 
 BACKOFF_S_MAX: Final = 300.0
-"""Longest wait between two tries; at once where the refresh token is not taken any more."""
+"""Longest wait between two tries, seconds; used at once for a refresh token that was refused."""
 
 BACKOFF_JITTER_SHARE: Final = 0.2
-"""A wait is lengthened by up to this share."""
+"""A wait is lengthened by up to this share, at random."""
 
 REFRESHES_MAX: Final = 64
-"""Refreshes under way at a time. With answers in 0.1 s that is 640 a second."""
+"""Most refreshes in flight. With responses in 0.1 s that is 640 a second."""
 
 REFRESHES_PER_HOST_MAX: Final = 4
 """Of those at one host: a slow endpoint must not take the places of the others."""
 
 LOOK_S: Final = 1.0
-"""Between two looks at what has changed: a new credential is known so soon."""
+"""Interval of polling the store for new and changed credentials, seconds."""
 
 JUDGE_S_MAX: Final = 30.0
-"""Every token is judged anew so often at least: the wall clock may have jumped."""
+"""Longest time between two checks of each token, seconds: the wall clock may have jumped."""
 
 STOP_S: Final = 2.0
-"""Longest wait at a stop for refreshes under way: what endpoints have handed out is stored."""
+"""Longest wait at a stop for refreshes in flight, seconds: tokens that were issued get stored."""
 
 _log = structlog.get_logger(__name__)
 
@@ -74,23 +73,23 @@ class TokenEndpoint(Protocol):
     """Trades refresh tokens for access tokens."""
 
     async def trade(self, uri: str, refresh_token: str) -> TokenReply:
-        """One request to the endpoint at *uri*; any answer, whatever its status.
+        """Send one request to the endpoint at *uri*; returns a response of any status.
 
         Raises:
-            TransportError: No whole answer came in time, or the address is not allowed.
+            TransportError: No complete response in time, or the address is not allowed.
         """
 
 
 @dataclass(slots=True)
 class _Plan:
-    """When a credential is to be renewed.
+    """Schedule of one credential.
 
     Attributes:
-        held: As the store had it.
+        held: As read from the store.
         host: Of its endpoint.
-        wall_due_ms: Due when the wall clock shows this.
+        wall_due_ms: Due at this wall clock time.
         due_s: Due at this monotonic time at the latest.
-        not_before_s: Not tried before this monotonic time.
+        not_before_s: No try before this monotonic time.
         failures: In a row.
     """
 
@@ -102,7 +101,7 @@ class _Plan:
     failures: int = 0
 
     def next_s(self, now_s: float, wall_ms: int) -> float:
-        """Monotonic time at which it is to be tried."""
+        """Monotonic time of its next try."""
         by_wall_s = now_s + (self.wall_due_ms - wall_ms) / 1000
         return max(self.not_before_s, min(self.due_s, by_wall_s))
 
@@ -112,10 +111,10 @@ class Refresher:
 
     Args:
         rows: The credentials.
-        endpoint: Asks token endpoints.
+        endpoint: Trades refresh tokens.
         clock: For waits and expiries.
         random: For jitter.
-        count: Counts refreshes by result: takes the name of a counter and how far it rises.
+        count: Counts refreshes by result; called with a counter's name and its increase.
     """
 
     def __init__(
@@ -135,19 +134,19 @@ class Refresher:
         self._seq = 0
         self._plans: dict[str, _Plan] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
-        # By uid, what came of a refresh that could not be stored yet: the credential that was
-        # traded in, and the new one. The old refresh token may be worth nothing by now, also to
-        # a revision that came meanwhile and has kept it: so this outlives plans.
+        # By uid, refreshes that could not be stored yet: the credential that was used, and the new
+        # one. The old refresh token may be void by now, also for a later revision that kept it: so
+        # this outlives plans.
         self._unsaved: dict[str, tuple[Credential, Credential]] = {}
         self._hosts: dict[str, int] = {}
         self._judge_s = 0.0
-        self._blocking = asyncio.Lock()  # the rows are for one thread at a time
+        self._blocking = asyncio.Lock()  # one thread at a time may use the rows
         self._wake = asyncio.Event()
         for result in ("refreshed", "failed", "superseded"):
             self._count(result, 0)
 
     async def run(self) -> None:
-        """Seal anew what an old key has sealed, then look after tokens until cancelled."""
+        """Reseal what an old key has sealed, then refresh tokens until cancelled."""
         await self._reseal()
         try:
             while True:
@@ -163,7 +162,7 @@ class Refresher:
                 await asyncio.gather(*late, return_exceptions=True)
 
     async def look(self) -> None:
-        """Take note of what has changed, and start the refreshes that are due."""
+        """Read changes from the store, and start the refreshes that are due."""
         try:
             newest, changed = await self._run_blocking(self._changed)
         except StoreError as error:
@@ -177,7 +176,7 @@ class Refresher:
             self._start_due(now_s, self._clock.wall_ms())
 
     async def settle(self) -> None:
-        """Wait for the refreshes under way."""
+        """Wait for the refreshes in flight."""
         await asyncio.gather(*self._busy.values(), return_exceptions=True)
 
     def _changed(self) -> tuple[int, list[tuple[Held, Credential | None]]]:
@@ -198,15 +197,15 @@ class Refresher:
             while after is not None:
                 count, after = await self._run_blocking(self._rows.reseal, after)
                 total += count
-        except StoreError as error:  # the old key is as good as before; the next start tries again
+        except StoreError as error:  # the old key still works; the next start tries again
             _log.warning("credentials-not-resealed", reason=str(error))
         if total:
             _log.info("credentials-resealed", count=total)
 
-    # -- when ---------------------------------------------------------------------------------
+    # -- schedule -----------------------------------------------------------------------------
 
     def _plan(self, held: Held, credential: Credential | None) -> None:
-        """Set out when *credential* is to be renewed; what was planned before is void."""
+        """Schedule *credential*'s renewal; replaces its earlier plan."""
         old = self._plans.pop(held.uid, None)
         if credential is None or not credential.refreshable:
             self._unsaved.pop(held.uid, None)
@@ -224,7 +223,7 @@ class Refresher:
         if held.uid in self._unsaved:
             plan.due_s = now_s
         elif old is not None and old.held.revision == held.revision:
-            # Its own renewal: a token that lives for a moment must not keep us busy.
+            # Our own renewal: a token with a tiny lifetime must not keep us busy.
             plan.not_before_s = now_s + REFRESH_S_MIN
         self._plans[held.uid] = plan
         self._judge_s = 0.0
@@ -238,14 +237,14 @@ class Refresher:
             if next_s > now_s:
                 self._judge_s = min(self._judge_s, next_s)
             elif len(self._busy) >= REFRESHES_MAX:
-                return  # whoever ends wakes the loop
+                return  # the end of a refresh wakes the loop
             elif self._hosts.get(plan.host, 0) < REFRESHES_PER_HOST_MAX:
                 self._hosts[plan.host] = self._hosts.get(plan.host, 0) + 1
                 task = asyncio.create_task(self._refresh(plan), name=f"refresh {uid}")
                 self._busy[uid] = task
 
     def _wait(self, plan: _Plan, *, for_good: bool) -> float:
-        """Put the next try of *plan* off; seconds until then."""
+        """Postpone the next try of *plan*; returns the wait, seconds."""
         plan.failures += 1
         wait_s = BACKOFF_S_MAX
         if not for_good:
@@ -254,7 +253,7 @@ class Refresher:
         plan.not_before_s = self._clock.monotonic_s() + wait_s
         return wait_s
 
-    # -- how ----------------------------------------------------------------------------------
+    # -- refresh ------------------------------------------------------------------------------
 
     async def _refresh(self, plan: _Plan) -> None:
         uid = plan.held.uid
@@ -262,8 +261,8 @@ class Refresher:
             await self._trade(plan)
         except (StoreError, TransportError) as error:
             self._failed(plan, str(error))
-        # A bug met in one refresh must not keep this credential busy for ever. Its message is left
-        # out: it may hold what the endpoint wrote.
+        # A bug in one refresh must not block this credential for ever. Its message is left out: it
+        # may quote the endpoint.
         except Exception as error:  # noqa: BLE001 - see above
             frame = traceback.extract_tb(error.__traceback__)[-1]
             self._failed(plan, f"a bug: {type(error).__name__} in {frame.name}:{frame.lineno}")
@@ -282,7 +281,7 @@ class Refresher:
         if uid not in self._unsaved:
             held = await self._run_blocking(self._rows.find, uid)
             if held is None or held.sealed != plan.held.sealed:
-                # Deleted, or replaced: then the next look brings what stands now.
+                # Deleted, or replaced: the next look reads the current row.
                 if self._plans.get(uid) is plan:
                     del self._plans[uid]
                 return
@@ -304,12 +303,12 @@ class Refresher:
             await self._plan_anew(plan)
             return
         plan.failures = 0
-        # The next look brings the new row, and with it the new plan.
+        # The next look reads the new row, and makes a new plan.
         plan.not_before_s = self._clock.monotonic_s() + REFRESH_S_MIN
         _log.info("credential-refreshed", id=plan.held.id, uid=uid)
 
     async def _plan_anew(self, plan: _Plan) -> None:
-        """Set out what stands now, where *plan* is of something else and the newest known."""
+        """Schedule the current credential, unless *plan* has been replaced meanwhile."""
         held = await self._run_blocking(self._rows.find, plan.held.uid)
         credential = None if held is None else await self._run_blocking(self._open, held)
         if self._plans.get(plan.held.uid) is plan:
@@ -337,7 +336,7 @@ class Refresher:
 
 
 def _renewed(used: Credential, token: Token, asked_ms: int) -> Credential:
-    """*used* with the new token. It lives from the request on: what its way took is lost."""
+    """*used* with the new token, whose lifetime counts from the request: transit time is lost."""
     return dataclasses.replace(
         used,
         access_token=token.access_token,

@@ -1,4 +1,4 @@
-"""Timers and ends: what becomes of subscriptions by itself."""
+"""Timers that make events, and expiry of subscriptions by time or count."""
 
 from distributary.subscriptions.timers._expiry import Counts, Endings, Ends
 from distributary.subscriptions.timers._timers import SubscriptionTimers, TimerEventAppender

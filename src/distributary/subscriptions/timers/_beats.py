@@ -1,8 +1,8 @@
-"""When timers are due: pure, on the monotonic clock.
+"""Timer queue: when each timer is due, on the monotonic clock. Pure.
 
-A timer is due at whole multiples of its interval after its origin, so it never drifts. While
-the program runs the origin stays; a new program finds it again from the wall clock. A due time
-that was slept through is passed over: what comes due next is in phase again.
+A timer is due at whole multiples of its interval after its origin, so it never drifts. The origin
+is fixed while the process runs; a new process computes it from the wall clock. Due times that
+were missed are skipped: the next one is in phase again.
 """
 
 import heapq
@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 from distributary.subscriptions.store.schedule import TimerRow
 
 LATE_S_MAX: Final = 5.0
-"""A timer event that could not be made within this is missed, seconds (and within half an
-interval): a slow disk may delay it, a stop or a log that takes nothing ends it."""
+"""Latest creation of a timer event after it was due, seconds (at most half an interval); then it
+is missed. A slow disk may delay it, a stop or an unavailable log skips it."""
 
 _STALE_MAX: Final = 1_000
-"""Entries of timers that are gone, beyond as many as there are timers, before they are cleared."""
+"""Stale heap entries, beyond the number of timers, at which they are cleared."""
 
 
 class Timer:
-    """A timer that runs.
+    """A running timer.
 
     Attributes:
         uid: Of the subscription.
@@ -29,7 +29,7 @@ class Timer:
         interval_s: Between two timer events, seconds.
         phase_ms: Of its row.
         due_s: When its next timer event is due, monotonic.
-        number: Of its next timer event, where one is reserved.
+        number: Of its next timer event, if one is reserved.
         numbers_end: After the last reserved one.
     """
 
@@ -44,7 +44,7 @@ class Timer:
         self.interval_s = row.interval_s
         self.phase_ms = row.phase_ms
         self.number = self.numbers_end = 0
-        # A phase in the future: the wall clock was set back. It begins anew, never too early.
+        # A phase in the future: the wall clock was set back. Restart the phase, never fire early.
         elapsed_s = max(0.0, elapsed_s)
         self._origin_s = now_s - elapsed_s
         self._turn_to(math.floor(elapsed_s / row.interval_s) + 1)
@@ -54,10 +54,10 @@ class Timer:
         self.due_s = self._origin_s + beat * self.interval_s
 
     def pass_on(self, now_s: float) -> tuple[bool, int]:
-        """Turn to the first due time after *now_s*.
+        """Advance to the first due time after *now_s*.
 
         Returns:
-            Whether a timer event is to be made now, and how many were missed.
+            Whether to make a timer event now, and how many were missed.
         """
         latest = max(self._beat, math.floor((now_s - self._origin_s) / self.interval_s))
         late_s = now_s - (self._origin_s + latest * self.interval_s)
@@ -68,16 +68,16 @@ class Timer:
         return True, missed
 
     def turn_back(self) -> None:
-        """The timer event of the time before is due again."""
+        """Go back by one interval: that timer event is due again."""
         self._turn_to(self._beat - 1)
 
 
 class Due(NamedTuple):
-    """What is due.
+    """Timers that are due.
 
     Attributes:
         timers: Each makes a timer event now.
-        missed: Timer events that are not made any more.
+        missed: Number of timer events that were skipped.
     """
 
     timers: list[Timer]
@@ -85,7 +85,7 @@ class Due(NamedTuple):
 
 
 class Beats:
-    """All timers, in the order in which they are due. Grows with their number alone."""
+    """All timers, in the order in which they are due. Memory grows with their number alone."""
 
     def __init__(self) -> None:
         self._timers: dict[str, Timer] = {}
@@ -93,14 +93,14 @@ class Beats:
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        """How many timers run."""
+        """Number of running timers."""
         return len(self._timers)
 
     def set(self, row: TimerRow, now_s: float, wall_ms: int) -> None:
-        """Start the timer of *row*, or let the one that runs take a change.
+        """Start the timer of *row*, or apply a change to it.
 
-        A change that leaves the interval alone keeps the phase. Reserved numbers are let go:
-        they belong to the revision for which they were reserved.
+        Keeps the phase unless the interval changes. Drops reserved numbers: they belong to the
+        revision for which they were reserved.
 
         Args:
             row: The timer.
@@ -120,7 +120,7 @@ class Beats:
         self._timers.pop(uid, None)
 
     def due(self, now_s: float, count_max: int) -> Due:
-        """Take at most *count_max* timers that are due; each turns to its next time."""
+        """Return at most *count_max* timers that are due, and advance each of them."""
         found: list[Timer] = []
         missed_count = 0
         while self._heap and self._heap[0][0] <= now_s and len(found) < count_max:
@@ -135,7 +135,7 @@ class Beats:
         return Due(found, missed_count)
 
     def again(self, timer: Timer) -> None:
-        """Let *timer*, which ``due`` gave, be due at once again."""
+        """Make *timer*, which ``due`` returned, due again at once."""
         timer.turn_back()
         self._push(timer)
 
@@ -146,7 +146,7 @@ class Beats:
         return self._heap[0][0] if self._heap else None
 
     def _stands(self, due_s: float, timer: Timer) -> bool:
-        """False for the entry of a timer that was stopped, replaced or turned."""
+        """False for the heap entry of a timer that was stopped, replaced or advanced."""
         return timer.due_s == due_s and self._timers.get(timer.uid) is timer
 
     def _push(self, timer: Timer) -> None:

@@ -1,9 +1,9 @@
-"""Subscriptions that end by themselves: ``config.expires`` and ``config.maxevents``.
+"""Ends subscriptions by time or count: ``config.expires`` and ``config.maxevents``.
 
-Only the control leader ends them, by the same change as a client's delete: a route record in
-every partition. The wall clock says whether a time has come; the wait until the next look is a
-plain wait of at most a second, so a clock that jumps is noticed within it. Each look asks the
-store, so what was replaced or deleted meanwhile is never ended by what stood before.
+Only the control leader ends them, as a client's delete does: a route record in every partition.
+Expiry follows the wall clock, read at least every second, so a clock that jumps is noticed within
+that time. Each look reads the store, so a subscription that was replaced or deleted is never ended
+by its earlier revision.
 """
 
 import asyncio
@@ -39,10 +39,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Counts(Protocol):
-    """Counts the successful deliveries of subscriptions with a ``maxevents``. Blocking."""
+    """Counts of successful deliveries of subscriptions with ``maxevents``. Blocking."""
 
     def used_up(self) -> Iterable[str]:
-        """Uids of those that have made as many as their last match was told that they may.
+        """Uids of subscriptions that have made the deliveries that they may make.
 
         Raises:
             StoreError: The counts cannot be read now.
@@ -57,21 +57,21 @@ class Counts(Protocol):
 
 
 class Ends(Protocol):
-    """Ends subscriptions: ``Subscriptions``."""
+    """Deletes ended subscriptions: ``Subscriptions``."""
 
     async def end(self, ending: Ending, reason: DeleteReason) -> None:
-        """Delete what has come to its end, as it stood when that was seen."""
+        """Delete the subscription, unless it has changed since *ending* was read."""
 
 
 class Endings:
-    """Ends what has come to its end, in one process.
+    """Ends subscriptions that have expired or used up their count, in one process.
 
     Args:
-        schedule: Knows when.
-        ends: Makes the changes.
-        clock: The wall clock decides.
-        counts: Counts deliveries; None: nobody does.
-        count: Told the name of a counter and by how much it rises.
+        schedule: Lists them.
+        ends: Deletes them.
+        clock: Its wall clock decides.
+        counts: Counts deliveries; None: no limit by count.
+        count: Called with a counter's name and its increase.
     """
 
     def __init__(
@@ -93,12 +93,11 @@ class Endings:
     def end_before_start(self, store: Store) -> None:
         """End what expired while no server ran, in the store alone. Blocking.
 
-        For the time before the log takes anything: the leader rolls the route records forward
-        when it starts, and until then nothing is delivered to a subscription that the store
-        does not hold.
+        Runs before the log accepts records: the leader rolls the route records forward when it
+        starts, and until then nothing is delivered to a subscription that the store does not hold.
 
         Raises:
-            StoreError: Not all were ended; ``turn`` does it later.
+            StoreError: Not all were ended; ``turn`` ends the rest.
         """
         now_ms = self._clock.wall_ms()
         while ended := self._schedule.expired(now_ms):
@@ -107,15 +106,15 @@ class Endings:
             self._tell(len(applied), "expired")
             for one in applied:
                 _log.info("subscription-expired", id=one.subscription.id, seq=one.seq)
-            if not applied:  # somebody else writes the store: nothing to end is left to us
+            if not applied:  # another writer uses the store: nothing is left for us to end
                 return
 
     async def run(self) -> None:
-        """Look and end until cancelled."""
+        """Run ``turn`` repeatedly until cancelled."""
         await keep_turning(self.turn, "endings")
 
     async def turn(self) -> float:
-        """End what has come to its end; the seconds until the next turn."""
+        """End all that are due; returns the seconds until the next turn."""
         try:
             full = await self._expire()
             await self._end_used_up()
@@ -133,13 +132,13 @@ class Endings:
         return min(LOOK_S_MAX, max(LOOK_S_MIN, (next_ms - self._clock.wall_ms()) / 1000))
 
     async def _expire(self) -> bool:
-        """End what has expired; True: there may be more."""
+        """End those that have expired; True: there may be more."""
         ended = await asyncio.to_thread(self._schedule.expired, self._clock.wall_ms())
         await self._end(ended, "expired")
         return len(ended) == ENDINGS_MAX
 
     async def _end_used_up(self) -> None:
-        """End what has made all its deliveries."""
+        """End those that have made all their deliveries."""
         if self._counts is None:
             return
         ended = await asyncio.to_thread(self._used_up, self._counts)
@@ -147,7 +146,7 @@ class Endings:
             await self._end(ended[first : first + ENDINGS_MAX], "used-up")
 
     def _used_up(self, counts: Counts) -> list[Ending]:
-        """Those whose count has reached what their newest revision says."""
+        """Subscriptions whose count has reached the ``maxevents`` of their newest revision."""
         if not self._schedule.any_counted():
             return []
         found = self._schedule.counted(list(counts.used_up()))
@@ -164,7 +163,7 @@ class Endings:
         self._tell(len(made), reason)
         for result in results:
             if isinstance(result, NotFoundError | ConflictError | ChangePendingError):
-                continue  # ended by somebody else, replaced, or as good as ended
+                continue  # ended by another change, replaced, or about to be ended
             if isinstance(result, DistributaryError):
                 raise _HeldUpError(str(result)) from result
             if isinstance(result, BaseException):
@@ -176,4 +175,4 @@ class Endings:
 
 
 class _HeldUpError(Exception):
-    """The log or the store takes no changes now."""
+    """The log or the store accepts no changes now."""

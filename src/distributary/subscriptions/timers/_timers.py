@@ -1,10 +1,10 @@
-"""Timers: an event every so often, for one subscription alone (``config.interval``; DESIGN rule 6).
+"""Timers: periodic events for one subscription (``config.interval``; DESIGN rule 6, timer events).
 
-Only the control leader fires. A timer event is a record of the log, in the one partition that its
-uid falls in, so it is durable before it counts and is delivered like any event. Its number is
-reserved in the store before it is used: a crash skips numbers and repeats none.
+Only the control leader fires. A timer event is a record in one partition of the log, chosen by
+uid, so it is durable before it counts and is delivered like any event. Its number is reserved in
+the store before use: a crash skips numbers and repeats none.
 
-Nothing waits here: a timer event that the log does not take in time is skipped, with a count.
+Nothing is queued here: a timer event that the log does not accept in time is skipped and counted.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ from distributary.subscriptions.store.schedule import DueTimer, Schedule
 from distributary.subscriptions.timers._beats import Beats, Timer
 
 LOOK_S: Final = 0.25
-"""Wait between two looks for new timers, seconds: well within the shortest interval."""
+"""Interval of polling for new timers, seconds: well within the shortest timer interval."""
 
 GATHER_S: Final = 0.05
-"""Timer events that come due within this share an append (and its sync), seconds."""
+"""Timer events due within this time share an append (and its sync), seconds."""
 
 TIMER_EVENTS_MAX: Final = 500
-"""Timer events that are made together: a third of a second's, for 100,000 timers of a minute. Each
-may hold as much data as a resource may (256 KiB), and all are in memory."""
+"""Most timer events of one turn: a third of a second's, for 100,000 timers of a minute. Each may
+hold as much data as a resource (256 KiB), and all are in memory."""
 
 APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Timer events of one append, bytes: one commit of the log."""
+"""Largest append of timer events, bytes: one commit of the log."""
 
 NUMBERS_RESERVED: Final = 64
-"""Numbers that a timer reserves at a time: one transaction serves so many of its timer events."""
+"""Numbers that a timer reserves at a time: one transaction serves that many of its events."""
 
 _log = structlog.get_logger(__name__)
 
@@ -50,8 +50,8 @@ class TimerEventAppender(Protocol):
         """Append each body to its partition; returns how many are durable there.
 
         Raises:
-            LogUnavailableError: Nobody answers. Some may have been appended: none of them may
-                be appended again.
+            LogUnavailableError: No response. Some may have been appended, so none of them may be
+                appended again.
         """
 
 
@@ -59,11 +59,11 @@ class SubscriptionTimers:
     """Fires the timers of all subscriptions, in one process.
 
     Args:
-        schedule: Knows them.
-        appender: Takes their timer events.
-        clock: Says when they are due (monotonic) and stamps them (wall).
+        schedule: Lists them.
+        appender: Appends their timer events.
+        clock: Due times (monotonic) and stamps (wall).
         partition_count: Partitions of the log.
-        count: Told the name of a counter and by how much it rises.
+        count: Called with a counter's name and its increase.
     """
 
     def __init__(
@@ -85,20 +85,20 @@ class SubscriptionTimers:
         self._skipping: str | None = None
 
     def __len__(self) -> int:
-        """How many timers run."""
+        """Number of running timers."""
         return len(self._beats)
 
     async def run(self) -> None:
-        """Fire until cancelled."""
+        """Fire timers until cancelled."""
         await keep_turning(self.turn, "timers")
 
     async def turn(self) -> float:
-        """Make the timer events that are due now; the seconds until the next turn."""
+        """Make the timer events that are due; returns the seconds until the next turn."""
         try:
             await self._look()
         except (
             StoreError
-        ) as error:  # what is known stays; a timer event needs the store, and is skipped
+        ) as error:  # known timers stay; a timer event needs the store, and is skipped
             self._report("store", str(error))
         due = self._beats.due(self._clock.monotonic_s(), TIMER_EVENTS_MAX)
         self._skip(due.missed, "late")
@@ -112,7 +112,7 @@ class SubscriptionTimers:
         return min(LOOK_S, max(GATHER_S, next_s - self._clock.monotonic_s()))
 
     async def _look(self) -> None:
-        """Learn what changed since the last look."""
+        """Read what changed since the last look."""
         more = True
         while more:
             changes = await asyncio.to_thread(self._schedule.timer_changes, self._seq)
@@ -140,7 +140,7 @@ class SubscriptionTimers:
                 continue  # it was deleted or replaced a moment ago
             try:
                 timer_events.append(self._tick(timer, due, now_ms))
-            except (ValueError, EventError) as error:  # its row is damaged; the others are well
+            except (ValueError, EventError) as error:  # its row is damaged; the others fire
                 self._skip(1, "damaged")
                 _log.error("timer-damaged", id=due.id, uid=timer.uid, reason=str(error))
                 continue
@@ -151,21 +151,21 @@ class SubscriptionTimers:
         await self._append(timer_events)
 
     async def _ready(self, timers: list[Timer]) -> list[tuple[Timer, DueTimer]]:
-        """Those that still run, each with what its timer event is made of."""
+        """Those that still run, each with the data for its timer event."""
         found = await asyncio.to_thread(self._schedule.due, [timer.uid for timer in timers])
         ready = []
         for timer in timers:
             due = found.get(timer.uid)
             if due is None or due.interval_s is None:
                 self._beats.remove(timer.uid)
-            elif due.seq != timer.seq:  # the change is on its way into the log
+            elif due.seq != timer.seq:  # the log is yet to get the change
                 self._beats.again(timer)
             else:
                 ready.append((timer, due))
         return ready
 
     async def _number(self, timers: list[Timer]) -> None:
-        """Reserve numbers for those that have none left."""
+        """Reserve numbers for timers that have used theirs up."""
         out = {timer.uid: timer for timer in timers if timer.number == timer.numbers_end}
         if not out:
             return
@@ -176,7 +176,7 @@ class SubscriptionTimers:
             out[uid].numbers_end = first + NUMBERS_RESERVED
 
     def _tick(self, timer: Timer, due: DueTimer, now_ms: int) -> tuple[int, bytes]:
-        """The partition and the body of the next timer event of *timer*; its number is spent."""
+        """Partition and body of the next timer event of *timer*; uses up its number."""
         number = timer.number
         timer.number += 1
         event = timer_event_of(timer.uid, number, due, now_ms)
@@ -201,7 +201,7 @@ class SubscriptionTimers:
             self._count(f'timer_ticks_skipped_total{{reason="{reason}"}}', count)
 
     def _report(self, skipping: str | None, why: str) -> None:
-        """Say once that timer events are skipped, and once that they are made again."""
+        """Log once when timer events begin to be skipped, and once when that ends."""
         if skipping == self._skipping:
             return
         self._skipping = skipping
@@ -212,16 +212,16 @@ class SubscriptionTimers:
 
 
 def timer_event_of(uid: str, number: int, due: DueTimer, now_ms: int) -> Event:
-    """The event of one timer event.
+    """Make the event of one timer event.
 
     Args:
         uid: Of the subscription.
         number: Of the timer event.
-        due: The subscription as it stands.
+        due: The current subscription.
         now_ms: Wall clock.
 
     Source:
-        Decision 11 for ``source`` and ``type``.
+        Decision 11, timers and ends, for ``source`` and ``type``.
     """
     spec = api_subscription.restore(due.realized)
     now = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
