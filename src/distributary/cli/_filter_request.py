@@ -66,7 +66,7 @@ class FilterSelection:
     filters: list[dict[str, Any]] = field(default_factory=list)
 
     def explain(self, attributes: dict[str, AttributeValue]) -> Explanation:
-        """Whether an event with *attributes* matches, and why (decision 9, filter semantics)."""
+        """Whether an event with *attributes* matches, and why (decision 9, matching)."""
         expressions = filters.explain(self.filters, attributes)
         if self.source is None and not self.types:
             return expressions

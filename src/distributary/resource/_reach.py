@@ -23,7 +23,7 @@ class Reach:
     """Where events may be sent.
 
     Attributes:
-        private_allowed: Allows loopback and private addresses (decision 22, blocked networks).
+        private_allowed: Allows loopback and private addresses (decision 22, private addresses).
         allow_sinks: CIDRs that the operator allows nevertheless.
         nat64_prefixes: IPv6 prefixes behind which a translator reaches IPv4 (RFC 6052).
         own: This server's own addresses.

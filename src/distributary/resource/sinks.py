@@ -1,4 +1,4 @@
-"""SSRF guard, static part: which sink addresses an operator allows (decision 22, networks).
+"""SSRF guard, static part: which sink addresses an operator allows (decision 22).
 
 Called by the validation of resources. Judges addresses written as such, and names that mean this
 machine by definition. The connector judges what a name resolves to, at each connection: that is

@@ -1,1 +1,1 @@
-"""The Subscriptions API: its resource, its store, and its operations by each protocol."""
+"""The Subscriptions API: its resource, its store, and its operations over each protocol."""

@@ -1,8 +1,8 @@
-"""The HTTP API beside publishing: subscriptions, descriptions, health. Parse, call, render.
+"""The HTTP API beside publishing: subscriptions, descriptions, health.
 
 Called by ``server``, which runs it on uvicorn behind the receiver: the receiver owns the port and
-passes every path that is not for publishing. Hides HTTP: status codes, header fields, problem
-details, conditional requests, pages of a list. Decides nothing: ``service`` does.
+passes on every path that is not for publishing. Hides HTTP: status codes, header fields, problem
+details, conditional requests, pages of a list. ``service`` carries out the operations.
 """
 
 from distributary.subscriptions.http._app import HealthReport, create_app

@@ -30,13 +30,13 @@ _METRICS_TYPE = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 
 
 class HealthReport(Protocol):
-    """How the whole system is."""
+    """Health and metrics of the whole system."""
 
     def ready(self) -> tuple[bool, list[str]]:
-        """Whether the pipeline runs and the log accepts; if not, why, for people."""
+        """Whether the pipeline runs and the log accepts records; if not, why, for people."""
 
     def metrics(self) -> bytes:
-        """Every metric in the Prometheus text format 0.0.4."""
+        """All metrics in the Prometheus text format 0.0.4."""
 
 
 def create_app(
@@ -46,17 +46,17 @@ def create_app(
     deliveries: Deliveries,
     mounted: Mapping[str, ASGIApp] = MappingProxyType({}),
 ) -> Starlette:
-    """The application that answers every path but those for publishing.
+    """Make the application for every path except those for publishing.
 
-    Starts and closes nothing: *subscriptions* is started before the first request, and so is what
-    is *mounted*.
+    It starts and closes nothing: *subscriptions* and whatever is *mounted* must be started before
+    the first request.
 
     Args:
-        subscriptions: Does what ``/subscriptions`` asks.
-        health: Answers ``/readyz`` and ``/metrics``.
-        seen: The event types and sources that were seen, for ``GET /``.
-        deliveries: Says how deliveries stand, and asks their owners.
-        mounted: Path -> who answers it, and all paths below it.
+        subscriptions: Carries out the operations of ``/subscriptions``.
+        health: For ``/readyz`` and ``/metrics``.
+        seen: Event types and sources seen so far, for ``GET /``.
+        deliveries: Reports delivery status, and requests resumes and redrives.
+        mounted: Path -> application for it and all paths below.
     """
     paths = SubscriptionPaths(Operations(subscriptions))
     resources = {
@@ -80,13 +80,13 @@ def create_app(
             Exception: _problems.answer_bug,
         },
     )
-    # Starlette would redirect /subscriptions/ to an absolute URL made of the Host header.
+    # Starlette would redirect /subscriptions/ to an absolute URL built from the Host header.
     app.router.redirect_slashes = False
     return app
 
 
 def _reading(answer: Callable[[], Response]) -> Resource:
-    """A path that is read, whoever asks: *answer* is made anew for each request."""
+    """A path for GET; *answer* makes the response to each request."""
 
     async def handle(_request: Request) -> Response:
         return answer()
@@ -95,7 +95,7 @@ def _reading(answer: Callable[[], Response]) -> Resource:
 
 
 def _alive() -> Response:
-    """Alive means that this loop turns; what else is wrong stands at ``/readyz``."""
+    """Alive means that this event loop runs; other faults are at ``/readyz``."""
     return Response("ok\n", media_type="text/plain")
 
 

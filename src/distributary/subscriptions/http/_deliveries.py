@@ -1,4 +1,4 @@
-"""How deliveries stand and which dead letters are kept, over HTTP; and what people may ask."""
+"""Delivery status and dead letters over HTTP: reads, resume, redrive and purge."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -23,11 +23,11 @@ from distributary.subscriptions.service import (
 )
 
 LIMIT_DEFAULT: Final = 100
-"""Dead letters of a part, where nobody says how many: a screen or two."""
+"""Dead letters of a part without ``limit``: a screen or two."""
 
 
 def delivery_resources(deliveries: Deliveries) -> dict[str, Resource]:
-    """What stands below a subscription."""
+    """Paths below a subscription."""
 
     async def status(request: Request) -> Response:
         state = await asyncio.to_thread(deliveries.state, str(request.path_params["id"]))
@@ -44,17 +44,17 @@ def delivery_resources(deliveries: Deliveries) -> dict[str, Resource]:
 
 
 def json_response(value: object, status: int = 200) -> Response:
-    """*value* as JSON."""
+    """A JSON response."""
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
 def time_text(wall_ms: int) -> str:
-    """A wall clock time in milliseconds as RFC 3339 writes it."""
+    """A wall clock time in milliseconds as RFC 3339."""
     return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def status_of(state: RouteState) -> dict[str, Any]:
-    """What ``/subscriptions/{id}/status`` says."""
+    """Body of ``/subscriptions/{id}/status``."""
     parked = [one.parked for one in state.partitions if one.parked is not None]
     backfilling = any(one.backfilling for one in state.partitions)
     word = "ready"
@@ -96,7 +96,7 @@ def status_of(state: RouteState) -> dict[str, Any]:
 
 
 def dead_letter_resources(deliveries: Deliveries) -> dict[str, Resource]:
-    """``/dead-letters`` and what stands below."""
+    """``/dead-letters`` and the paths below it."""
 
     async def dead_letters(request: Request) -> Response:
         known = {"cursor": {}, "subscription": NAME, "route": NAME}
@@ -146,7 +146,7 @@ def dead_letter_resources(deliveries: Deliveries) -> dict[str, Resource]:
 
 
 def _read_selection(body: object) -> tuple[DeadLetterSelection, str | None]:
-    """Which dead letters, and the id of the run, as *body* says."""
+    """Read the selection of dead letters and the id of the run from *body*."""
     faults = Faults()
     found = checked(faults, "$", SELECTION, body)
     if found is not None and sum(name != "run" for name in found) != 1:

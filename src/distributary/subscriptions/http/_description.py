@@ -1,4 +1,4 @@
-"""What this server can do, at ``GET /``: the discovery of 3.2.5 (decision 4)."""
+"""The service description at ``GET /``: the discovery of 3.2.5 (decision 4, discovery)."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""The API description as a page for people: one file, no scripts, nothing from elsewhere."""
+"""The API description as an HTML page: one file, no scripts, no external resources."""
 
 import html
 import json
@@ -16,7 +16,7 @@ _STYLE = (
 
 
 def build_docs(openapi: dict[str, Any]) -> str:
-    """*openapi* as HTML."""
+    """Render *openapi* as HTML."""
     title = html.escape(f"{openapi['info']['title']} {openapi['info']['version']}")
     paths = "".join(_path(path, item) for path, item in openapi["paths"].items())
     schemas = "".join(

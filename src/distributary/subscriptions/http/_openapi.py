@@ -1,4 +1,4 @@
-"""The API description (OpenAPI 3.1) of everything that the port answers."""
+"""The API description (OpenAPI 3.1) of every path of the port."""
 
 from typing import Any, Final
 
@@ -174,7 +174,7 @@ def _description() -> str:
 
 
 def build_openapi() -> dict[str, Any]:
-    """The document; the same every time."""
+    """Build the document; always the same."""
     paths: Node = {
         "/events": events_path(),
         "/subscriptions": _collection(),

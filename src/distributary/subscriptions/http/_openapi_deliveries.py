@@ -1,4 +1,4 @@
-"""The API description of how deliveries stand, and of what people may ask of them."""
+"""The API description of delivery status and dead letters."""
 
 from typing import Final
 
@@ -114,7 +114,7 @@ def _asking(name: str, summary: str) -> Node:
 
 
 def _one(parameter: Node, method: str, name: str, summary: str, answers: Node) -> Node:
-    """A path below what *parameter* names, with one operation."""
+    """A path below the one of *parameter*, with one operation."""
     done = operation(name, _TAG, summary, answers | problems("notfound", "store-failed"))
     return {"parameters": [parameter], method: done}
 

@@ -1,4 +1,4 @@
-"""Pieces that the operations of the API description are made of."""
+"""Builders for parts of the API description: headers, parameters, responses, operations."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ EVERYWHERE: Final = (
     "internal",
     "unavailable",
 )
-"""Codes that any request can be answered with: by the receiver, before anybody looks at it."""
+"""Codes possible for any request: the receiver's, before the request is dispatched."""
 
 RETRY_AFTER: Final[Node] = {
     "Retry-After": {
@@ -30,7 +30,7 @@ RETRY_AFTER: Final[Node] = {
 
 
 def header(text: str, schema: Schema | None = None, *, required: bool = True) -> Node:
-    """A header field of an answer."""
+    """A header field of a response."""
     return {"required": required, "schema": schema or {"type": "string"}, "description": text}
 
 
@@ -47,7 +47,7 @@ def json_content(schema: str | Schema) -> Node:
 def answer(
     text: str, content: Node | None = None, headers: Node | None = None, links: Node | None = None
 ) -> Node:
-    """One answer of an operation."""
+    """One response of an operation."""
     node: Node = {"description": text}
     for name, value in (("content", content), ("headers", headers), ("links", links)):
         if value:
@@ -56,11 +56,11 @@ def answer(
 
 
 def problems(*codes: str, headers: dict[str, Node] | None = None) -> Node:
-    """Answers for *codes* and those of ``EVERYWHERE``; codes of one status share one.
+    """Responses for *codes* and those of ``EVERYWHERE``; codes of one status share one.
 
     Args:
         codes: Keys of the catalogue.
-        headers: Status -> more header fields of that answer.
+        headers: Status -> more header fields of its response.
     """
     texts: dict[str, list[str]] = {}
     for code in dict.fromkeys((*codes, *EVERYWHERE)):
@@ -82,7 +82,7 @@ def operation(name: str, tag: str, summary: str, responses: Node, **more: Any) -
 NEXT_PART: Final[Node] = {
     "Link": header('rel="next": the next part; absent after the last.', required=False)
 }
-"""With each part of a list."""
+"""Header of each part of a list."""
 
 PART_SIZE: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX}
 
@@ -91,16 +91,16 @@ _PATH_PART: Final[Node] = {
     "pattern": r"^[^\x00-\x1f\x7f/\\]+$",
     "not": {"enum": [".", ".."]},
 }
-"""What the front door takes between two slashes of a path."""
+"""A path segment that the receiver accepts."""
 
 
 def with_head_and_options(path_item: Node) -> Node:
-    """*path_item* with what follows from its operations: ``HEAD`` of GET, ``OPTIONS``."""
+    """Add the operations that follow from others: ``HEAD`` from GET, and ``OPTIONS``."""
     found = dict(path_item)
     if "get" in found:
         found["head"] = _head_of(found["get"])
     first = next(item for name, item in found.items() if name != "parameters")
-    # Asked without looking at what stands there, so that any part of a path will do.
+    # These do not look the resource up, so any path segment will do.
     loose = [each | {"schema": _PATH_PART} for each in found.get("parameters", ())]
     found["options"] = operation(
         f"optionsOf{_titled(first['operationId'])}",

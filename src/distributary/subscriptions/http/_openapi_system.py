@@ -158,4 +158,4 @@ SYSTEM_PATHS: Final[dict[str, Node]] = {
     "/openapi.json": _reading("openapi", "This description.", json_content({"type": "object"})),
     "/docs": _reading("docs", "This description for people.", _text("text/html")),
 }
-"""Everything but publishing and subscriptions."""
+"""All paths except publishing and subscriptions."""

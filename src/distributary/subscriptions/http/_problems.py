@@ -1,4 +1,4 @@
-"""Errors as answers of HTTP with problem details."""
+"""Turns errors into HTTP responses with problem details."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,7 +19,7 @@ _CODES: Final = {404: "notfound", 405: "method-not-allowed"}
 
 
 class MethodNotAllowed(Exception):  # noqa: N818 - an outcome of HTTP, named as RFC 9110 does
-    """The resource does not know the method; *allow* is the value of ``Allow``."""
+    """The resource does not support the method; *allow* is the value of ``Allow``."""
 
     def __init__(self, allow: str) -> None:
         self.allow = allow
@@ -27,19 +27,19 @@ class MethodNotAllowed(Exception):  # noqa: N818 - an outcome of HTTP, named as 
 
 
 def problem(code: str, detail: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer of the catalogue's status for *code*."""
+    """A response with the catalogue's status for *code*."""
     return _answer(Problem(code, detail), headers or {})
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
-    """The answer to a request that ended in *error*, one of ``HANDLED``."""
+    """Respond to a request that raised *error*, one of ``HANDLED``."""
     if isinstance(error, MethodNotAllowed):
         detail = f"{request.method} is not among the methods of this path: {error.allow}"
         return problem("method-not-allowed", detail, headers={"allow": error.allow})
     if isinstance(error, HTTPException):
         code = _CODES.get(error.status_code, "bad-request")
         return problem(code, "there is nothing at this path" if code == "notfound" else code)
-    if isinstance(error, ClientDisconnect):  # nobody reads this
+    if isinstance(error, ClientDisconnect):  # the client has gone, and reads no response
         return problem("bad-request", "the request ended before its body did")
     assert isinstance(error, DistributaryError)
     found = describe_error(error)
@@ -48,7 +48,7 @@ async def answer_error(request: Request, error: Exception) -> Response:
 
 
 async def answer_bug(_request: Request, _error: Exception) -> Response:
-    """The answer to what should not happen; the server logs the exception itself."""
+    """Respond to a request that failed by a bug; the server logs the exception itself."""
     return problem("internal", INTERNAL_DETAIL)
 
 

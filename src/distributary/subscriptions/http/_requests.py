@@ -1,4 +1,4 @@
-"""Reading HTTP requests: bodies within limits, conditions, and the parameters of a list."""
+"""Reads HTTP requests: bodies within limits, conditional headers, and list parameters."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from distributary.subscriptions.store.stored import Precondition
 
 
 async def read_json(request: Request) -> object:
-    """The JSON value that *request* carries.
+    """Read the JSON body of *request*.
 
     Raises:
         RequestError: Not declared as JSON (415), or larger than ``RESOURCE_BYTES_MAX`` (413,
@@ -49,11 +49,11 @@ async def _read(request: Request) -> bytes:
 
 
 def read_precondition(request: Request) -> Precondition:
-    """``If-Match`` and ``If-None-Match`` of *request*.
+    """Read ``If-Match`` and ``If-None-Match`` of *request*.
 
     Raises:
-        RequestError: One of them is no list of entity tags. Ignoring it would make a change that
-            the client meant to be conditional.
+        RequestError: One of them is not a list of entity tags. Ignoring it would turn a conditional
+            change into an unconditional one.
     """
     return precondition(_tags(request, "if-match"), _tags(request, "if-none-match"))
 
@@ -71,10 +71,10 @@ def _tags(request: Request, name: str) -> frozenset[str] | None:
 def read_list_parameters(
     request: Request, others: Mapping[str, Schema]
 ) -> tuple[int | None, dict[str, str]]:
-    """``limit`` of a list request (None: not said), and what it says of *others*.
+    """Read ``limit`` (None: absent) and the parameters of *others* from a list request.
 
     Raises:
-        ResourceError: An unknown or repeated parameter, or one that is not as its schema wants it.
+        ResourceError: An unknown or repeated parameter, or one that violates its schema.
             A misspelt parameter must not look as if it had been followed.
     """
     faults, given = Faults(), request.query_params

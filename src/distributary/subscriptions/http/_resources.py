@@ -1,4 +1,4 @@
-"""A path with its methods: dispatch, ``OPTIONS``, ``HEAD`` and 405, the same for every path."""
+"""HTTP method dispatch for one path, with ``OPTIONS``, ``HEAD`` and 405."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -12,16 +12,16 @@ from distributary.subscriptions.http._problems import MethodNotAllowed
 Handler = Callable[[Request], Awaitable[Response]]
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")
-"""The order in which ``Allow`` names them."""
+"""The order of methods in ``Allow``."""
 
 
 class Resource:
     """An ASGI application for one path.
 
-    ``HEAD`` follows from GET and ``OPTIONS`` answers ``Allow`` (decision 4).
+    Derives ``HEAD`` from GET, and responds to ``OPTIONS`` with ``Allow`` (decision 4, discovery).
 
     Args:
-        handlers: Method -> what answers it.
+        handlers: Method -> its handler.
 
     Attributes:
         allow: Value of ``Allow``.
@@ -50,7 +50,7 @@ class Resource:
 
 
 def _without_body(response: Response) -> Response:
-    """The same header fields and nothing after them; a stream is not even begun."""
+    """The same header fields without a body; a stream is not started."""
     bare = Response(status_code=response.status_code)
     bare.raw_headers = response.raw_headers
     return bare

@@ -1,6 +1,6 @@
-"""JSON schemas of what the API takes and gives: those that are checked, of filters and of problems.
+"""JSON schemas of the API: of subscriptions (as checked), of filters and of problems.
 
-Those of filters are of every dialect of this version, and of the shapes of earlier revisions.
+Those of filters cover every dialect of this version, and the shapes of earlier revisions.
 """
 
 from collections.abc import Mapping
@@ -132,8 +132,8 @@ BEYOND_SCHEMAS: Final[Mapping[str, str]] = {
         " that are none, a path that names no place, an identifier with a colon for HTTP"
     ),
 }
-"""Code of a fault -> what it means for a body that satisfies the schema all the same: what only
-the server can tell. A test holds every other fault against the schemas."""
+"""Code of a fault -> its meaning for a body that satisfies the schema: what only the server can
+check. A test compares every other fault with the schemas."""
 
 _PROBLEM_SCHEMA: Final = closed(
     {
@@ -160,9 +160,9 @@ _PROBLEM_SCHEMA: Final = closed(
 
 
 def _with_patterns(schema: Any) -> Any:
-    """*schema* with a pattern for each ``format: date-time``, which not all validators know.
+    """Add a pattern to each ``format: date-time`` in *schema*, which not all validators know.
 
-    Those that do disagree about leap seconds, which the code takes.
+    Those that know it disagree about leap seconds, which the code accepts.
     """
     if isinstance(schema, list):
         return [_with_patterns(each) for each in schema]
@@ -180,4 +180,4 @@ SCHEMAS: Final[dict[str, Schema]] = {
     **_with_patterns(published(dict(subscription.schemas()))),
     "Problem": _PROBLEM_SCHEMA,
 }
-"""``components/schemas`` of the API description, those of subscriptions and problems."""
+"""``components/schemas`` of the API description: those of subscriptions and problems."""

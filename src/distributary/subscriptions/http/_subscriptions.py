@@ -1,4 +1,4 @@
-"""The HTTP binding of the Subscriptions API (3.3): methods and paths, and how results are said."""
+"""The HTTP binding of the Subscriptions API (3.3): methods, paths and rendered results."""
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -24,7 +24,7 @@ class SubscriptionPaths:
     """``/subscriptions`` and ``/subscriptions/{id}``.
 
     Args:
-        operations: Do what is asked.
+        operations: Carry out requests.
     """
 
     def __init__(self, operations: Operations) -> None:
@@ -54,7 +54,7 @@ class SubscriptionPaths:
 
 
 class _HttpCall:
-    """A request as the operations read it."""
+    """A request as an ``ApiCall``."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -79,7 +79,7 @@ def _render(result: OperationResult, call: _HttpCall) -> Response:
     if result.etag is not None:
         headers["etag"] = result.etag
     if result.created_id is not None:
-        # Relative, so that no Host header of a client decides where others are sent.
+        # Relative, so that a client's Host header never decides where others are sent.
         headers["location"] = f"/subscriptions/{result.created_id}"
     if result.next_cursor is not None:
         target = f"/subscriptions?limit={call.read_range().limit}&cursor={result.next_cursor}"

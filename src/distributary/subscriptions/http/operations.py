@@ -1,8 +1,8 @@
-"""The operations of the Subscriptions API (3.2.5), whatever carries them: one handler for all.
+"""The operations of the Subscriptions API (3.2.5), one handler for all protocol bindings.
 
-A binding reads what its protocol carries (``ApiCall``), has it answered here, and writes the
-``OperationResult`` or the error in its protocol's way. What is read of a call, and in which order,
-is decided here, so that the same mistakes get the same answer everywhere.
+A binding reads the request of its protocol (``ApiCall``), calls ``Operations.answer``, and writes
+the ``OperationResult`` or the error. What is read of a call, and in which order, is decided here,
+so that the same mistakes get the same response everywhere.
 """
 
 import enum
@@ -21,11 +21,11 @@ _STREAM_PAGE = 500
 """Subscriptions read at a time for a list without limit: about 300 KiB in memory."""
 
 _STEP_PAGE: Final = 100
-"""Subscriptions read at a time for a list that ends by its size: how far it may overshoot."""
+"""Subscriptions read at a time for a list limited by size, which it may overshoot by as many."""
 
 
 class OperationName(enum.StrEnum):
-    """Names as the specification writes them."""
+    """Names as the specification spells them."""
 
     CREATE = "Create"
     RETRIEVE = "Retrieve"
@@ -36,13 +36,13 @@ class OperationName(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListRange:
-    """Which part of the list a client wants.
+    """The part of the list that a client requests.
 
     Attributes:
-        limit: At most so many subscriptions, from 1; None: all.
+        limit: Most subscriptions, from 1; None: all.
         cursor: ``OperationResult.next_cursor`` of the part before; None: from the beginning.
-        body_bytes_max: The part ends early once its JSON is about so long, for a protocol whose
-            answers are whole messages. None: it never does, and all of them are a stream.
+        body_bytes_max: The part ends once its JSON is about that long, for a protocol whose
+            responses are whole messages. None: unlimited, and the list is a stream.
     """
 
     limit: int | None = None
@@ -51,44 +51,44 @@ class ListRange:
 
 
 class ApiCall(Protocol):
-    """What a client asked, as its binding reads it. Each part is read when it is needed."""
+    """A client's request, as read by its binding. Each part is read when it is needed."""
 
     @property
     def id(self) -> str:
-        """Id of the subscription that is meant."""
+        """Id of the subscription."""
 
     async def read_body(self) -> object:
-        """The JSON value that the call carries.
+        """Read the JSON body of the call.
 
         Raises:
-            RequestError, ResourceError: It carries none.
+            RequestError, ResourceError: It has no valid one.
         """
 
     def read_precondition(self) -> Precondition:
-        """What must hold.
+        """Read the precondition.
 
         Raises:
-            RequestError, ResourceError: It cannot be read. Ignoring it would make a change that
-                was meant to be conditional.
+            RequestError, ResourceError: It is malformed. Ignoring it would turn a conditional
+                change into an unconditional one.
         """
 
     def read_range(self) -> ListRange:
-        """Which part of the list is wanted.
+        """Read the requested part of the list.
 
         Raises:
-            ResourceError: It cannot be read.
+            ResourceError: It is malformed.
         """
 
 
 class Status(enum.Enum):
-    """How an operation succeeded: the specification's word, and the number that HTTP says."""
+    """How an operation succeeded: the specification's word, and the HTTP status."""
 
     OK = ("ok", 200)
     CREATED = ("ok", 201)
     NO_CONTENT = ("nocontent", 200)
-    """A list without results (3.2.5.3); over HTTP it is 200 with ``[]`` (decision 3)."""
+    """A list without results (3.2.5.3); over HTTP 200 with ``[]`` (decision 3, empty lists)."""
     NOT_MODIFIED = ("notmodified", 304)
-    """Ours, for a read that was bound to a change."""
+    """Not in the specification: for a read with a precondition."""
 
     def __init__(self, word: str, code: int) -> None:
         self.word = word
@@ -97,14 +97,14 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """What an operation came to.
+    """The result of an operation.
 
     Attributes:
         status: How it succeeded.
-        body: JSON, whole or in pieces; empty: there is none.
+        body: JSON, whole or in pieces; empty: none.
         etag: Entity tag of the one subscription in the body.
-        created_id: Id of the subscription that was made.
-        next_cursor: Asks for the next part of a list; None: there is none.
+        created_id: Id of the subscription that was created.
+        next_cursor: Cursor of the next part of a list; None: it was the last.
     """
 
     status: Status
@@ -115,10 +115,10 @@ class OperationResult:
 
 
 class Operations:
-    """Has calls answered.
+    """Carries out calls.
 
     Args:
-        subscriptions: Does what is asked; started before the first call.
+        subscriptions: Makes and reads the changes; started before the first call.
     """
 
     def __init__(self, subscriptions: Subscriptions) -> None:
@@ -132,10 +132,10 @@ class Operations:
         }
 
     async def answer(self, operation: OperationName, call: ApiCall) -> OperationResult:
-        """Do what *call* asks.
+        """Carry out *operation* with the parameters of *call*.
 
         Raises:
-            DistributaryError: It failed; the binding says so in its own way.
+            DistributaryError: It failed; the binding renders the error.
         """
         return await self._handlers[operation](call)
 
@@ -168,8 +168,8 @@ class Operations:
         wanted = call.read_range()
         if wanted.limit is not None or wanted.body_bytes_max is not None:
             return await self._part(wanted)
-        # The first page is read before anything is answered, so that a store that cannot be
-        # read is an answer and not a broken stream.
+        # Reads the first page before the response begins, so that an unreadable store gives an
+        # error response and not a broken stream.
         first = await self._subscriptions.query(_STREAM_PAGE, wanted.cursor)
         return OperationResult(_listed(bool(first.items)), self._all_from(first))
 
@@ -213,7 +213,7 @@ def _listed(found: bool) -> Status:
 
 
 def _step(wanted: ListRange, count: int) -> int:
-    """How many to read next; all at once where the size does not matter."""
+    """Number to read next; the whole part where there is no size limit."""
     if wanted.limit is None:
         return _STEP_PAGE
     left = wanted.limit - count

@@ -1,4 +1,4 @@
-"""What operations take beside a body, as text that any protocol may carry."""
+"""Parameters of operations besides a body, as text that any protocol may carry."""
 
 import re
 from typing import Final
@@ -13,21 +13,21 @@ _TAG_LIST = re.compile(rf"[ \t,]*({_TAG.pattern}[ \t]*(,[ \t]*|$))+")
 
 
 def is_json(content_type: str) -> bool:
-    """Whether *content_type* says JSON in UTF-8."""
+    """Whether *content_type* is JSON in UTF-8."""
     media_type, _, parameters = content_type.partition(";")
     charset = parameters.replace('"', "").strip().lower()
     return media_type.strip().lower() == "application/json" and charset in ("", "charset=utf-8")
 
 
 def parse_limit(text: str) -> int | None:
-    """How many subscriptions *text* asks for, 1 to ``PAGE_MAX``; None: it is no such number."""
+    """Parse a limit, 1 to ``PAGE_MAX``; None: *text* is not one."""
     if not re.fullmatch(r"[0-9]{1,9}", text):
         return None
     return int(text) if 1 <= int(text) <= PAGE_MAX else None
 
 
 def parse_tags(text: str) -> frozenset[str] | None:
-    """The entity tags in *text*, or ``*`` alone; None: it is no list of them."""
+    """Parse entity tags, or ``*`` alone; None: *text* is not a list of them."""
     if text.strip() == ANY_TAG:
         return frozenset((ANY_TAG,))
     if not _TAG_LIST.fullmatch(text.strip()):
@@ -38,7 +38,7 @@ def parse_tags(text: str) -> frozenset[str] | None:
 def precondition(
     if_match: frozenset[str] | None, if_none_match: frozenset[str] | None
 ) -> Precondition:
-    """What must hold by these entity tags.
+    """Make a precondition of entity tags.
 
     Source:
         RFC 9110, 13.1.1 (strong comparison) and 13.1.2 (weak comparison).

@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457) of errors, drawn from ``errors.CATALOGUE``, whatever carries them."""
+"""Problem details (RFC 9457) of errors, from ``errors.CATALOGUE``, for all protocol bindings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from distributary.subscriptions.store.stored import ChangePendingError
 PROBLEM_TYPE: Final = "application/problem+json"
 
 RETRY_AFTER_S: Final = 1
-"""With every 503: what is missing (log, store, room) is tried again about as often, seconds."""
+"""``Retry-After`` of every 503, seconds: about how often the server itself tries again."""
 
 INTERNAL_DETAIL: Final = "the server failed; its log says where"
 
@@ -28,14 +28,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a client is told when a request failed.
+    """A failed request, as a client sees it.
 
     Attributes:
         code: A key of the catalogue.
         detail: A sentence for people; never holds a secret.
-        faults: Everything that is wrong, and where.
-        subscription_id: Where the change is stored all the same: what to read, in place of
-            sending it again. None: nothing is there to be read.
+        faults: Everything that is wrong, with paths.
+        subscription_id: Set where the change is stored nevertheless: read this instead of sending
+            it again. None: nothing was stored.
     """
 
     code: str
@@ -45,16 +45,16 @@ class Problem:
 
     @property
     def status(self) -> int:
-        """As HTTP says it."""
+        """HTTP status."""
         return CATALOGUE[self.code].status
 
     @property
     def retry_after_s(self) -> int | None:
-        """When to try again, seconds from now; None: not by waiting."""
+        """Seconds until a retry may succeed; None: waiting does not help."""
         return RETRY_AFTER_S if self.status == 503 else None
 
     def encode(self) -> bytes:
-        """The JSON object."""
+        """Encode as a JSON object."""
         entry = CATALOGUE[self.code]
         body: dict[str, Any] = {
             "type": "about:blank",
@@ -68,7 +68,7 @@ class Problem:
 
 
 def describe_error(error: DistributaryError) -> Problem:
-    """What is told of *error*. One that is the server's own fault is logged as well."""
+    """Describe *error* for a client. Also logs an error that is the server's own fault."""
     if isinstance(error, FaultsError):
         return Problem(error.code, _first_of(error.faults), error.faults)
     if isinstance(error, RequestError):

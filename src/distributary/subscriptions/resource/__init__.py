@@ -1,9 +1,9 @@
 """``ApiSubscription``: a subscription of the CloudEvents Subscriptions API.
 
-One description: schemas (of each protocol's settings in its own module), which ``parse`` checks
-with and the API description shows; what no schema can say stands beside them. The three revisions
-of the specification that are accepted on input are known to ``_revisions`` alone; behind it there
-is only the newest.
+One description: ``parse`` checks with the schemas that the API description shows (those of each
+protocol's settings are in its own module); rules that no schema can express are beside them.
+``_revisions`` alone knows the three revisions of the specification that are accepted on input;
+behind it there is only the newest.
 """
 
 from distributary.subscriptions.resource._config import (

@@ -1,4 +1,4 @@
-"""``protocolsettings.cacerts``: certificates that a sink is trusted by, besides the system's."""
+"""``protocolsettings.cacerts``: certificates to trust a sink by, besides the system's."""
 
 import re
 from typing import Any, Final
@@ -8,16 +8,16 @@ from distributary.resource.faults import Faults
 from distributary.resource.schema import Schema
 
 CA_CERTS_CHARS_MAX: Final = 64 * 1024
-"""Longest ``cacerts``: some thirty certificates. A sink is signed by one or two."""
+"""Longest ``cacerts``: some thirty certificates, where a sink needs one or two."""
 
 _BEGIN = re.compile(r"-----BEGIN ([^-]*)-----")
 
 
 def _certificates(faults: Faults, path: str, text: Any) -> str | None:
-    """The certificates of the PEM *text*, and nothing that stands between them.
+    """Return only the certificates of the PEM *text*.
 
-    They are shown to whoever reads the subscription: a private key that was pasted along is
-    refused, and never repeated.
+    Any reader of the subscription sees them, so a private key pasted among them is refused, and
+    never repeated.
     """
     if any(label != "CERTIFICATE" for label in _BEGIN.findall(text)):
         message = "there is something else than certificates in it; keys never belong here"

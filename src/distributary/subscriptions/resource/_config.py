@@ -1,7 +1,7 @@
-"""``config``: how events come to be for a subscription (decision 11, timers and ends).
+"""``config``: timer, start and end of a subscription (decision 11, timers and ends).
 
-A timer that makes events for this subscription alone (``interval``, ``data``, ``type``), where
-in the history it begins (``start``), and when it ends by itself (``expires``, ``maxevents``).
+A timer that makes events for this subscription alone (``interval``, ``data``, ``type``), the point
+in history where it starts (``start``), and when it ends (``expires``, ``maxevents``).
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from distributary.resource.times import parse_time_ms
 from distributary.subscriptions.resource._shape import EARLIEST, LATEST
 
 INTERVAL_S_MIN: Final = 1
-"""Shortest interval of a timer, seconds: a timer is no source of load."""
+"""Shortest interval of a timer, seconds: timers are not load generators."""
 
 INTERVAL_S_MAX: Final = 31_536_000
 """Longest interval of a timer, seconds: a year of 365 days."""
@@ -25,10 +25,10 @@ EVENTS_COUNT_MAX: Final = 1_000_000_000
 """Largest ``maxevents``: a day of 10,000 deliveries a second. Each is counted on disk."""
 
 TIMER_TYPE_CHARS_MAX: Final = 1024
-"""Longest event type of a timer: that of ``types``."""
+"""Longest event type of a timer, as in ``types``."""
 
 TIMER_TYPE: Final = "dev.distributary.timer"
-"""Type of a timer's events where the subscription names none."""
+"""Default type of a timer's events."""
 
 CONFIG_KEYS: Final[dict[str, Schema]] = {
     "interval": {
@@ -71,7 +71,7 @@ CONFIG_KEYS: Final[dict[str, Schema]] = {
         "description": "How many events are delivered before it ends by itself.",
     },
 }
-"""Key of ``config`` -> JSON schema of its value, with what its absence means where that is said."""
+"""Key of ``config`` -> JSON schema of its value, with the meaning of its absence if it has one."""
 
 CONFIG: Final[Schema] = closed(CONFIG_KEYS) | {
     "dependentRequired": {"data": ["interval"], "type": ["interval"]},
@@ -80,7 +80,7 @@ CONFIG: Final[Schema] = closed(CONFIG_KEYS) | {
 
 
 def read_config(faults: Faults, path: str, value: object, rules: ResourceRules) -> dict[str, Any]:
-    """The object as it stands; faults are noted. No default is filled in."""
+    """Return the object unchanged, without defaults; faults are noted."""
     config: dict[str, Any] = checked(faults, path, CONFIG, value) or {}
     expires = config.get("expires")
     if expires is not None and parse_time_ms(expires) <= rules.wall_ms():
@@ -89,10 +89,10 @@ def read_config(faults: Faults, path: str, value: object, rules: ResourceRules) 
 
 
 def check_timer(faults: Faults, realized: Mapping[str, Any]) -> None:
-    """Note what would keep the timer of *realized* from making events; of a good one nothing.
+    """Note whatever would keep the timer of *realized* from making valid events.
 
-    A constraint that no event can meet (a type with a line break) selects nothing; an event
-    cannot be made of it.
+    A constraint that no event meets (a type with a line break) is harmless in a filter, but a
+    timer event needs a valid attribute.
     """
     if faults.found or "interval" not in realized.get("config", ()):
         return
@@ -112,7 +112,7 @@ def timer_source(source: str | None, id_: str) -> str:
     """The ``source`` of a timer's events: the subscription's, else the path of subscription *id_*.
 
     Source:
-        Decision 11.
+        Decision 11, timers and ends.
     """
     return source or f"/subscriptions/{id_}"
 
@@ -121,6 +121,6 @@ def timer_type(types: tuple[str, ...] | list[str], chosen: str | None) -> str:
     """The ``type`` of a timer's events: the first of *types*, else *chosen*, else ``TIMER_TYPE``.
 
     Source:
-        Decision 11.
+        Decision 11, timers and ends.
     """
     return types[0] if types else chosen or TIMER_TYPE

@@ -1,7 +1,7 @@
-"""``sinkCredential``: checked, and split in what may be shown and what may not.
+"""``sinkCredential``: validates it, and separates what may be shown from secrets.
 
-Called by ``_parse``. Hides both spellings of the members. No fault repeats a value: where a
-client misplaced a secret nobody can tell which of them it is.
+Called by ``_parse``. Hides both spellings of the members. No fault repeats a value: a client that
+misplaced a secret may have put it anywhere.
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ from distributary.resource.times import parse_time_ms
 from distributary.resource.uri import check_http_sink
 
 CREDENTIAL_MEMBERS: Final = ("sinkCredential", "sinkcredential")
-"""Names of the member that holds a credential: the reference's, and the later spelling."""
+"""Names of the member: the reference's, and the later spelling."""
 
 TOKEN_CHARS_MAX: Final = 8 * 1024
-"""Longest token. It goes into one header field; common servers take 8 KiB for it."""
+"""Longest token. It goes into one header field; common servers accept 8 KiB for it."""
 
 IDENTIFIER_BYTES_MAX: Final = 1024
-"""Longest account name in UTF-8: with the longest secret it comes to 6.8 KiB of Base64, which
-fits into a header field of 8 KiB."""
+"""Longest account name, bytes of UTF-8: with the longest secret it comes to 6.8 KiB of Base64,
+which fits into a header field of 8 KiB."""
 
 SECRET_BYTES_MAX: Final = 4 * 1024
-"""Longest password or key in UTF-8; see ``IDENTIFIER_BYTES_MAX``."""
+"""Longest password or key, bytes of UTF-8; see ``IDENTIFIER_BYTES_MAX``."""
 
 TOKEN_TYPE_CHARS_MAX: Final = 64
 """Longest ``accessTokenType``; registered authentication schemes have at most 20 characters."""
@@ -49,11 +49,11 @@ CREDENTIAL_SHAPE: Final[dict[CredentialType, dict[str, bool]]] = {
         "refreshTokenEndpoint": False,
     },
 }
-"""For each kind its members beside ``credentialType``, and whether they are required."""
+"""Type -> its members beside ``credentialType``, and whether they are required."""
 
 
 def _account(bytes_max: int, description: str) -> Schema:
-    """Half of an account: no control characters, for NUL separates the two in SASL PLAIN."""
+    """Half of an account, without control characters: NUL separates the two in SASL PLAIN."""
     return {
         "type": "string",
         "minLength": 1,
@@ -104,11 +104,11 @@ _NAMES: Final = {name.lower(): name for name in ("credentialType", *CREDENTIAL_P
 
 
 class ReadCredential(NamedTuple):
-    """A credential as it was read.
+    """A credential as read.
 
     Attributes:
         credential: All of it.
-        realized: What may be shown, in the names of the reference.
+        realized: The part that may be shown, in the names of the reference.
     """
 
     credential: Credential
@@ -116,12 +116,12 @@ class ReadCredential(NamedTuple):
 
 
 def is_token(text: str) -> bool:
-    """Whether *text* can be an access or refresh token: it fits into a header field."""
+    """Whether *text* can be an access or refresh token, in a header field."""
     return fits(_TOKEN, text)
 
 
 def refuse_credentials(faults: Faults, path: str, value: Mapping[str, Any]) -> None:
-    """Note a credential where there can be none. Its content is never looked at."""
+    """Note a credential where none is allowed. Never looks at its content."""
     for name in CREDENTIAL_MEMBERS:
         if name in value:
             message = "a credential is for the subscription's own sink alone (decision 10)"
@@ -134,14 +134,14 @@ def read_credential(
     """The credential of the subscription *body*; None where it has none, or with faults noted.
 
     Args:
-        faults: Takes what is wrong.
+        faults: Receives what is wrong.
         body: The whole proposal.
-        rules: Where a refresh token may be sent: where events may; and what time it is.
-        kept: A credential may leave its secrets out, all of them: the stored ones are kept, and
-            so is every member that is required and left out with them.
+        rules: Where a refresh token may be sent (as events), and the time.
+        kept: A credential may omit its secrets, all of them: the stored ones are kept, with every
+            required member omitted along with them.
 
     Source:
-        Subscriptions API 3.2.3; decision 10.
+        Subscriptions API 3.2.3; decision 10, credentials.
     """
     names = [name for name in CREDENTIAL_MEMBERS if name in body]
     if not names:
@@ -159,13 +159,13 @@ def read_credential(
 def credential_faults(
     faults: Faults, path: str, type_: CredentialType, elsewhere: str | None = None
 ) -> None:
-    """Note the secrets that are missing where none are stored that could be kept.
+    """Note each missing secret; none is stored that may be kept.
 
     Args:
-        faults: Takes them.
-        path: Where the credential stands.
+        faults: Receives them.
+        path: Of the credential.
         type_: Its type.
-        elsewhere: Why those that are stored may not be kept; None: there are none.
+        elsewhere: Why stored secrets may not be kept; None: none are stored.
     """
     for name in SECRET_MEMBERS[type_]:
         if elsewhere is None:
@@ -178,11 +178,11 @@ class _Reader:
     """Reads one credential.
 
     Args:
-        faults: Takes what is wrong.
-        path: Where it stands.
+        faults: Receives what is wrong.
+        path: Of the credential.
         written: The object.
         rules: See ``read_credential``.
-        protocol: Of the deliveries; anything where it is faulty.
+        protocol: Of the deliveries; any text where it is faulty.
     """
 
     def __init__(
@@ -249,11 +249,11 @@ class _Reader:
         return found
 
     def _check_members(self, type_: CredentialType, *, kept: bool) -> None:
-        """Note members that are missing, and those that another type has."""
+        """Note missing members, and those of other types."""
         shape = CREDENTIAL_SHAPE[type_]
         bare = kept and not any(name in self._spelling for name in SECRET_MEMBERS[type_])
         for name, required in shape.items():
-            # Who keeps a secret says whose: the identifier is never left out.
+            # A kept secret needs its account: the identifier is never omitted.
             required_now = required and (not bare or name == "identifier")
             if required_now and name not in self._spelling:
                 _missing(self._faults, self._at(name), type_)
@@ -284,16 +284,16 @@ class _Reader:
             return self._endpoint(path, value)
         text: str | None = checked(self._faults, path, CREDENTIAL_PROPERTIES[name], value)
         if name == "identifier" and ":" in (text or "") and not self._colon_allowed():
-            # Basic authentication joins both by a colon.
+            # Basic authentication joins the two with a colon.
             self._faults.add(path, "value", "an identifier has no colon (RFC 7617)")
         return text
 
     def _colon_allowed(self) -> bool:
-        """Whether the protocol gives an account name and its password a place of their own each."""
+        """Whether the protocol sends account name and password as separate fields."""
         return self._protocol in protocols() and self._protocol != "HTTP"
 
     def _check_expiry(self, credential: Credential) -> None:
-        """A new token that has expired, and that nothing renews, would never send anything."""
+        """Note an expired token without a refresh token: it could never be used."""
         if (
             credential.complete
             and not credential.refreshable

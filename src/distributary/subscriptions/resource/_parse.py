@@ -1,4 +1,4 @@
-"""From a client's proposal to a spec: every fault at once, or a complete object."""
+"""Parses a client's proposal into a spec: reports every fault at once, or returns it complete."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -28,19 +28,20 @@ from distributary.subscriptions.resource._shape import ApiSubscriptionSpec
 
 
 def parse(body: object, rules: ResourceRules, *, secrets_kept: bool = False) -> ApiSubscriptionSpec:
-    """The spec that *body* proposes, in any of the three revisions of the specification.
+    """Parse the spec in *body*, in any of the three revisions of the specification.
 
-    An ``id`` is not looked at: who creates or replaces decides what it means.
+    Ignores an ``id``: create and replace interpret it.
 
     Args:
         body: Any JSON value.
-        rules: What to check against.
-        secrets_kept: *body* may replace a subscription, so its credential may leave the secrets
-            out, and masks may stand in secret settings; whether there are any to keep the store
-            alone knows (``Credential.complete``, ``SecretValues.complete``).
+        rules: To validate by.
+        secrets_kept: *body* may replace a subscription, so its credential may omit its secrets, and
+            secret settings may be masks. Only the store knows whether there are any to keep
+            (``Credential.complete``, ``SecretValues.complete``).
 
     Raises:
-        ResourceError: *body* is not a subscription; it names every fault. Nothing else can come
+        ResourceError: *body* is not a subscription; names every fault. No other exception is
+            raised, whatever *body* is.
             out, whatever *body* is.
 
     Source:
@@ -71,7 +72,7 @@ def parse(body: object, rules: ResourceRules, *, secrets_kept: bool = False) -> 
 def _realize(
     faults: Faults, body: Mapping[str, Any], rules: ResourceRules, read: ReadCredential | None
 ) -> dict[str, Any]:
-    """The realized object, in the order of the specification; of use without faults only."""
+    """The realized object, in the order of the specification; valid only without faults."""
     faults.unknown_members("$", body, members())
     realized: dict[str, Any] = {
         name: checked(faults, f"$.{name}", SELECTION[name], body[name])
@@ -101,7 +102,7 @@ def _target(
 
 
 def _check_headers(faults: Faults, body: Mapping[str, Any], settings: object) -> None:
-    """A sink reads one ``Authorization``: the credential's, or a custom one."""
+    """Note a second ``Authorization``: a sink reads one, the credential's or a custom one."""
     headers = settings.get("headers") if isinstance(settings, dict) else None
     if not isinstance(headers, dict) or not any(name in body for name in CREDENTIAL_MEMBERS):
         return

@@ -1,4 +1,4 @@
-"""From the realized object, as the store keeps it, back to a spec."""
+"""Restores a spec from the realized object in the store."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from distributary.subscriptions.resource._shape import (
 
 
 def restore(realized: bytes) -> ApiSubscriptionSpec:
-    """The spec whose ``realized`` is *realized*. It was checked before it was stored.
+    """Return the spec whose ``realized`` is *realized*, which was validated before it was stored.
 
     Raises:
         ValueError: *realized* is not such an object (damage, or a newer version wrote it).
@@ -79,7 +79,7 @@ def _dead_letter(
     target = settings["delivery"].get("deadLetterSink")
     if target is None:
         return None
-    if isinstance(target, str):  # the same protocol and settings, but no dead letters of its own
+    if isinstance(target, str):  # the same protocol and settings, without a dead letter sink
         own_party = origin_of(subscription["sink"]).covers(origin_of(target))
         moved = _moved(sent, protocol, place_in(protocol, target), own_party=own_party)
         certificates = settings.get("cacerts")
@@ -98,9 +98,9 @@ def _dead_letter(
 def _moved(
     settings: HttpSettings | BrokerSettings, protocol: str, place: str | None, *, own_party: bool
 ) -> HttpSettings | BrokerSettings:
-    """The same settings for the *place* that another URI names, where it names one.
+    """The same settings, with *place* where the other URI names one.
 
-    Another party (*own_party* is false) does not get what may hold the sink's secrets.
+    Another party (*own_party* is false) gets no setting that may hold the sink's secrets.
 
     Source:
         Decision 21, dead letter sinks.

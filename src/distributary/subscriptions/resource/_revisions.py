@@ -1,8 +1,8 @@
-"""The filter shapes of all three revisions of the specification, read into the newest one.
+"""Reads the filter shapes of all three revisions of the specification into the newest one.
 
 Newest (004): ``filters``, an array of expressions. Before (003): ``filter``, one expression.
-First (000): ``filter`` with ``dialect: basic`` and a list of conditions that all must hold;
-its text names the list ``conditions`` and its examples ``filters`` (decision 1).
+First (000): ``filter`` with ``dialect: basic`` and a list of conditions, all required; its text
+names the list ``conditions`` and its examples ``filters`` (decision 1, shapes of filters).
 """
 
 import re
@@ -25,7 +25,7 @@ _CONDITIONS: Final[Schema] = {
         required=("type", "property", "value"),
     ),
 }
-"""What the dialects' own check wants beyond is found when they are translated."""
+"""The dialects' check finds further faults after translation."""
 
 _ONLY = "$.filter[0]"
 _CONDITION = re.compile(r"\$\.filter\[0\]\.all\[(\d+)\].*")
@@ -34,9 +34,9 @@ _CONDITION = re.compile(r"\$\.filter\[0\]\.all\[(\d+)\].*")
 def read_filters(
     faults: Faults, body: Mapping[str, Any], check: FilterCheck
 ) -> list[dict[str, Any]]:
-    """The filter expressions of *body* in the newest shape; empty where none stand.
+    """The filter expressions of *body* in the newest shape; empty for none.
 
-    Faults are noted at the paths that the client wrote, whichever revision it speaks.
+    Faults have the paths that the client wrote, in any revision.
     """
     if "filters" in body and "filter" in body:
         faults.add(

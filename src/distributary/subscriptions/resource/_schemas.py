@@ -1,8 +1,7 @@
-"""The schemas of a subscription: as a client writes it, and as it is answered.
+"""The schemas of a subscription: as a client writes it, and as responses show it.
 
-Made of the schemas that ``parse`` checks with; names of the form ``<Prefix>...`` are of one
-delivery protocol. Filters are described where their dialects are known: ``Filter`` and
-``EarlierFilter`` are references.
+Composed of the schemas that ``parse`` checks with; each ``<Prefix>...`` belongs to one delivery
+protocol. ``Filter`` and ``EarlierFilter`` are references, defined where the dialects are known.
 """
 
 import functools
@@ -25,10 +24,10 @@ from distributary.subscriptions.resource._credentials import (
 from distributary.subscriptions.resource._settings import format_of
 
 TYPES_MAX: Final = 1000
-"""Types of one subscription; beyond that a prefix filter says it better."""
+"""Most types of one subscription; beyond that use a prefix filter."""
 
 TYPE_CHARS_MAX: Final = 1024
-"""Longest event type that a subscription can name."""
+"""Longest event type in ``types``, characters."""
 
 SELECTION: Final[dict[str, Schema]] = {
     "source": {
@@ -81,13 +80,13 @@ def _sink(protocol: str) -> Schema:
 
 
 def settings_schema(protocol: str, *, realized: bool, dead_letter: Schema | None) -> Schema:
-    """``protocolsettings`` of this protocol.
+    """``protocolsettings`` of *protocol*.
 
     Args:
         protocol: The delivery protocol.
-        realized: As it is answered, with every default; else as a client writes it.
-        dead_letter: What ``deadLetterSink`` may be; None inside a dead letter sink, which has none
-            of its own.
+        realized: As in responses, with every default; else as a client writes it.
+        dead_letter: Schema of ``deadLetterSink``; None inside a dead letter sink, which has none
+            itself.
     """
     row = protocols()[protocol]
     format_ = format_of(protocol)
@@ -100,7 +99,7 @@ def settings_schema(protocol: str, *, realized: bool, dead_letter: Schema | None
         required += [row.placed] if row.placed else []
         required += [name for name, schema in row.settings.items() if "default" in schema]
         required += ["format", "delivery"]
-    else:  # Knative's DeliverySpec has it here
+    else:  # Knative's DeliverySpec has it in ``delivery``
         delivery["format"] = format_
     always = [name for name in DELIVERY if realized and "default" in DELIVERY[name]]
     properties = {
@@ -120,14 +119,14 @@ SHORT_DEAD_LETTER: Final[Schema] = {
         " an object with sink, protocol and protocolsettings; see /openapi.json."
     ),
 }
-"""Dead letter sinks where their schema would be longer than all the others."""
+"""Dead letter sinks in short form, where their schema would be longer than all the others."""
 
 
 def _dead_letter_sink(protocol: str, *, realized: bool) -> Schema:
     """A dead letter sink in a subscription with this protocol."""
     own = _dead_letter_object(protocol, realized=realized)
     if not realized:
-        own["required"].remove("protocol")  # that of the subscription
+        own["required"].remove("protocol")  # defaults to the subscription's
     others = [each for each in protocols() if each != protocol]
     return {
         "description": (
@@ -167,7 +166,7 @@ def _credential(*, kept: bool) -> Schema:
     """``sinkCredential`` as a client writes it, in either spelling of each member.
 
     Args:
-        kept: All secrets may be left out where they are stored already (decision 10, credentials).
+        kept: Allows omitting all secrets, where they are stored (decision 10, credentials).
     """
     kinds = [_kind(type_, bare=False) for type_ in CREDENTIAL_SHAPE]
     if kept:
@@ -206,7 +205,7 @@ def _kind(type_: CredentialType, *, bare: bool) -> Schema:
 
 
 def _shown_credential() -> Schema:
-    """``sinkCredential`` as it is answered: no secrets, in the names of the reference."""
+    """``sinkCredential`` in responses: no secrets, in the names of the reference."""
     shown = {
         name: CREDENTIAL_PROPERTIES[name]
         for type_, shape in CREDENTIAL_SHAPE.items()
@@ -227,7 +226,7 @@ def _proposal(protocol: str, *, kept: bool) -> Schema:
 
     Args:
         protocol: The delivery protocol.
-        kept: Its credential may leave out what is stored already: an update's.
+        kept: For updates: its credential may omit what is stored.
     """
     required = ["sink", "protocol"]
     if protocols()[protocol].required:
@@ -299,7 +298,7 @@ def _schemas_of(protocol: str) -> dict[str, Schema]:
 
 
 def _of_each(name: str, **more: Any) -> Schema:
-    """What differs with the protocol: one of the schemas ``<Prefix><name>``."""
+    """A reference to ``<Prefix><name>`` of any protocol."""
     names = {each: f"{_prefix_of(each)}{name}" for each in protocols()}
     mapping = {each: ref(name)["$ref"] for each, name in names.items()}
     return {
@@ -312,7 +311,7 @@ def _of_each(name: str, **more: Any) -> Schema:
 
 @functools.cache
 def schemas() -> Mapping[str, Schema]:
-    """Schemas of subscriptions by name: those of ``components/schemas`` that they refer to."""
+    """Schemas of subscriptions by name: those of ``components/schemas`` that are used."""
     examples = [each.example for each in protocols().values() if each.example is not None]
     return {
         **{name: schema for each in protocols() for name, schema in _schemas_of(each).items()},
@@ -328,5 +327,5 @@ def schemas() -> Mapping[str, Schema]:
 
 @functools.cache
 def members() -> tuple[str, ...]:
-    """Members of a proposal: the same for every protocol."""
+    """Members of a proposal, the same for every protocol."""
     return tuple(schemas()["HttpSubscriptionProposal"]["properties"])

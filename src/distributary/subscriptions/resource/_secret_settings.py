@@ -1,7 +1,7 @@
-"""Settings that hold secrets: told by their names, masked where they are shown.
+"""Secret settings: recognizes them by name, and masks them in responses.
 
-Called by ``_parse`` (takes the values out), by the store (seals them, finds those that a masked
-value stands for) and by the data plane (puts them back). The realized object never holds one.
+Called by ``_parse`` (takes the values out), by the store (seals them, and resolves masks) and by
+the data plane (puts them back). The realized object never holds one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from distributary.core.shown import is_secret
 from distributary.resource.faults import Faults, member
 
 MASK: Final = "***"
-"""Stands in every answer where a secret value stands. Sent back, it keeps the stored value."""
+"""Replaces secret values in responses. In a request it keeps the stored value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class SecretValues:
     """The secret settings of one sink.
 
     Attributes:
-        origin: Of the sink that they were given for.
-        values: Name -> value; None: the client sent the mask, so the stored value is to be kept.
+        origin: Of the sink that they are for.
+        values: Name -> value; None: the client sent the mask, so the stored value is kept.
     """
 
     origin: UriOrigin
@@ -34,11 +34,11 @@ class SecretValues:
 
     @property
     def complete(self) -> bool:
-        """False where a value is to be kept that this does not have."""
+        """False where a value to be kept is missing here."""
         return None not in self.values.values()
 
     def find(self, name: str) -> Scalar | None:
-        """The value under *name*; names of header fields differ in more than their case."""
+        """The value under *name*; names of header fields are compared without case."""
         if name in self.values:
             return self.values[name]
         lower = name.lower()
@@ -59,7 +59,7 @@ class SecretSettings:
 
     @property
     def complete(self) -> bool:
-        """False where a value is to be kept that this does not have."""
+        """False where a value to be kept is missing here."""
         return all(each.complete for each in (self.sink, self.dead_letter) if each is not None)
 
     def __bool__(self) -> bool:
@@ -67,13 +67,13 @@ class SecretSettings:
 
 
 class _Place(NamedTuple):
-    """Where secret settings may stand in a subscription object.
+    """A map of a subscription object that may hold secret settings.
 
     Attributes:
         which: Attribute of ``SecretSettings``.
         path: JSON path of the map.
         sink: URI that they are for.
-        entries: The map itself.
+        entries: The map.
     """
 
     which: str
@@ -83,7 +83,7 @@ class _Place(NamedTuple):
 
 
 def refuse_masks(faults: Faults, body: Mapping[str, Any]) -> None:
-    """Note each mask in the proposal *body*, which has nothing stored to keep."""
+    """Note each mask in the proposal *body*, for which nothing is stored."""
     for place in _places(body):
         for name, value in place.entries.items():
             if value == MASK and is_secret(name):
@@ -91,7 +91,7 @@ def refuse_masks(faults: Faults, body: Mapping[str, Any]) -> None:
 
 
 def no_value_kept(faults: Faults, path: str, *, moved: bool = False) -> None:
-    """Note a mask at *path* for which there is no value; *moved*: none for this sink."""
+    """Note a mask at *path* without a stored value; *moved*: without one for this sink."""
     why = (
         "the stored value was given for another origin of the sink (scheme, host, port)"
         if moved
@@ -101,11 +101,11 @@ def no_value_kept(faults: Faults, path: str, *, moved: bool = False) -> None:
 
 
 def take_out(realized: dict[str, Any], *, stored: bool = False) -> SecretSettings:
-    """The secret settings of *realized*, where the mask takes their places.
+    """Take the secret settings out of *realized* and put masks in their places.
 
     Args:
         realized: A realized subscription object; is changed.
-        stored: It comes from a store that holds no masks: all that stands there is a value.
+        stored: It comes from a store without masks: every entry is a value.
     """
     found: dict[str, SecretValues] = {}
     for place in _places(realized):
@@ -132,7 +132,7 @@ def kept(
     new: SecretSettings,
     stored: SecretSettings,
 ) -> SecretSettings:
-    """*new* with the values of *stored* where it has masks; each that has none is a fault."""
+    """*new* with masks resolved from *stored*; each mask without a value is a fault."""
     paths = {place.which: place.path for place in _places(realized)}
     found: dict[str, SecretValues | None] = {}
     for which, path in paths.items():
@@ -151,18 +151,18 @@ def kept(
 
 
 def has_masks(realized: bytes) -> bool:
-    """Whether secret settings are needed to send as *realized* says."""
-    if MASK.encode() not in realized:  # most have none, and are not read twice
+    """Whether sending as *realized* needs secret settings."""
+    if MASK.encode() not in realized:  # most have none, and are not decoded
         return False
     return bool(take_out(msgspec.json.decode(realized)))
 
 
 def put_back(realized: bytes, secrets: SecretSettings) -> bytes:
-    """*realized* with the values of *secrets* where masks stand.
+    """Replace the masks in *realized* by the values of *secrets*.
 
     Raises:
-        ValueError: A value is missing, or was given for another origin than the sink that it
-            would go to now. Nothing is to be sent without it, nor to anybody else.
+        ValueError: A value is missing, or belongs to another origin than the sink that would get
+            it now. Send nothing then.
     """
     value = msgspec.json.decode(realized)
     for place in _places(value):
@@ -178,7 +178,7 @@ def put_back(realized: bytes, secrets: SecretSettings) -> bytes:
 
 
 def _origin(subscription: Mapping[str, Any], place: _Place) -> UriOrigin:
-    # A dead letter sink never gets the subscription's credential: it has no user.
+    # A dead letter sink never gets the subscription's credential, so no user is part of its origin.
     return sink_origin(subscription) if place.which == "sink" else origin_of(place.sink)
 
 

@@ -1,6 +1,6 @@
-"""``protocolsettings``: what every protocol has, and the dead letter sink with its own.
+"""``protocolsettings``: members common to all protocols, and the dead letter sink's settings.
 
-Called by ``_parse``. What a protocol has alone is in ``_settings_<protocol>``.
+Called by ``_parse``. Each protocol's folder describes its other settings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from distributary.subscriptions.resource._credentials import (
 )
 
 SHARED_SETTINGS: Final = ("format", "cacerts", "delivery")
-"""Members of ``protocolsettings`` that every protocol has."""
+"""Members of ``protocolsettings`` common to all protocols."""
 
 _DEAD_LETTER_MEMBERS: Final = ("sink", "protocol", "protocolsettings")
 
@@ -36,7 +36,7 @@ def format_of(protocol: str) -> Schema:
 
 
 def check_protocol(faults: Faults, path: str, value: object, rules: ResourceRules) -> str | None:
-    """*value* where events can be sent by that protocol; else None, and a fault."""
+    """*value* where it is a usable protocol; else None, and a fault."""
     if isinstance(value, str) and value in rules.protocols_absent:
         faults.add(path, "unsupported", rules.protocols_absent[value])
         return None
@@ -57,16 +57,16 @@ def realize_target(
     """``sink`` and ``protocolsettings`` of a subscription or of a dead letter sink.
 
     Args:
-        faults: Takes what is wrong.
-        path: Where *holder* stands.
-        holder: The object that both stand in.
-        protocol: The protocol; None where it is faulty: it decides which sinks and settings fit,
-            so that little can be said of them.
-        rules: What to check against.
-        dead_letter_allowed: False inside a dead letter sink: letters stop there.
+        faults: Receives what is wrong.
+        path: Of *holder*.
+        holder: The object that has both.
+        protocol: The protocol; None where it is faulty: then neither sink nor settings can be
+            checked in detail.
+        rules: To validate by.
+        dead_letter_allowed: False inside a dead letter sink: dead letters stop there.
 
     Returns:
-        The URI and the settings with every default; only of use while *faults* stays as it was.
+        The URI and the settings with every default; valid only if no fault was added.
     """
     sink: SinkUri | None = None
     if "sink" not in holder:
@@ -95,7 +95,7 @@ def realize_target(
 def _sink(
     faults: Faults, path: str, value: object, protocol: str, rules: ResourceRules
 ) -> SinkUri | None:
-    """The URI, whose path is held to the setting that it stands for; None, and a fault."""
+    """The URI, whose path must agree with the setting that it replaces; None, and a fault."""
     sink = check_sink(faults, path, value, protocol, rules.sinks)
     if sink is None or sink.place is None:
         return sink
@@ -126,13 +126,13 @@ def _realize(
 
 
 def _check_placed(faults: Faults, path: str, place: str | None, sink: SinkUri) -> None:
-    """Note a *place* that neither the settings nor the path of *sink* names, or each otherwise.
+    """Check that the settings and the path of *sink* name one *place* between them.
 
     Args:
-        faults: Takes it.
-        path: Where the setting stands.
-        place: None where it is faulty itself; empty where nobody names it.
-        sink: The good URI of the sink.
+        faults: Receives a missing place, or a contradiction.
+        path: Of the setting.
+        place: None where it is faulty itself; empty where it is absent.
+        sink: The valid URI of the sink.
     """
     if place == "":
         message = "required where the path of the sink does not name it"
@@ -142,7 +142,7 @@ def _check_placed(faults: Faults, path: str, place: str | None, sink: SinkUri) -
 
 
 def _check_names(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> None:
-    """Note members that this protocol does not have; another's are told from misspelt ones."""
+    """Note members that this protocol lacks; another protocol's get a message of their own."""
     known = (*protocols()[protocol].settings, *SHARED_SETTINGS)
     unknown = {}
     for name, value in written.items():
@@ -172,7 +172,7 @@ def _dead_letter(
 
 
 def _format(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> str:
-    """The content mode; read from ``delivery`` too, where Knative's DeliverySpec has it."""
+    """The content mode; also read from ``delivery``, where Knative's DeliverySpec has it."""
     schema = format_of(protocol)
     found = [
         checked(faults, f"{where}.format", schema, value)

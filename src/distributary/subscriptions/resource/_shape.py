@@ -1,4 +1,4 @@
-"""The shape of a subscription of the CloudEvents Subscriptions API, checked and complete."""
+"""The shape of a subscription of the CloudEvents Subscriptions API, validated and complete."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,20 +13,20 @@ from distributary.subscriptions.resource._secret_settings import SecretSettings
 
 LATEST: Final = "latest"
 EARLIEST: Final = "earliest"
-"""What ``config.start`` may say beside a time."""
+"""Value of ``config.start`` besides a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterSpec:
-    """A dead letter sink; it has no further one.
+    """A dead letter sink; it has no dead letter sink itself.
 
     Attributes:
         sink: Absolute URI.
         protocol: Of the delivery.
-        settings: How to send: those of the protocol.
+        settings: Those of the protocol.
         format: Content mode: ``binary`` or ``structured`` (JSON).
-        ca_certs: PEM of certificates that it is trusted by, besides the system's; None: none.
-        policy: How often an event is sent, and how long is waited between (decisions 12 and 21).
+        ca_certs: PEM certificates that it is trusted by, besides the system's; None: none.
+        policy: Retries and waits (decisions 12 and 21, retries and their defaults).
     """
 
     sink: str
@@ -39,16 +39,16 @@ class DeadLetterSpec:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSpec:
-    """How events come to be for this subscription (``config``; decision 11).
+    """Timer, start and end of a subscription (``config``; decision 11, timers and ends).
 
     Attributes:
-        interval_s: A timer makes an event so often, seconds; None: there is no timer.
-        timer_data: JSON of the data of these events; None: they have none.
-        timer_type: Their ``type``, where ``types`` names none; None: the default.
-        begin_ms: Where in the history a new subscription begins: the wall-clock time in
+        interval_s: Between two timer events, seconds; None: no timer.
+        timer_data: JSON data of timer events; None: none.
+        timer_type: ``type`` of timer events, where ``types`` names none; None: the default.
+        begin_ms: Point in history where a new subscription starts: wall-clock time in
             milliseconds; 0: the oldest event that is kept; None: now.
-        expires_ms: When the subscription ends by itself, wall clock, milliseconds.
-        events_max: How many events are delivered before it ends by itself.
+        expires_ms: When the subscription expires, wall clock, milliseconds.
+        events_max: Deliveries after which it ends.
     """
 
     interval_s: float | None = None
@@ -61,27 +61,28 @@ class ConfigSpec:
 
 @dataclass(frozen=True, slots=True)
 class ApiSubscriptionSpec:
-    """What a subscriber wants: which events, and where and how they are sent.
+    """A subscription: which events it selects, and where and how they are sent.
 
     Made by ``parse`` from a client's proposal or by ``restore`` from the store.
 
     Attributes:
         source: Exact match on ``source``; None: any.
         types: Any-of match on ``type``; empty: any.
-        filters: Filter expressions, all of which must hold; empty: every event passes.
+        filters: Filter expressions, all required; empty: every event passes.
         sink: Absolute URI.
         protocol: Of the delivery.
-        settings: How events are sent: those of the protocol.
+        settings: Those of the protocol.
         format: Content mode: ``binary`` or ``structured`` (JSON).
-        ca_certs: PEM of certificates that the sink is trusted by, besides the system's; None: none.
-        policy: How often an event is sent, and how long is waited between (decisions 12 and 21).
-        dead_letter: Where an event goes that could not be delivered; None: it is kept here.
-        config: Timer, beginning and end.
-        credential: What ``parse`` read; what the store knows is kept elsewhere, sealed, and is
-            None after ``restore``. Only the subscription's own sink ever sees it (decision 10).
-        secrets: What stands in ``realized`` and ``settings`` as ``***``; of ``parse`` alone, too.
+        ca_certs: PEM certificates that the sink is trusted by, besides the system's; None: none.
+        policy: Retries and waits (decisions 12 and 21, retries and their defaults).
+        dead_letter: Destination of undeliverable events; None: the server keeps them.
+        config: Timer, start and end.
+        credential: Set by ``parse``; None after ``restore``, since the store keeps credentials
+            separately, sealed. Only the subscription's own sink gets it (decision 10,
+            credentials).
+        secrets: Values that ``realized`` and ``settings`` show as ``***``; set by ``parse`` alone.
         realized: JSON of the subscription object without its ``id``, in the newest revision of
-            the specification, with every default filled in and every secret left out or masked.
+            the specification, with every default filled in and every secret omitted or masked.
     """
 
     source: str | None
@@ -100,6 +101,6 @@ class ApiSubscriptionSpec:
     secrets: SecretSettings = field(default_factory=SecretSettings)
 
     def to_json(self) -> dict[str, Any]:
-        """The realized object without its ``id``, as values of its own."""
+        """A copy of the realized object without its ``id``."""
         value: dict[str, Any] = msgspec.json.decode(self.realized)
         return value

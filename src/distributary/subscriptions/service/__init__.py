@@ -1,4 +1,4 @@
-"""The operations of the Subscriptions API, whatever protocol they arrive by."""
+"""The operations of the Subscriptions API, for all protocol bindings."""
 
 from distributary.subscriptions.service._deliveries import (
     DeadLetterSelection,

@@ -1,7 +1,8 @@
-"""How deliveries stand, for people; and what people ask of them.
+"""Delivery status and dead letters of subscriptions; requests to resume, redrive and purge.
 
-Control reads what owners write (their delivery stores, and whose deliveries fail), and writes what
-it asks of them into its own store: a *demand*, which each owner meets in its own time.
+The control process reads what partition consumers write (their delivery databases, and failing
+subscriptions), and writes each request as a *demand* into its own store; each consumer carries it
+out later.
 """
 
 import dataclasses
@@ -29,19 +30,19 @@ from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import StoredSubscription, SubscriptionPage
 
 PART_BYTES: Final = 4 * 1024 * 1024
-"""A part of the list of dead letters ends early once its events have so many bytes."""
+"""A part of the list of dead letters ends once its events have that many bytes."""
 SLICE: Final = 32
 """Dead letters read at once; each has an event of up to 1 MiB."""
 _CURSOR = re.compile(r"([0-9]{1,3})-([0-9]{1,18})")
 
 
 class RouteState(NamedTuple):
-    """How the deliveries of a subscription stand.
+    """Delivery status of a subscription.
 
     Attributes:
-        subscription: As it stands now.
-        partitions: How it stands in each of them, in their order.
-        failing: Its failures since the last delivery, for each partition where there are any.
+        subscription: Its newest revision.
+        partitions: Its status in each of them, in their order.
+        failing: Its failures since the last delivery, of each partition that has any.
     """
 
     subscription: StoredSubscription
@@ -50,11 +51,11 @@ class RouteState(NamedTuple):
 
 
 class DeadLetterSelection(NamedTuple):
-    """Which dead letters are meant: those of a subscription, of a route, or (neither) all.
+    """Selects dead letters: those of a subscription, of a route, or (neither) all.
 
     Attributes:
         subscription: Id of a subscription.
-        route: Uid of a route, of a deleted one too.
+        route: Uid of a route, also of a deleted one.
     """
 
     subscription: str | None
@@ -67,11 +68,11 @@ class ListedDeadLetter(NamedTuple):
     Attributes:
         id: Its place in the list.
         route: Uid of its route.
-        name: What the route belongs to; None: that is deleted.
+        name: Owner of the route; None: deleted.
         kept_ms: Wall clock when it was kept, milliseconds.
-        failure: Why.
-        event_json: The event as it stood in the log, in the JSON format; None: what was kept cannot
-            be read any more.
+        failure: Why it is one.
+        event_json: The event from the log, in the JSON format; None: its bytes are no longer
+            readable.
     """
 
     id: str
@@ -83,13 +84,13 @@ class ListedDeadLetter(NamedTuple):
 
 
 class RunState(NamedTuple):
-    """How far a run is, all partitions together.
+    """Progress of a run, over all partitions.
 
     Attributes:
-        demand: What was asked.
+        demand: The request.
         handled: Dead letters that were sent again, or deleted.
         passed: Dead letters that the newest filters do not match: they stay.
-        done: Every partition is through.
+        done: Every partition has finished.
     """
 
     demand: Demand
@@ -99,15 +100,15 @@ class RunState(NamedTuple):
 
 
 class Deliveries:
-    """Looks at the partitions, and asks their owners. Blocking; each call may have its thread.
+    """Reads the state of all partitions, and sends demands. Blocking; safe from any thread.
 
-    Methods raise ``StoreError`` where that cannot be read now; nothing was asked then.
+    Methods raise ``StoreError`` where state cannot be read now; no demand was made then.
 
     Args:
-        store: The resources, and the demands.
+        store: Resources and demands.
         clock: For stamps.
-        databases: The delivery store of each partition, in their order.
-        failing: The file of each that tells whose deliveries fail.
+        databases: The delivery database of each partition, in their order.
+        failing: For each partition, the file that lists failing subscriptions.
     """
 
     def __init__(
@@ -123,10 +124,10 @@ class Deliveries:
         self._failing = failing
 
     def state(self, id_: str) -> RouteState:
-        """How the deliveries of the subscription with this id stand.
+        """Delivery status of the subscription with this id.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: It does not exist.
         """
         found = self._store.find(id_)
         return RouteState(
@@ -136,11 +137,11 @@ class Deliveries:
         )
 
     def resume(self, id_: str) -> Demand:
-        """Ask for the subscription to be sent to again; nothing changes where it is not parked.
+        """Demand that deliveries resume; without effect where the subscription is not parked.
 
         Raises:
-            NotFoundError: There is none of this id.
-            RequestError: Too much was asked lately.
+            NotFoundError: It does not exist.
+            RequestError: Too many demands lately.
         """
         uid = self._store.find(id_).uid
         run = uuid.uuid4().hex
@@ -149,16 +150,16 @@ class Deliveries:
     def dead_letters(
         self, selection: DeadLetterSelection, limit: int, cursor: str | None
     ) -> SubscriptionPage[ListedDeadLetter]:
-        """A part of the kept dead letters; the oldest of a partition first.
+        """Return a part of the kept dead letters; the oldest of a partition first.
 
         Args:
             selection: Which.
-            limit: At most so many, from 1; a part may end earlier.
+            limit: Most dead letters, from 1; a part may end earlier.
             cursor: ``SubscriptionPage.next_cursor`` of the part before; None: from the beginning.
 
         Raises:
-            NotFoundError: There is no such subscription.
-            ResourceError: *cursor* is no such value.
+            NotFoundError: The subscription does not exist.
+            ResourceError: *cursor* is invalid.
         """
         route = self._route(selection) or None
         partition, after = _read_cursor(cursor)
@@ -191,27 +192,27 @@ class Deliveries:
         )
 
     def _route(self, selection: DeadLetterSelection) -> str:
-        """Uid of the route that is meant; empty: all."""
+        """Uid of the selected route; empty: all."""
         if selection.subscription is not None:
             return self._store.find(selection.subscription).uid
         return selection.route or ""
 
     def ask(self, kind: DemandKind, selection: DeadLetterSelection, run: str | None) -> Demand:
-        """Ask for dead letters to be sent again, or deleted; a run is asked for once.
+        """Demand that dead letters are sent again, or deleted; idempotent within a run.
 
         Raises:
-            NotFoundError: There is no such subscription.
-            ConflictError: The run asked for something else.
-            RequestError: Too much was asked lately.
+            NotFoundError: The subscription does not exist.
+            ConflictError: The run has another demand.
+            RequestError: Too many demands lately.
         """
         name = run or uuid.uuid4().hex
         return self._store.demand(kind, self._route(selection), name, self._clock.wall_ms())
 
     def run(self, run: str) -> RunState:
-        """How far a run is.
+        """Progress of a run.
 
         Raises:
-            NotFoundError: It is not remembered.
+            NotFoundError: It is unknown, or no longer kept.
         """
         demand = self._store.find_demand(run)
         if demand is None or demand.kind == "resume":
@@ -231,7 +232,7 @@ def _event_json(kept: bytes) -> bytes | None:
     try:
         (event,) = event_record.decode(kept)
     except (EventError, ValueError):
-        return None  # the others must be told all the same
+        return None  # the list shows the others
     return json_format.encode(event)
 
 

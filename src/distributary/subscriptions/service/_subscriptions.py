@@ -1,4 +1,4 @@
-"""The operations of the Subscriptions API, whatever protocol they arrive by."""
+"""The operations of the Subscriptions API, for all protocol bindings."""
 
 import asyncio
 import base64
@@ -29,7 +29,7 @@ from distributary.subscriptions.store.stored import (
 )
 
 PAGE_MAX: Final = 1000
-"""Most subscriptions of one part of the list; about 1 MB of JSON."""
+"""Most subscriptions of one part of a list; about 1 MB of JSON."""
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _DOTS: Final = (".", "..")
@@ -38,18 +38,18 @@ _DOTS: Final = (".", "..")
 class Subscriptions:
     """Create, retrieve, query, replace and delete subscriptions.
 
-    What a client sees: a change that was answered stands in the store and, as a route record,
-    in every partition of the log: every event accepted from then on is judged by it. Between
-    the store and the log a reader may already see the new state. Where the log refuses the
-    record, the change stays visible, takes effect when the log is back, and the caller is told
-    so (``ChangePendingError``); until then no further change is taken.
+    Once a change is answered, it is in the store and, as a route record, in every partition of the
+    log: it decides for every event accepted from then on. Between store and log, readers may
+    already see the new state. Where the log refuses the record, the change stays visible and takes
+    effect when the log is back; the caller gets ``ChangePendingError``, and until then further
+    changes are refused.
 
     Args:
         store: Holds the subscriptions.
         appender: Appends route records to the log.
-        rules: What proposals are checked against.
+        rules: To validate proposals.
         clock: For stamps.
-        new_uuid: Draws ids and uids.
+        new_uuid: Generates ids and uids.
         retry_wait_s: Between two tries to roll forward, seconds.
     """
 
@@ -70,47 +70,47 @@ class Subscriptions:
         self._new_uuid = new_uuid
 
     def change_rules(self, rules: ResourceRules) -> None:
-        """Check proposals against these from now on; what is stored stays."""
+        """Validate proposals by these from now on; stored subscriptions stay."""
         self._rules = dataclasses.replace(rules, wall_ms=self._clock.wall_ms)
 
     @property
     def leader(self) -> Leader:
-        """Makes the changes of these and of all other routes; started and closed with this."""
+        """Makes the changes of these and all other routes; started and closed with this."""
         return self._leader
 
     async def start(self) -> None:
-        """Roll forward what an earlier process left in between; then changes are taken."""
+        """Roll pending changes of an earlier process forward, then accept changes."""
         await self._leader.start()
 
     async def close(self) -> None:
-        """Finish what is under way; later changes are refused."""
+        """Finish changes in flight; refuse later ones."""
         await self._leader.close()
 
     def behind(self) -> str | None:
-        """Why stored changes may not stand in the log yet; None: all do (for readiness)."""
+        """Why stored changes may be missing in the log; None: none are (for readiness)."""
         return self._leader.behind
 
     async def create(self, body: object) -> StoredSubscription:
-        """A new subscription under an id of its own; an ``id`` in *body* is ignored.
+        """Create a subscription under a new id; ignores an ``id`` in *body*.
 
         Raises:
             ResourceError: *body* is not a subscription; nothing was stored.
             LogUnavailableError: Not now. As ``ChangePendingError``: stored, do not repeat it.
             StoreError: Not now; nothing was stored.
-            RequestError: Too many changes wait; nothing was stored.
+            RequestError: Too many waiting changes; nothing was stored.
 
         Source:
-            Subscriptions API 3.2.5.1; decision 2.
+            Subscriptions API 3.2.5.1; decision 2, ids.
         """
         spec = api_subscription.parse(body, self._rules)
         applied = await self._leader.submit(Put(str(self._new_uuid()), spec, self._new_uid()))
         return applied.subscription
 
     async def retrieve(self, id_: str) -> StoredSubscription:
-        """The subscription with this id.
+        """Return the subscription with this id.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: It does not exist.
             StoreError: The store cannot be read now.
 
         Source:
@@ -122,18 +122,18 @@ class Subscriptions:
     async def query(
         self, limit: int, cursor: str | None = None
     ) -> SubscriptionPage[StoredSubscription]:
-        """A part of the list. Subscriptions that stand all the time appear exactly once.
+        """Return a part of the list. Lists a subscription that exists throughout exactly once.
 
         Args:
-            limit: At most so many, from 1 to ``PAGE_MAX``.
+            limit: Most subscriptions, from 1 to ``PAGE_MAX``.
             cursor: ``SubscriptionPage.next_cursor`` of the part before; None: from the beginning.
 
         Raises:
-            ResourceError: *limit* or *cursor* is not such a value.
+            ResourceError: *limit* or *cursor* is invalid.
             StoreError: The store cannot be read now.
 
         Source:
-            Subscriptions API 3.2.5.3; decision 3.
+            Subscriptions API 3.2.5.3; decision 3, lists.
         """
         if not 1 <= limit <= PAGE_MAX:
             raise ResourceError([Fault("limit", "value", f"expected 1 to {PAGE_MAX}")])
@@ -145,16 +145,16 @@ class Subscriptions:
     async def replace(
         self, id_: str, body: object, precondition: Precondition = NO_PRECONDITION
     ) -> Replaced:
-        """The whole subscription anew, or a new one under the id that the client chose.
+        """Replace the whole subscription, or create one under the client's id.
 
         Raises:
-            ResourceError: *body* is not a subscription, names another id than the one that is
-                replaced, or *id_* cannot be an id. Nothing was stored.
+            ResourceError: *body* is not a subscription, has another id than *id_*, or *id_* cannot
+                be an id. Nothing was stored.
             ConflictError: *precondition* does not hold. Read again.
             LogUnavailableError, StoreError, RequestError: As ``create``.
 
         Source:
-            Subscriptions API 3.2.5.4 (upsert); decision 2.
+            Subscriptions API 3.2.5.4 (upsert); decision 2, ids.
         """
         if not _ID.fullmatch(id_) or id_ in _DOTS:
             message = "an id has 1 to 128 of the characters A-Z a-z 0-9 . _ - (and not only dots)"
@@ -168,22 +168,22 @@ class Subscriptions:
     async def delete(
         self, id_: str, precondition: Precondition = NO_PRECONDITION
     ) -> StoredSubscription:
-        """Delete; returns the subscription as it stood, once no later event can match it.
+        """Delete; returns the last state of the subscription, once no later event can match it.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: It does not exist.
             ConflictError: *precondition* does not hold. Read again.
             LogUnavailableError, StoreError, RequestError: As ``create``.
 
         Source:
-            Subscriptions API 3.2.5.5; decision 23.
+            Subscriptions API 3.2.5.5; decision 23, deletes.
         """
         _known_shape(id_)
         applied = await self._leader.submit(Delete(id_, precondition))
         return applied.subscription
 
     async def end(self, ending: Ending, reason: DeleteReason) -> None:
-        """Delete what has come to its end by itself, as it stood when that was seen.
+        """Delete an expired subscription, unless it has changed since *ending* was read.
 
         Raises:
             NotFoundError, ConflictError: It was deleted or replaced meanwhile; look again.

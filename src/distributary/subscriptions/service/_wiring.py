@@ -1,4 +1,4 @@
-"""Where the rooms below meet: validation needs dialects and durations, delivery a policy."""
+"""Wires validation to filter dialects, protocols and clock, and settings to delivery policies."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,18 +14,18 @@ PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
     for name, each in protocols().items()
     if each.absent is not None
 }
-"""Delivery protocols that this installation cannot speak -> what it needs to, for people."""
+"""Delivery protocols that this installation lacks -> what it needs for them, for people."""
 
 
 def rules(sinks: SinkRule) -> ResourceRules:
-    """What proposals are checked against, with this version's filter dialects."""
+    """Rules to validate proposals by, with this version's filter dialects."""
     refused = {name: sinks.protocol_refusal(name) for name in protocols()}
     absent = {name: reason for name, reason in refused.items() if reason is not None}
     return ResourceRules(sinks, filter_room.check, protocols_absent={**absent, **PROTOCOLS_ABSENT})
 
 
 def route_policy(settings: RouteSettings) -> DeliveryPolicy:
-    """How *settings* want deliveries made, as ``policy`` and ``deliver`` read it."""
+    """Delivery policy of *settings*, for ``policy`` and ``deliver``."""
     return DeliveryPolicy(
         retry=settings.retry,
         backoff_policy=BackoffPolicy(settings.backoff_policy),

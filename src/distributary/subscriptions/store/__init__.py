@@ -1,4 +1,4 @@
-"""The store of subscriptions: blocking, and the one loop that changes it."""
+"""The store of subscriptions (blocking), and the loop that alone changes it."""
 
 from distributary.subscriptions.store._credentials_keys import Keys
 from distributary.subscriptions.store._credentials_sealed import Sealer

@@ -1,4 +1,4 @@
-"""What a batch of changes comes to: pure, between one read of the store and one write."""
+"""Applies a batch of changes in memory: pure, between one read of the store and one write."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -13,7 +13,7 @@ from distributary.subscriptions.store.schedule import Scheduled
 from distributary.subscriptions.store.stored import Applied, Change, Delete, Put, StoredSubscription
 
 _UID_CHARS_IN_TAG = 12
-"""Enough of the uid that a recreated subscription never repeats an entity tag."""
+"""Characters of the uid in an entity tag: enough that a recreated subscription never repeats it."""
 
 
 class SubscriptionRow(NamedTuple):
@@ -24,7 +24,7 @@ class SubscriptionRow(NamedTuple):
     seq: int
 
     def columns(self) -> dict[str, Any]:
-        """The values that the database takes."""
+        """Column values for the database."""
         values = self.subscription._asdict()
         values["spec_json"] = values.pop("realized").decode()
         return values | {"state": self.state, "seq": self.seq}
@@ -32,19 +32,19 @@ class SubscriptionRow(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Changes on top of the state that the database holds.
+    """Changes on top of the database's state.
 
     Attributes:
-        live: Rows that stand, by id; at least those that the changes name.
+        live: Existing rows, by id; at least those that the changes name.
         seq: Number of the newest change.
-        room: How many more subscriptions and routes may be created.
+        room: Number of subscriptions and routes that may still be created.
         now_ms: Stamp of these changes.
         credentials: Sealed credentials of these subscriptions.
         targets: Routes of Triggers and messaging Subscriptions.
-        inserts: New rows, by uid, to be written.
-        updates: Changed rows, by uid, to be written.
-        records: Rows of ``route_change`` to be written.
-        schedules: What comes due by itself, by uid, to be written; None: nothing any more.
+        inserts: New rows to write, by uid.
+        updates: Changed rows to write, by uid.
+        records: Rows of ``route_change`` to write.
+        schedules: Timers and ends to write, by uid; None: delete.
     """
 
     live: dict[str, SubscriptionRow]
@@ -59,7 +59,7 @@ class Batch:
     schedules: dict[str, Scheduled | None] = field(default_factory=dict)
 
     def apply(self, change: Change) -> Applied | AppliedRoute | DistributaryError:
-        """Make *change*, or say why it is refused; a refused one leaves nothing."""
+        """Apply *change*, or return why it is refused; a refused one has no effect."""
         try:
             match change:
                 case Put():
@@ -118,7 +118,7 @@ class Batch:
         self.room += 1
         gone = before.subscription
         record = self._write_record("delete", gone.uid, gone.revision)
-        # What it was leaves with it: a deleted row only tells readers that it is gone.
+        # Drop its content: a deleted row only tells readers that the subscription was deleted.
         self._keep(SubscriptionRow(gone._replace(realized=b"{}"), _tables.DELETED, self.seq))
         self.schedules[gone.uid] = None
         self.credentials.remove(gone.uid)
@@ -133,7 +133,7 @@ class Batch:
             source=spec.source,
             types=spec.types,
             filters=spec.filters,
-            # A beginning counts once: a replace, and whoever repeats it, replays nothing.
+            # ``start`` counts once: a replace, or its retry, replays nothing.
             begin_ms=spec.config.begin_ms if new.revision == 1 else None,
         )
         row = SubscriptionRow(new, _tables.LIVE, self.seq)
@@ -195,7 +195,7 @@ class Batch:
     def _write_record(
         self, op: Literal["put", "delete"], uid: str, revision: int, **matching: Any
     ) -> bytes:
-        """The next change: its record, which is written to the store too."""
+        """Add the next change with its route record to the rows to write; returns the record."""
         self.seq += 1
         route = RouteRecord(seq=self.seq, op=op, uid=uid, revision=revision, **matching)
         record = encode_route(route)

@@ -1,8 +1,8 @@
-"""What a batch of changes does to sealed secrets: decided before anything is written.
+"""Decides what a batch of changes does to sealed secrets, before anything is written.
 
-Called by ``Batch``. Hides how a credential without secrets, and a masked setting, find what is
-stored, and for whom that is (decision 10). A row holds the revision that it belongs to, and each
-secret in it the origin that it was given for, so that nobody ever sends it to another sink.
+Called by ``Batch``. Hides how a credential without secrets, and a masked setting, find the stored
+values, and for which sink these are (decision 10, credentials). A row has the revision that it
+belongs to, and each secret in it the origin that it is for, so that no other sink gets it.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ _EXPIRES = "accessTokenExpiresUtc"
 
 
 class Sealing(NamedTuple):
-    """A spec with what the store keeps of it.
+    """A spec with its sealed secrets.
 
     Attributes:
         spec: Its ``realized`` is complete.
@@ -49,8 +49,8 @@ class CredentialChanges:
     Attributes:
         sealer: Seals and opens.
         seq: Number of these changes.
-        stored: What the database holds, by uid; those of the subscriptions that stand.
-        written: Rows to be written, by uid.
+        stored: Rows of existing subscriptions in the database, by uid.
+        written: Rows to write, by uid.
         gone: Uids whose rows are to be deleted.
     """
 
@@ -63,11 +63,11 @@ class CredentialChanges:
     def seal(
         self, uid: str, spec: ApiSubscriptionSpec, before: StoredSubscription | None
     ) -> Sealing:
-        """*spec* with all that it keeps of *before*, and its secrets sealed.
+        """Return *spec* with the secrets that it keeps of *before*, and with all sealed.
 
         Raises:
-            ResourceError: It leaves secrets out or masks them, and there are none to keep, or
-                none for this sink.
+            ResourceError: It omits or masks secrets, and there are none to keep, or none for this
+                sink.
             StoreError: There is no key to seal or to open with.
         """
         faults = Faults()
@@ -86,7 +86,7 @@ class CredentialChanges:
         )
 
     def put(self, uid: str, revision: int, sealed: Sealed) -> None:
-        """The subscription *uid* stands in *revision*, with these secrets or with none."""
+        """Set the secrets, or none, of *revision* of the subscription *uid*."""
         if sealed == Sealed():
             self.remove(uid)
             return
@@ -100,7 +100,7 @@ class CredentialChanges:
         }
 
     def remove(self, uid: str) -> None:
-        """The subscription *uid* has no secrets any more."""
+        """Delete the secrets of the subscription *uid*."""
         if self.stored.pop(uid, None) is not None:
             self.written.pop(uid, None)
             self.gone.add(uid)
@@ -112,7 +112,7 @@ class CredentialChanges:
         spec: ApiSubscriptionSpec,
         before: StoredSubscription | None,
     ) -> SecretSettings:
-        """The secret settings of *spec*, with stored values where it has masks."""
+        """The secret settings of *spec*, with masks resolved from the store."""
         if spec.secrets.complete:
             return spec.secrets
         stored = SecretSettings()
@@ -146,7 +146,7 @@ class CredentialChanges:
             return spec
         realized = msgspec.json.decode(spec.realized)
         shown = shown_before[_MEMBER] | realized[_MEMBER]
-        # An expiry that was only repeated says nothing of a token that was renewed since then.
+        # A merely repeated expiry does not apply to a token that was renewed since then.
         moved = shown.get(_EXPIRES) != shown_before[_MEMBER].get(_EXPIRES)
         credential = Credential(
             new.type,
@@ -166,7 +166,7 @@ class CredentialChanges:
 
 
 def _elsewhere(new: Credential, old: Credential, origin: UriOrigin) -> str | None:
-    """Why the secrets of *old*, which were given for *origin*, may not be kept by *new*."""
+    """Why *new* may not keep the secrets of *old*, which are for *origin*; None: it may."""
     assert new.origin is not None
     if not origin.covers(new.origin):
         return "the stored one was given for another origin of the sink (scheme, host, port)"

@@ -1,10 +1,10 @@
-"""Keys that seal credentials: from the environment, or from a file for its owner alone.
+"""Keys that seal credentials: from the environment, or from a file that only its owner can read.
 
-Called by ``_credentials_sealed``; ``server`` and ``spark`` say where keys are. Keys never travel
-in settings, arguments or Spark's configuration: each process finds them by itself.
+Called by ``_credentials_sealed``; ``server`` and ``spark`` pass where keys are. Keys are never in
+settings, arguments or Spark's configuration: each process reads them itself.
 
-A source may hold several keys. The first one seals, all of them open: so a key is replaced by
-putting a new one before it, and taken away once nothing is sealed by it any more.
+A source may hold several keys. The first one seals, all of them open. To replace a key, put a new
+one before it, and remove it once nothing is sealed by it.
 """
 
 import base64
@@ -24,20 +24,20 @@ KEY_BYTES: Final = 32
 """AES-256."""
 
 KEYS_MAX: Final = 8
-"""Keys of one source: the one that seals, and those that are being replaced."""
+"""Most keys of one source: the one that seals, and those that are being replaced."""
 
 KEY_ID_BYTES: Final = 8
-"""Of the hash of a key, to know it by: two of a few keys never share it."""
+"""Bytes of a key's hash that identify it; a collision among a few keys is out of reach."""
 
 _FILE_BYTES_MAX: Final = 4096
-"""More than any file with ``KEYS_MAX`` keys has; whoever names a disk image is told so."""
+"""Larger than any file with ``KEYS_MAX`` keys, to reject a wrong file (a disk image) early."""
 
 
 class SealingKey(NamedTuple):
-    """A key and what it is known by.
+    """A key and its id.
 
     Attributes:
-        id: Begins everything that the key has sealed; tells nothing about it.
+        id: Prefix of everything that the key has sealed; reveals nothing about the key.
         value: 32 bytes.
     """
 
@@ -51,12 +51,12 @@ class SealingKey(NamedTuple):
 class Keys:
     """The keys of one server. For one thread at a time.
 
-    Methods raise ``StoreError`` where the keys that are there cannot be read or used. The message
-    says what to do, and repeats no key.
+    Methods raise ``StoreError`` where existing keys cannot be read or used. The message has the
+    remedy, and repeats no key.
 
     Args:
-        path: The key file. It is made at the first need to seal, if there is no *text*.
-        text: The keys themselves, from ``CREDENTIAL_KEY_VARIABLE``: then no file is looked at.
+        path: The key file. Made at the first need to seal, unless there is a *text*.
+        text: The keys, from ``CREDENTIAL_KEY_VARIABLE``: then the file is ignored.
     """
 
     def __init__(self, path: Path, text: str | None = None) -> None:
@@ -75,12 +75,12 @@ class Keys:
         return str(self._path) if self._text is None else CREDENTIAL_KEY_VARIABLE
 
     def check(self) -> None:
-        """Read the keys, if there are any yet."""
+        """Read the keys, if there are any."""
         if self._text is not None or self._path.exists():
             self._read()
 
     def sealing(self) -> SealingKey:
-        """The key to seal with; made where there is none yet.
+        """Return the key to seal with; makes one where there is none.
 
         Raises:
             StoreError: There is none, and none can be made.
@@ -99,10 +99,10 @@ class Keys:
         return self._known[0] if self._known else None
 
     def opening(self, key_id: bytes) -> SealingKey | None:
-        """The key that is known by *key_id*; None: there is no such key here."""
+        """The key with the id *key_id*; None: there is no such key here."""
         found = self._find(key_id)
         if found is None:
-            # Not known yet; or the file has got another key since it was read.
+            # Unknown, unless the file has got another key since it was read.
             self.check()
             found = self._find(key_id)
         return found
@@ -156,7 +156,7 @@ def _read_private(path: Path) -> str:
 
 
 def _make(path: Path) -> None:
-    """A new key in a new file: whole or not at all, and on the medium before it is used.
+    """Write a new key to a new file, atomically, and sync it before use.
 
     Only the process that holds the data directory's lock makes one.
     """

@@ -1,16 +1,16 @@
 """Secrets at rest: sealed with AES-256-GCM, each bound to the subscription it belongs to.
 
-Called by the store, which seals, and by the ``Directory`` and the refresher, which open. What is
-sealed::
+Called by the store, which seals, and by the ``Directory`` and the refresher, which open. Layout of
+a sealed credential::
 
     byte 0       1: this layout
     bytes 1-8    id of the key
     bytes 9-20   nonce, drawn at random
     then         ciphertext of the credential (MessagePack) and tag; authenticated with the uid
 
-Secret settings are sealed in the same way, authenticated with the uid, a NUL and ``settings``.
-Inside stands the origin of the sink that each secret was given for, so that whoever opens it can
-see that it goes to nobody else.
+Secret settings are sealed the same way, authenticated with the uid, a NUL and ``settings``. The
+sealed content includes the origin of the sink that each secret is for, so that whatever opens it
+can refuse another sink.
 
 A key may seal 2^32 times before random nonces become a risk: a million credentials renewed once
 an hour for half a year. Replace the key before that.
@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 
 class Sealed(NamedTuple):
-    """What the store keeps sealed of one subscription.
+    """The sealed secrets of one subscription.
 
     Attributes:
         credential: For ``Sealer.open``; empty: it has none.
@@ -64,11 +64,10 @@ class Sealer:
     """Seals and opens credentials and secret settings. For one thread at a time.
 
     Methods raise ``StoreError`` where there is no key to seal with and none can be made, where no
-    key here opens what was sealed, or it is damaged. The message says what to do and holds nothing
-    of it.
+    key here opens the secret, or it is damaged. The message has the remedy and none of the secret.
 
     Args:
-        keys: What with.
+        keys: To seal and open with.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -76,23 +75,23 @@ class Sealer:
         self._ciphers: dict[bytes, AESGCM] = {}
 
     def seal(self, uid: str, credential: Credential) -> bytes:
-        """*credential* of the subscription *uid*, for the store."""
+        """Seal *credential* of the subscription *uid*, for the store."""
         return self._seal(credential, uid.encode())
 
     def seal_settings(self, uid: str, settings: SecretSettings) -> bytes:
-        """The secret *settings* of the subscription *uid*, for the store."""
+        """Seal the secret *settings* of the subscription *uid*, for the store."""
         return self._seal(settings, _settings_of(uid))
 
     def open(self, uid: str, sealed: bytes) -> Credential:
-        """The credential of the subscription *uid*."""
+        """Open the credential of the subscription *uid*."""
         return self._open(sealed, uid.encode(), _credential)
 
     def open_settings(self, uid: str, sealed: bytes) -> SecretSettings:
-        """The secret settings of the subscription *uid*."""
+        """Open the secret settings of the subscription *uid*."""
         return self._open(sealed, _settings_of(uid), _settings)
 
     def reseal(self, uid: str, sealed: "Sealed") -> "Sealed | None":
-        """*sealed* of the subscription *uid*, by the key that seals now; None: it is already."""
+        """Reseal the secrets of the subscription *uid* with the current key; None: done already."""
         credential, settings = sealed
         if credential and self.outdated(credential):
             credential = self.seal(uid, self.open(uid, credential))
@@ -124,13 +123,13 @@ class Sealer:
             )
             return decoder.decode(text)
         except (InvalidTag, ValueError, msgspec.MsgspecError):
-            # Without the cause: a decoder's message may quote what it read.
+            # Without the cause: a decoder's message may quote its input.
             raise StoreError(
                 "the stored credential is damaged: send the subscription with its secrets again"
             ) from None
 
     def outdated(self, sealed: bytes) -> bool:
-        """Whether there is a key that seals, and another one has sealed it."""
+        """Whether *sealed* was sealed by another key than the current one, if there is one."""
         key = self._keys.current()
         return key is not None and sealed[_KEY_AT:_NONCE_AT] != key.id
 
@@ -142,5 +141,5 @@ class Sealer:
 
 
 def sealer_beside(url: sa.URL) -> Sealer:
-    """A sealer with the key file in the folder of the store at *url*."""
+    """Make a sealer with the key file in the folder of the store at *url*."""
     return Sealer(Keys(Path(url.database or "").with_name(KEY_FILE_NAME)))

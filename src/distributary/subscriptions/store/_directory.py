@@ -1,4 +1,4 @@
-"""What the processes of the pipeline know about resources: read-only, and never stale for long."""
+"""Read-only view of the resources, for the pipeline's processes; refreshed from the store."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _k = _tables.route_target
 
 _NEWEST = sa.select(_g.c.seq, _g.c.trimmed_through, _g.c.credential_seq, _g.c.demand_seq)
 
-# One statement: a credential that is read with its resource belongs to that revision.
+# One statement, so that a credential belongs to the revision that it is read with.
 _RESOURCES = sa.select(
     _t.c.uid, _t.c.id, _t.c.revision, _t.c.state, _t.c.spec_json, _c.c.sealed, _c.c.settings
 ).join_from(_t, _c, sa.and_(_t.c.uid == _c.c.uid, _t.c.revision == _c.c.revision), isouter=True)
@@ -66,17 +66,17 @@ class ListedRoute(NamedTuple):
 
 
 class News(NamedTuple):
-    """What was read and is to be taken in.
+    """Changes that were read and not yet applied.
 
     Attributes:
         seq: Number of the newest change.
         credential_seq: Of the newest credential.
         demand_seq: Of the newest demand.
-        everything: Whatever is not listed is gone.
+        everything: The rows are complete: resources that are not listed are deleted.
         resources: Rows of subscriptions.
         routes: Rows of the routes of Triggers and messaging Subscriptions.
-        renewed: Credentials that were sealed anew.
-        demands: What owners were asked to do.
+        renewed: Credentials that were resealed.
+        demands: New demands to partition consumers.
     """
 
     seq: int
@@ -111,12 +111,12 @@ class _Unread(NamedTuple):
 class Directory:
     """The resources in the store at *url*, as of the last ``refresh``. For one thread.
 
-    A route record may reach a reader of the log before its next ``refresh``. The store is
-    always written first, so a ``refresh`` after an unknown uid finds it.
+    The store is written before the log, so a ``refresh`` finds any uid of a route record, even
+    one that it did not know before.
 
     Args:
         url: ``sqlite_url`` of a file.
-        sealer: Opens credentials; None: with the key file beside the store.
+        sealer: Opens credentials; None: one with the key file beside the store.
 
     Raises:
         StoreError: There is no store yet, or a newer version wrote it.
@@ -140,11 +140,11 @@ class Directory:
         _tables.check_version(version)
 
     def __len__(self) -> int:
-        """How many resources stand."""
+        """Number of resources."""
         return len(self._listed)
 
     def uids(self) -> list[str]:
-        """Uids of the resources that stand, as of the last ``refresh``."""
+        """Uids of all resources, as of the last ``refresh``."""
         return list(self._listed)
 
     def close(self) -> None:
@@ -152,14 +152,14 @@ class Directory:
         self._engine.dispose()
 
     def refresh(self) -> bool:
-        """Look for changes and take them in; True where there were some.
+        """Read and apply changes; True where there were some.
 
-        One short read where there are none (about 0.1 ms); otherwise only changed resources
-        are read, and all of them where this process has slept through more changes than the
-        store keeps deleted rows for.
+        One short read where there are none (about 0.1 ms). Else reads only changed resources, or
+        all of them where this process has missed more changes than the store keeps deleted rows
+        for.
 
         Raises:
-            StoreError: The store cannot be read now; what was known stays.
+            StoreError: The store cannot be read now; the known state stays.
         """
         news = self.read()
         if news is None:
@@ -169,13 +169,13 @@ class Directory:
 
     @property
     def seq(self) -> int:
-        """Number of the newest change that was taken in; a resource of an older one is known."""
+        """Number of the newest change applied; resources of older changes are known."""
         return self._seq
 
     def read(self) -> News | None:
-        """What has changed since the last ``take``; None: nothing. Changes nothing here.
+        """Read what has changed since the last ``take``; None: nothing. Applies nothing.
 
-        Blocks, so a thread of its own may call it: one at a time, and with ``take`` between.
+        Blocks, so it may run in another thread: one call at a time, each followed by ``take``.
 
         Raises:
             StoreError: The store cannot be read now.
@@ -198,7 +198,7 @@ class Directory:
             ):
                 return None
             if newest.credential_seq != self._credential_seq:
-                # What was sealed anew without a change of its resource.
+                # Credentials resealed without a change of their resource.
                 query = sa.select(_c.c.uid, _c.c.revision, _c.c.sealed, _c.c.settings)
                 query = query.where(_c.c.seq > self._credential_seq)
                 renewed = connection.execute(query).all()
@@ -210,7 +210,7 @@ class Directory:
         return News(*numbers, everything, rows, routes, renewed, demands)
 
     def take(self, news: News) -> None:
-        """Take in what was read; in the thread that asks for resources."""
+        """Apply *news*; call it in the thread that reads resources."""
         if news.everything:
             self._changed.update(self._listed)
             self._listed.clear()
@@ -234,7 +234,7 @@ class Directory:
         for uid, revision, *secrets in news.renewed:
             sealed = Sealed(*secrets)
             listed = self._listed.get(uid)
-            # One of a revision that was not read yet comes with that revision.
+            # A credential of a revision that is not read yet comes with that revision.
             if listed is None or listed.revision != revision or self._sealed.get(uid) == sealed:
                 continue
             self._sealed[uid] = sealed
@@ -244,13 +244,13 @@ class Directory:
         self._demand_seq = news.demand_seq
 
     def end(self, uid: str) -> None:
-        """The log tells that *uid* is deleted, which the store knows already."""
+        """Forget *uid*, whose deletion the log reports; the store has it already."""
         if self._listed.pop(uid, None) is not None:
             self._sealed.pop(uid, None)
             self._changed.add(uid)
 
     def changed(self) -> set[str]:
-        """Uids of resources that came, changed or went since the last call."""
+        """Uids of resources created, changed or deleted since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
@@ -260,7 +260,7 @@ class Directory:
         return renewed
 
     def demands(self, after_seq: int) -> list[Demand]:
-        """What owners were asked to do, those with a number above *after_seq*, in order."""
+        """Demands with a number above *after_seq*, in order."""
         if after_seq >= self._demand_seq:
             return []
         return [demand for demand in self._demands if demand.seq > after_seq]
@@ -269,8 +269,8 @@ class Directory:
         """The credential for the sink of the resource *uid*; None: it has none.
 
         Raises:
-            StoreError: It cannot be opened, is not there although the resource has one, or was
-                given for another sink. Do not deliver without it. The message says what to do.
+            StoreError: It cannot be opened, is missing although the resource has one, or belongs to
+                another sink. Do not deliver without it. The message has the remedy.
         """
         sealed = self._sealed.get(uid, Sealed()).credential
         listed = self.get(uid)
@@ -278,7 +278,7 @@ class Directory:
             return None
         if sealed:
             credential = self._sealer.open(uid, sealed)
-            # Without an origin it was sealed before there were any, in one row with this sink.
+            # Sealed before origins existed: in one row with this sink.
             if credential.origin is None or credential.origin.covers(
                 sink_origin(listed.spec.to_json())
             ):
@@ -294,10 +294,10 @@ class Directory:
         return None
 
     def spec(self, uid: str) -> ApiSubscriptionSpec:
-        """The spec of the subscription *uid*, which stands, with its secret settings in place.
+        """The spec of the existing subscription *uid*, with its secret settings restored.
 
         Raises:
-            StoreError: As ``credential``, of the secret settings.
+            StoreError: As ``credential``, for the secret settings.
         """
         listed = self.get(uid)
         assert isinstance(listed, Listed)
@@ -311,18 +311,18 @@ class Directory:
             raise StoreError(f"{error}: send the subscription with its secrets again") from None
 
     def revision(self, uid: str) -> int | None:
-        """Revision of the resource of the route *uid*; None where there is none, or not yet."""
+        """Revision of the resource of the route *uid*; None: none, or not read yet."""
         found = self._listed.get(uid)
         return None if found is None else found.revision
 
     def get(self, uid: str) -> Listed | ListedRoute | None:
-        """The resource of the route *uid*; None where it is deleted, or not seen yet.
+        """The resource of the route *uid*; None: deleted, or not read yet.
 
         Raises:
             StoreError: Its row cannot be read: damage, or a newer version wrote it.
         """
         found = self._listed.get(uid)
-        # Most routes are asked for rarely: they are read when they are.
+        # Decoded at first use: most routes are needed rarely.
         if isinstance(found, _Unread):
             found = self._listed[uid] = _read_resource(found)
         elif isinstance(found, _UnreadRoute):

@@ -1,7 +1,7 @@
-"""Bringing the store of an older version up: in the transaction that opens it.
+"""Upgrades a store of an older version, in the transaction that opens it.
 
-Called by ``Store``. An older version has written secret settings in the clear, and sealed
-credentials without saying whom they are for.
+Called by ``Store``. Older versions wrote secret settings in plain text, and sealed credentials
+without their origin.
 """
 
 import dataclasses
@@ -19,10 +19,10 @@ from distributary.subscriptions.resource import sink_origin, take_out
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
 
 _SEALED_IN: Final = 4
-"""The version that seals secret settings, and the origin of each secret with it."""
+"""First version that seals secret settings, and each secret's origin with it."""
 
 _ROWS: Final = 1_000
-"""Subscriptions that are looked at together: some 2 MB."""
+"""Subscriptions per read: some 2 MB."""
 
 _c = _tables.credential
 _g = _tables.generation
@@ -32,10 +32,10 @@ _log = structlog.get_logger(__name__)
 
 
 def bring_up(connection: Connection, version: int, sealer: Sealer) -> None:
-    """Make a store of *version* one of this version; its tables are there already.
+    """Upgrade a store of *version* to this version; its tables exist already.
 
     Raises:
-        StoreError: There are secrets to seal, and no key can be read or made.
+        StoreError: There are secrets to seal, but no key can be read or made.
     """
     for newer in range(version + 1, _tables.SCHEMA_VERSION + 1):
         for table, column, type_ in _tables.ADDED_COLUMNS.get(newer, ()):
@@ -48,22 +48,22 @@ def bring_up(connection: Connection, version: int, sealer: Sealer) -> None:
 
 
 def scrub(engine: Engine) -> None:
-    """Leave nothing readable of what ``bring_up`` sealed, in the file or its write-ahead log.
+    """Erase the plain text of what ``bring_up`` sealed from the file and its write-ahead log.
 
-    Copies that others made, and blocks that the medium has given up, are out of reach. Where
-    somebody else reads the store, the next start tries again.
+    Cannot reach copies of the file, or blocks that the medium has released. Where another process
+    reads the store, the next start tries again.
     """
     try:
         if not sqlite.scrubbed(engine):
             _log.warning("store-not-scrubbed", reason="somebody else has the store open")
-    except StoreError as error:  # a full disk: what is sealed is sealed, and deliveries matter
+    except StoreError as error:  # a full disk: secrets are sealed, and deliveries matter more
         _log.warning("store-not-scrubbed", reason=str(error))
 
 
 def _seal_all(connection: Connection, sealer: Sealer) -> None:
     seq = connection.execute(sa.select(_g.c.credential_seq)).scalar_one() + 1
     query = sa.select(_t.c.uid, _t.c.revision, _t.c.spec_json, _c.c.sealed)
-    # A credential of a revision that is gone is nobody's.
+    # A credential of an older revision belongs to no subscription.
     own = sa.and_(_t.c.uid == _c.c.uid, _t.c.revision == _c.c.revision)
     query = query.join_from(_t, _c, own, isouter=True)
     query = query.where(_t.c.state == _tables.LIVE).order_by(_t.c.uid).limit(_ROWS)
@@ -83,9 +83,9 @@ def _seal_all(connection: Connection, sealer: Sealer) -> None:
 def _seal_one(
     connection: Connection, sealer: Sealer, seq: int, row: tuple[str, int, str, bytes | None]
 ) -> bool:
-    """Seal what *row* (uid, revision, object, credential) has; True where it stood in the clear.
+    """Seal the secrets of *row* (uid, revision, object, credential); True if any was unsealed.
 
-    One that cannot be read stays as it is: nothing is sent by it, and the others are.
+    An unreadable row stays as it is: it cannot be delivered by, and does not stop the others.
     """
     uid, revision, spec_json, sealed = row
     try:
@@ -111,10 +111,10 @@ def _seal_one(
 
 
 def _bound(sealer: Sealer, uid: str, sealed: bytes, realized: dict[str, Any]) -> bytes:
-    """The credential with the origin of the sink that it stands with.
+    """The credential with the origin of the sink in its row.
 
-    One that cannot be opened stays as it is: its key may come back. Whoever opens it then takes
-    the origin of the revision that it belongs to.
+    One that cannot be opened stays as it is: its key may come back. When opened, it then gets the
+    origin of the revision that it belongs to.
     """
     try:
         credential = sealer.open(uid, sealed)

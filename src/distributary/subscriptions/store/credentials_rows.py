@@ -1,8 +1,7 @@
 """The table of sealed secrets: written with the resource, renewed by the refresher.
 
 Called by ``Store`` (in its own transaction) and by ``Refresher``. A renewal needs no route record
-and no revision: it gets a number of its own, which readers see in the row that they look at
-anyway.
+and no revision: it gets its own number, which readers see in a row that they poll anyway.
 """
 
 import dataclasses
@@ -20,7 +19,7 @@ from distributary.subscriptions.store._credentials_batch import CredentialChange
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
 
 RESEALED_MAX: Final = 256
-"""Rows of secrets that one transaction seals anew; it holds the store for some milliseconds."""
+"""Most rows resealed in one transaction, which holds the store for some milliseconds."""
 
 _c = _tables.credential
 _g = _tables.generation
@@ -34,13 +33,13 @@ _HELD = (
 
 
 class Held(NamedTuple):
-    """A credential that the store holds.
+    """A credential in the store.
 
     Attributes:
         id: Of its subscription, for people.
         uid: Of its subscription.
         revision: Of its subscription.
-        sealed: Open it with a ``Sealer``.
+        sealed: For ``Sealer.open``.
     """
 
     id: str
@@ -58,7 +57,7 @@ def read_stored(connection: Connection, ids: Iterable[str]) -> dict[str, Sealed]
 
 
 def write_credentials(connection: Connection, changes: CredentialChanges) -> None:
-    """Write what *changes* came to."""
+    """Write the rows of *changes*."""
     old = changes.gone | changes.written.keys()
     if old:
         connection.execute(sa.delete(_c).where(_c.c.uid.in_(old)))
@@ -68,14 +67,14 @@ def write_credentials(connection: Connection, changes: CredentialChanges) -> Non
 
 
 class CredentialRows:
-    """The credentials of the store at *url*, as the refresher sees them.
+    """The credentials of the store at *url*, for the refresher.
 
     Blocking; for one thread at a time. Methods raise ``StoreError`` where the store cannot be read
     or written now; nothing was changed then.
 
     Args:
-        url: Of a store that was made.
-        sealer: Seals what is renewed.
+        url: Of an existing store.
+        sealer: Seals renewed credentials.
     """
 
     def __init__(self, url: sa.URL, sealer: Sealer) -> None:
@@ -89,7 +88,7 @@ class CredentialRows:
         self._writer.dispose()
 
     def changed(self, after_seq: int) -> tuple[int, list[Held]]:
-        """The number of the newest change, and what was written after *after_seq*."""
+        """Number of the newest change, and credentials written after *after_seq*."""
         with sqlite.reading(self._reader) as connection:
             newest = int(connection.execute(sa.select(_g.c.credential_seq)).scalar_one())
             if newest == after_seq:
@@ -104,7 +103,7 @@ class CredentialRows:
         return None if row is None else Held(*row)
 
     def open(self, held: Held) -> Credential:
-        """The credential itself.
+        """Open the credential.
 
         Raises:
             StoreError: It cannot be opened; see ``Sealer.open``.
@@ -112,16 +111,16 @@ class CredentialRows:
         return self._sealer.open(held.uid, held.sealed)
 
     def renew(self, uid: str, used: Credential, renewed: Credential) -> bool:
-        """Put the tokens of *renewed* in place of those of *used*, durably.
+        """Replace the tokens of *used* by those of *renewed*, durably.
 
         Args:
             uid: Of the subscription.
-            used: The credential that was traded in.
-            renewed: What came of it.
+            used: The credential whose refresh token was used.
+            renewed: The new one.
 
         Returns:
-            False where another refresh token, another endpoint or none stands there by now:
-            the subscription was replaced or deleted, and what was renewed is not its own.
+            False where the row now has another refresh token, another endpoint or none: the
+            subscription was replaced or deleted, and the new tokens are not its own.
         """
         with sqlite.writing(self._writer) as connection:
             newest = connection.execute(
@@ -150,11 +149,11 @@ class CredentialRows:
         return True
 
     def reseal(self, after_uid: str = "") -> tuple[int, str | None]:
-        """Seal with the newest key what an older one has sealed, from *after_uid* on, some.
+        """Reseal rows sealed with older keys, from *after_uid* on, up to a limit.
 
         Returns:
-            How many were sealed anew, and where to go on; None: all have been looked at. What
-            cannot be opened is left as it is: its key may come back.
+            How many were resealed, and the uid to continue from; None: at the end. A row that
+            cannot be opened stays as it is: its key may come back.
         """
         query = sa.select(_c.c.uid, _c.c.sealed, _c.c.settings)
         query = query.where(_c.c.uid > after_uid).order_by(_c.c.uid)

@@ -1,8 +1,8 @@
-"""What people ask the owners of partitions to do: resume a route, send dead letters again.
+"""Demands: requests of people to partition consumers, such as resuming a route or a redrive.
 
-A demand changes no resource and needs no route record. It gets a number of its own, which owners
-see in the row that they look at anyway; each of them does its part and notes that in its own
-store. Control never writes there.
+A demand changes no resource and needs no route record. It gets its own number, which consumers see
+in a row that they poll anyway; each carries out its part and records that in its own database,
+where the control process never writes.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,16 +16,16 @@ from distributary.core.flow import Demand, DemandKind
 from distributary.routes import tables as _tables
 
 DEMANDS_MAX: Final = 10_000
-"""Demands that are remembered: a hundred bytes each, and every owner reads them at its start."""
+"""Most demands kept: a hundred bytes each, and every consumer reads them at its start."""
 KEPT_MS: Final = 7 * 86_400_000
-"""For so long an owner that was away finds what was asked of it."""
+"""How long demands are kept for a consumer that was down, milliseconds."""
 
 _d = _tables.demand
 _g = _tables.generation
 
 
 class RouteName(NamedTuple):
-    """What a route belongs to.
+    """The subscription or object that a route belongs to.
 
     Attributes:
         kind: ``subscription`` of the Subscriptions API, or ``object`` of the Kubernetes API.
@@ -37,7 +37,7 @@ class RouteName(NamedTuple):
 
 
 def read_route_names(connection: Connection, uids: Collection[str]) -> dict[str, RouteName]:
-    """What these routes belong to, where that stands yet."""
+    """Names of these routes' owners, those that exist."""
     t, o = _tables.api_subscription, _tables.object_
     found = sa.select(t.c.uid, t.c.id).where(t.c.uid.in_(uids), t.c.state == _tables.LIVE)
     names = {row.uid: RouteName("subscription", row.id) for row in connection.execute(found)}
@@ -50,11 +50,11 @@ def read_route_names(connection: Connection, uids: Collection[str]) -> dict[str,
 def write_demand(
     connection: Connection, kind: DemandKind, route: str, run: str, now_ms: int
 ) -> Demand:
-    """Remember a demand; the one of this run that is there already, where there is one.
+    """Store a demand; returns the existing one if the run has one.
 
     Raises:
-        ConflictError: The run is another demand's.
-        RequestError: Too many are remembered.
+        ConflictError: The run has a different demand.
+        RequestError: Too many are kept.
     """
     counter = connection.execute(sa.select(_g.c.demand_seq).with_for_update()).scalar_one()
     found = connection.execute(sa.select(_d).where(_d.c.run == run)).one_or_none()
@@ -73,14 +73,14 @@ def write_demand(
 
 
 def read_demands(connection: Connection, after_seq: int) -> list[Demand]:
-    """Those with a number above *after_seq*, in order."""
+    """Demands with a number above *after_seq*, in order."""
     return _demands(
         connection.execute(sa.select(_d).where(_d.c.seq > after_seq).order_by(_d.c.seq))
     )
 
 
 def find_demand(connection: Connection, run: str) -> Demand | None:
-    """The demand of this run; None: it is not remembered."""
+    """The demand of this run; None: it is not kept."""
     return next(iter(_demands(connection.execute(sa.select(_d).where(_d.c.run == run)))), None)
 
 

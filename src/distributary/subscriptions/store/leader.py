@@ -1,10 +1,9 @@
-"""The one loop that makes changes: store first, then the log, in the same order everywhere.
+"""Writer loop of the control leader: each change goes to the store, then to every partition's log.
 
-All changes that arrive while one batch is under way share the next transaction and the next
-append. A batch that the log refused stays
-pending in the store; before anything else is stored it is rolled forward, in the order of its
-numbers, so no partition ever sees changes in another order (DESIGN rule 4). The records carry
-their numbers, and readers pass over one that they have seen: rolling forward twice is harmless.
+Changes that arrive while one batch is in flight share the next transaction and the next append. A
+batch that the log refused stays pending in the store; it is rolled forward, in the order of its
+numbers, before anything else is stored, so no partition ever sees another order (DESIGN rule 4,
+route records). Readers skip numbers that they have seen: rolling forward twice is harmless.
 """
 
 import asyncio
@@ -28,16 +27,16 @@ from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Applied, Change, ChangePendingError, Delete, Put
 
 BATCH_MAX: Final = 256
-"""Changes in one transaction; it holds the store for some 20 ms."""
+"""Most changes in one transaction, which holds the store for some 20 ms."""
 
 WAITING_MAX: Final = 10_000
-"""Changes that may wait for their batch: ten seconds' worth; beyond that callers are refused."""
+"""Most waiting changes: ten seconds' worth; beyond that callers are refused."""
 
 ROLL_FORWARD_MAX: Final = 1_000
-"""Pending records appended by one call."""
+"""Most pending records appended by one call."""
 
 RETRY_WAIT_S: Final = 1.0
-"""Between two tries to roll forward while nobody asks for a change, seconds."""
+"""Between two tries to roll forward while no change arrives, seconds."""
 
 _log = structlog.get_logger(__name__)
 
@@ -51,7 +50,7 @@ class RouteAppender(Protocol):
         Returns when all of them are durable in every partition.
 
         Raises:
-            LogUnavailableError: Some partition did not take some of them. Others may have; the
+            LogUnavailableError: Some partition did not accept some of them. Others may have; the
                 caller appends all of them again later, in the same order.
         """
 
@@ -60,11 +59,11 @@ _Waiting: TypeAlias = PendingWrite[Change, Applied | AppliedRoute]
 
 
 class Leader:
-    """Makes changes one batch after the other. One per store, in one process.
+    """Makes changes in batches, one after the other. One per store, in one process.
 
     Args:
-        store: Takes the changes.
-        appender: Takes their route records.
+        store: Gets the changes.
+        appender: Appends their route records.
         clock: For stamps.
         retry_wait_s: See ``RETRY_WAIT_S``.
     """
@@ -92,23 +91,23 @@ class Leader:
         return None if self._behind is None else str(self._behind)
 
     async def start(self) -> None:
-        """Roll forward what an earlier process left, then take changes.
+        """Roll pending changes of an earlier process forward, then accept changes.
 
-        A log that takes nothing yet does not keep it from starting: it is tried again until
-        it does, and changes are refused until then.
+        Starts even while the log accepts nothing: it retries until the log does, and refuses
+        changes until then.
         """
         await self._roll_forward()
         self._loop.start()
 
     async def close(self) -> None:
-        """Finish the batch under way, refuse what waits, stop."""
+        """Finish the batch in flight, refuse waiting changes, stop."""
         await self._loop.close(RequestError("unavailable", "the server is stopping"))
 
     async def routes(self) -> dict[str, ActiveRoute]:
         """The routes of Triggers and messaging Subscriptions in the store, by uid.
 
         Raises:
-            LogUnavailableError: Some of them may not stand in the whole log yet.
+            LogUnavailableError: Some of them may be missing in the log.
             StoreError: The store cannot be read now.
         """
         if self._behind is not None:
@@ -122,18 +121,18 @@ class Leader:
     async def submit(self, change: RouteChange) -> AppliedRoute: ...
 
     async def submit(self, change: Change) -> Applied | AppliedRoute:
-        """Make *change*; returns when it stands in the store and in the whole log.
+        """Make *change*; returns once it is in the store and in every partition of the log.
 
-        A route that stood like this already is in the whole log too when this returns.
+        That holds too for a route that was already in this state.
 
         Raises:
             ResourceError, ConflictError, NotFoundError: Refused; nothing changed.
-            ChangePendingError: It is stored; its record follows when the log is back. Where the
-                change was one of a route, a ``LogUnavailableError`` that may be stored or not: ask
-                for the same again.
-            LogUnavailableError: The log takes nothing now; nothing was stored.
-            StoreError: The store takes nothing now; nothing was stored.
-            RequestError: Too many changes wait, or the server stops; nothing was stored.
+            ChangePendingError: It is stored; its record follows when the log is back. For a route
+                it is a ``LogUnavailableError``, and the change may be stored or not: submit it
+                again.
+            LogUnavailableError: The log accepts nothing now; nothing was stored.
+            StoreError: The store accepts nothing now; nothing was stored.
+            RequestError: Too many waiting changes, or the server stops; nothing was stored.
         """
         if not self._loop.takes:
             raise RequestError("unavailable", "the server takes no changes now")
@@ -163,7 +162,7 @@ class Leader:
         try:
             outcomes = await asyncio.to_thread(self._store.apply, changes, self._clock.wall_ms())
         except StoreError as error:
-            # It failed, perhaps at the end of the commit: what did get stored goes first.
+            # It failed, perhaps at the end of the commit: roll forward what was stored first.
             self._behind = error
             _refuse(batch, error)
             return
@@ -189,7 +188,7 @@ class Leader:
         return None
 
     async def _roll_forward(self) -> None:
-        """Append what is pending, oldest first; leaves ``_behind`` saying how it went."""
+        """Append what is pending, oldest first; sets ``_behind`` to the result."""
         try:
             while pending := await asyncio.to_thread(self._store.pending, ROLL_FORWARD_MAX):
                 await self._appender.append_routes([record for _, record in pending])
@@ -203,7 +202,7 @@ class Leader:
     async def _mark(self, seq: int) -> None:
         try:
             await asyncio.to_thread(self._store.mark_appended, seq)
-        except StoreError as error:  # they will be appended once more, which changes nothing
+        except StoreError as error:  # they will be appended once more, which is harmless
             _log.warning("route-changes-not-marked", seq=seq, reason=str(error))
             self._behind = error
 

@@ -1,8 +1,8 @@
-"""What comes due by itself, as the store knows it: timers, expiries, limits of deliveries.
+"""Rows of timers, expiries and limits of deliveries, as the store has them.
 
-A row stands for each live subscription that has any of them. The transaction that changes the
-subscription writes it (``write_schedule``, called by ``Store``), so a replaced or deleted one
-leaves no stale timer behind. ``Timers`` and ``Endings`` read here, each from its own thread call.
+Each live subscription with any of them has one row, written in the transaction that changes the
+subscription (``write_schedule``, called by ``Store``), so a replaced or deleted one leaves no stale
+timer. ``SubscriptionTimers`` and ``Endings`` read here, each in a thread for each call.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from distributary.routes import tables as _tables
 from distributary.subscriptions.resource import ConfigSpec
 
 ROWS_MAX: Final = 5_000
-"""Rows that one look reads: some 20 ms of a thread, which the API's requests share."""
+"""Rows of one read: some 20 ms of a thread, which the API's requests share."""
 
 ENDINGS_MAX: Final = 256
-"""Subscriptions that are ended together: one batch of changes."""
+"""Subscriptions ended together: one batch of changes."""
 
 _s = _tables.schedule
 _t = _tables.api_subscription
@@ -28,7 +28,7 @@ _g = _tables.generation
 
 
 class Scheduled(NamedTuple):
-    """What the newest revision of a subscription wants to come due.
+    """Schedule of a subscription's newest revision.
 
     Attributes:
         seq: Number of the change.
@@ -42,7 +42,7 @@ class Scheduled(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Nothing comes due."""
+        """Whether it has no timer and no end."""
         config = self.config
         return config.interval_s is None and config.expires_ms is None and config.events_max is None
 
@@ -64,13 +64,13 @@ class TimerRow(NamedTuple):
 
 
 class TimerChanges(NamedTuple):
-    """What became of timers.
+    """Timers that changed.
 
     Attributes:
-        through_seq: Changes up to this one are told.
+        through_seq: Last change that is included.
         set: Timers that were made or changed.
         gone: Uids of deleted subscriptions, with timers or without.
-        more: Further changes stand in the log already.
+        more: The log already has further changes.
     """
 
     through_seq: int
@@ -80,11 +80,11 @@ class TimerChanges(NamedTuple):
 
 
 class DueTimer(NamedTuple):
-    """What a tick is made of.
+    """Data for the next timer event of a subscription.
 
     Attributes:
         seq: Number of the newest change.
-        interval_s: As ``TimerRow``; None: it has no timer any more.
+        interval_s: As ``TimerRow``; None: its timer was removed.
         id: Name of the subscription.
         revision: Its newest.
         realized: JSON of the subscription without its ``id``; headers may hold secrets.
@@ -101,13 +101,13 @@ class DueTimer(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """A subscription that ends by itself.
+    """A subscription with an end.
 
     Attributes:
         uid: Of the subscription.
         id: Its name.
-        etag: Of the revision that says so.
-        events_max: How many deliveries it lasts; None: any number.
+        etag: Of the revision with this end.
+        events_max: Deliveries after which it ends; None: no limit.
     """
 
     uid: str
@@ -117,7 +117,7 @@ class Ending(NamedTuple):
 
 
 class Schedule:
-    """The schedule in the store at *url*, which a ``Store`` has made. Blocking.
+    """The schedule in the store at *url*, which a ``Store`` has created. Blocking.
 
     Methods raise ``StoreError`` where the store cannot be read or written now; nothing was changed
     then.
@@ -136,9 +136,9 @@ class Schedule:
         self._writer.dispose()
 
     def timer_changes(self, after_seq: int) -> TimerChanges:
-        """What changed after change *after_seq*, as far as it stands in the whole log.
+        """Timers changed after change *after_seq*, as far as every partition has the change.
 
-        So nobody makes a tick of a route that the log does not know.
+        So no timer event is made for a route that the log does not have.
         """
         with sqlite.reading(self._reader) as connection:
             through = newest = _appended_through(connection)
@@ -151,7 +151,7 @@ class Schedule:
             )
 
     def due(self, uids: Sequence[str]) -> dict[str, DueTimer]:
-        """What the ticks of *uids* are made of; those that stand no more are missing."""
+        """Data for the timer events of *uids*, without those that no longer exist."""
         with sqlite.reading(self._reader) as connection:
             rows = connection.execute(_DUE, {"uids": uids}).all()
         return {
@@ -160,15 +160,15 @@ class Schedule:
         }
 
     def reserve(self, uids: Mapping[str, int], count: int) -> dict[str, int]:
-        """Give each of *uids* the next *count* numbers of ticks, durably, for ever.
+        """Reserve for each of *uids* the next *count* numbers of timer events, durably, for ever.
 
         Args:
-            uids: Each with the number of its newest change, as the caller knows it. Where
-                there is a newer one the count may have begun anew, for the newer revision.
+            uids: Each with the number of its newest change, as the caller knows it. After a newer
+                change its numbers may have restarted, for the newer revision.
             count: How many.
 
         Returns:
-            The first of its numbers for each uid that still stands so.
+            The first number for each uid whose newest change is still that one.
         """
         with sqlite.writing(self._writer) as connection:
             connection.execute(_RESERVE, {"uids": list(uids), "count": count})
@@ -176,23 +176,23 @@ class Schedule:
         return {uid: numbered - count + 1 for uid, seq, numbered in rows if seq == uids[uid]}
 
     def expired(self, now_ms: int) -> list[Ending]:
-        """The subscriptions whose end has come by *now_ms*, at most ``ENDINGS_MAX``."""
+        """Subscriptions that expired by *now_ms*, at most ``ENDINGS_MAX``."""
         with sqlite.reading(self._reader) as connection:
             return [Ending(*row) for row in connection.execute(_EXPIRED, {"now_ms": now_ms})]
 
     def next_expiry_ms(self) -> int | None:
-        """When the next subscription ends by itself, wall clock, milliseconds; None: none does."""
+        """Earliest future expiry, wall clock, milliseconds; None: none."""
         with sqlite.reading(self._reader) as connection:
             found: int | None = connection.execute(_NEXT_EXPIRY).scalar()
         return found
 
     def any_counted(self) -> bool:
-        """True where a subscription has a ``maxevents``."""
+        """Whether any subscription has a ``maxevents``."""
         with sqlite.reading(self._reader) as connection:
             return connection.execute(_ANY_COUNTED).first() is not None
 
     def counted(self, uids: Sequence[str]) -> list[Ending]:
-        """Those of *uids* that stand and have a ``maxevents``."""
+        """Those of *uids* that exist and have a ``maxevents``."""
         found: list[Ending] = []
         with sqlite.reading(self._reader) as connection:
             for first in range(0, len(uids), ROWS_MAX):
@@ -202,9 +202,9 @@ class Schedule:
 
 
 def write_schedule(connection: Connection, changed: Mapping[str, Scheduled | None]) -> None:
-    """Write what *changed* wants, by uid; None: nothing, any more.
+    """Write the schedules of *changed*, by uid; None deletes.
 
-    A timer keeps its phase while its interval stays, and its numbers while its row does.
+    A timer keeps its phase while its interval stays, and its numbers while its row exists.
     """
     if not changed:
         return
@@ -236,8 +236,8 @@ def _row(uid: str, wanted: Scheduled, before: Any) -> dict[str, Any]:
 
 
 def _appended_through(connection: Connection) -> int:
-    """The newest change up to which all stand in every partition."""
-    # In this order: what is committed between the two reads is above the first.
+    """Number of the newest change up to which every partition has all."""
+    # Read in this order: a change committed between the two reads is above the first result.
     newest: int = connection.execute(sa.select(_g.c.seq)).scalar_one()
     pending = connection.execute(_PENDING).scalar()
     return newest if pending is None else min(newest, pending - 1)

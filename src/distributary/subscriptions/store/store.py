@@ -1,8 +1,8 @@
-"""The resource store: subscriptions, and the route changes that follow from them.
+"""The resource store: subscriptions, routes and the route changes that follow from them.
 
-Blocking; ``Leader`` calls the writing half from one thread at a time, anybody the reading
-half. One transaction writes a resource and its route change, so that neither is ever without
-the other (DESIGN rule 4).
+Blocking; ``Leader`` calls the writing half from one thread at a time, any thread the reading
+half. One transaction writes a resource and its route change, so that neither exists without the
+other (DESIGN rule 4, route records).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -37,21 +37,21 @@ from distributary.subscriptions.store.schedule import write_schedule
 from distributary.subscriptions.store.stored import Applied, Change, Delete, Put, StoredSubscription
 
 SUBSCRIPTIONS_MAX: Final = 200_000
-"""Subscriptions, and routes of Triggers and messaging Subscriptions, together. Twice what the
+"""Most subscriptions and routes of Triggers and messaging Subscriptions, together. Twice what the
 matcher is built for; each costs every pipeline process about 2 KiB."""
 
 CHANGES_KEPT: Final = 100_000
 """Newest changes whose records and deleted rows are kept: a record that the log lost to damage is
-restored from here, and a reader that slept through fewer reads only what changed."""
+restored from here, and a reader that missed fewer reads only what changed."""
 
 _TRIM_EVERY: Final = 1_000
-"""Changes between two looks for what can be trimmed."""
+"""Changes between two trims."""
 
 _t = _tables.api_subscription
 _g = _tables.generation
 _r = _tables.route_change
 
-# What is read to be shown, by position: a list reads 100,000 of them.
+# Columns read by position: a list reads 100,000 rows.
 _SHOWN = sa.select(
     _t.c.id,
     _t.c.uid,
@@ -64,17 +64,17 @@ _SHOWN = sa.select(
 
 
 class Store:
-    """The store at *url*, made if it is not there.
+    """The store at *url*, created if it does not exist.
 
     Args:
         url: ``sqlite_url`` of a file.
         changes_kept: See ``CHANGES_KEPT``.
         subscriptions_max: See ``SUBSCRIPTIONS_MAX``.
-        sealer: For credentials; None: with the key file beside the store.
+        sealer: For credentials; None: one with the key file beside the store.
 
     Raises:
-        StoreError: It cannot be opened, a newer version wrote it, or there is no key to seal what
-            an older one has not sealed.
+        StoreError: It cannot be opened, a newer version wrote it, or there is no key to seal
+            secrets that an older version left unsealed.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Store:
             if version < _tables.SCHEMA_VERSION:
                 bring_up(connection, version, self._sealer)
         scrub(self._writer)
-        # That a record was appended may be forgotten: it is appended again, which changes nothing.
+        # The mark of appended records may be lost: they are appended again, which is harmless.
         self._noter = sqlite.open_writer(url, _tables.STORE, durable=False)
         self._reader = sqlite.open_reader(url, _tables.STORE)
 
@@ -111,11 +111,11 @@ class Store:
         """Make *changes*, in their order, in one transaction that is durable on return.
 
         Args:
-            changes: Each is made or refused for itself.
+            changes: Each is made or refused individually.
             now_ms: Wall clock for the stamps, milliseconds.
 
         Returns:
-            For each change what it came to, or why it was refused.
+            For each change its result, or why it was refused.
 
         Raises:
             StoreError: Nothing was changed.
@@ -148,7 +148,7 @@ class Store:
         return outcomes
 
     def pending(self, limit: int) -> list[tuple[int, bytes]]:
-        """Number and route record of the oldest changes that may not stand in the log yet."""
+        """Numbers and route records of the oldest changes that may be missing in the log."""
         query = (
             sa.select(_r.c.seq, _r.c.record_json)
             .where(_r.c.appended.is_(False))
@@ -159,9 +159,9 @@ class Store:
             return [(row.seq, row.record_json.encode()) for row in connection.execute(query)]
 
     def mark_appended(self, through_seq: int) -> None:
-        """Note that the records of all changes up to *through_seq* stand in every partition.
+        """Record that every partition has the records of all changes up to *through_seq*.
 
-        A power cut may undo the note: then they are appended once more.
+        A power cut may undo it: then they are appended once more.
         """
         with sqlite.writing(self._noter) as connection:
             connection.execute(
@@ -181,36 +181,36 @@ class Store:
         return None if found is None else str(found).encode()
 
     def demand(self, kind: DemandKind, route: str, run: str, now_ms: int) -> Demand:
-        """Ask the owners of all partitions for something; a run is asked for once.
+        """Store a demand to the consumers of all partitions; idempotent within a run.
 
         Raises:
-            ConflictError: The run is another demand's.
-            RequestError: Too many are remembered.
-            StoreError: Nothing was asked.
+            ConflictError: The run has a different demand.
+            RequestError: Too many are kept.
+            StoreError: Nothing was stored.
         """
         with sqlite.writing(self._writer) as connection:
             return write_demand(connection, kind, route, run, now_ms)
 
     def route_names(self, uids: Collection[str]) -> dict[str, RouteName]:
-        """What the routes with these uids belong to, where that stands yet."""
+        """Names of these routes' owners, those that exist."""
         with sqlite.reading(self._reader) as connection:
             return read_route_names(connection, uids)
 
     def find_demand(self, run: str) -> Demand | None:
-        """The demand of this run; None: it is not remembered."""
+        """The demand of this run; None: it is not kept."""
         with sqlite.reading(self._reader) as connection:
             return find_demand(connection, run)
 
     def routes(self) -> dict[str, ActiveRoute]:
-        """The routes of Triggers and messaging Subscriptions that stand, by uid."""
+        """The live routes of Triggers and messaging Subscriptions, by uid."""
         with sqlite.reading(self._reader) as connection:
             return read_all(connection)
 
     def find(self, id_: str) -> StoredSubscription:
-        """The subscription with this id.
+        """Return the subscription with this id.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: It does not exist.
         """
         query = _SHOWN.where(_t.c.id == id_, _t.c.state == _tables.LIVE)
         with sqlite.reading(self._reader) as connection:
@@ -231,7 +231,7 @@ class Store:
         return [_shown(row) for row in found]
 
     def live_count(self) -> int:
-        """How many subscriptions, and routes of other objects, stand."""
+        """Number of live subscriptions and routes of other objects."""
         with sqlite.reading(self._reader) as connection:
             return int(connection.execute(sa.select(_g.c.live_count)).scalar_one())
 
@@ -242,7 +242,7 @@ def _shown(row: Iterable[Any]) -> StoredSubscription:
 
 
 def _write(connection: Connection, batch: Batch, live_count: int) -> None:
-    # Updates first: an id that was deleted may be inserted again by the same batch.
+    # Updates first: the same batch may insert an id again that it deletes.
     if batch.updates:
         connection.execute(
             sa.update(_t).where(_t.c.uid == sa.bindparam("key")),

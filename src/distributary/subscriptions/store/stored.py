@@ -1,4 +1,4 @@
-"""The values that pass between the store, the service and who calls it."""
+"""Values exchanged between the store, the service and its callers."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
@@ -13,10 +13,10 @@ _Item = TypeVar("_Item")
 
 
 class StoredSubscription(NamedTuple):
-    """A subscription as it stands in the store.
+    """A subscription in the store.
 
     Attributes:
-        id: Its name, unique among those that stand; a client may use it again after a delete.
+        id: Its name, unique among live ones; free again after a delete.
         uid: Unique for ever; the route in the log carries it.
         revision: From 1; every replace adds one.
         etag: Strong entity tag, with its quotes; changes with every revision.
@@ -42,7 +42,7 @@ class StoredSubscription(NamedTuple):
         return b'{"id":' + msgspec.json.encode(self.id) + b"," + self.realized[1:]
 
     def to_json(self) -> dict[str, Any]:
-        """The subscription object, as values of its own."""
+        """The subscription object, as a copy."""
         value: dict[str, Any] = msgspec.json.decode(self.encode())
         return value
 
@@ -52,7 +52,7 @@ class SubscriptionPage(NamedTuple, Generic[_Item]):
 
     Attributes:
         items: In the order of the list.
-        next_cursor: Opaque; asks for the next part. None: there is none.
+        next_cursor: Opaque; for the request of the next part. None: there is none.
     """
 
     items: list[_Item]
@@ -60,10 +60,10 @@ class SubscriptionPage(NamedTuple, Generic[_Item]):
 
 
 class Replaced(NamedTuple):
-    """What a replace came to.
+    """The result of a replace.
 
     Attributes:
-        subscription: As it stands now.
+        subscription: The new state.
         created: True where there was none of that id before.
     """
 
@@ -72,16 +72,16 @@ class Replaced(NamedTuple):
 
 
 ANY_TAG: Final = "*"
-"""In a ``Precondition``: any current state will do."""
+"""In a ``Precondition``: matches any current state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """What a client believes about a resource, to be checked in the same transaction.
+    """A client's condition on the current state, checked in the transaction of the change.
 
     Attributes:
-        if_match: The resource must stand with one of these entity tags; None: no such demand.
-        if_none_match: It must stand with none of these; None: no such demand.
+        if_match: The resource must have one of these entity tags; None: no condition.
+        if_none_match: It must have none of these; None: no condition.
 
     Source:
         RFC 9110, section 13.1; the tags come with their quotes. A weak tag never matches
@@ -92,10 +92,10 @@ class Precondition:
     if_none_match: frozenset[str] | None = None
 
     def check(self, etag: str | None) -> None:
-        """Compare with the state; *etag* is None where there is no such resource.
+        """Compare with the state; *etag* is None where the resource does not exist.
 
         Raises:
-            ConflictError: The state is another one. Read again, then decide.
+            ConflictError: The state differs. Read again, then decide.
         """
         if self.if_match is not None and not _matches(self.if_match, etag):
             raise ConflictError(
@@ -120,10 +120,10 @@ class Put:
 
     Attributes:
         id: Its name.
-        spec: What it shall be.
-        uid: The uid that it gets if it is created.
-        claimed_id: The ``id`` in the body; on a replace it must be *id* or None (decision 2).
-        precondition: What must hold before.
+        spec: The new state.
+        uid: The uid if it is created.
+        claimed_id: The ``id`` in the body; on a replace it must be *id* or None (decision 2, ids).
+        precondition: On the state before.
     """
 
     id: str
@@ -142,8 +142,8 @@ class Delete:
 
     Attributes:
         id: Its name.
-        precondition: What must hold before.
-        reason: What the change is then called: somebody asked for it, or it came due.
+        precondition: On the state before.
+        reason: Recorded with the change: deleted by a client, or ended.
     """
 
     id: str
@@ -152,7 +152,7 @@ class Delete:
 
 
 def end_of(id_: str, etag: str, reason: DeleteReason) -> Delete:
-    """The change that ends the revision *etag* of *id_*; a newer one it leaves alone."""
+    """Make the change that ends revision *etag* of *id_*, and no newer one."""
     return Delete(id_, Precondition(if_match=frozenset((etag,))), reason)
 
 
@@ -165,8 +165,8 @@ class Applied(NamedTuple):
     Attributes:
         seq: Its number, from 1; also the route record's.
         op: ``created``, ``replaced``, or the reason of the delete.
-        subscription: As it stands now; where it was deleted, as it stood.
-        record: The route record that every partition of the log has to take.
+        subscription: The new state; the last one where it was deleted.
+        record: The route record for every partition of the log.
     """
 
     seq: int
@@ -176,7 +176,7 @@ class Applied(NamedTuple):
 
 
 class ChangePendingError(LogUnavailableError):
-    """The change is stored, but the log could not take its route record yet.
+    """The change is stored, but the log could not accept its route record yet.
 
     It is rolled forward as soon as the log is back, also by the next start. Do not send it
     again: read the subscription of this id instead.
