@@ -1,4 +1,4 @@
-"""The objects of the Kubernetes API: their store, the one who writes them, and who watches.
+"""The object store of the Kubernetes API: objects in memory and in SQLite, one writer, watches.
 
 Called by ``apiserver.http`` and ``reconcile``; ``server`` reads the ``AddressBook`` for the
 ingest process. Hides the tables, how writes share a transaction, resource versions, and the window

@@ -1,4 +1,4 @@
-"""Where events may be sent: the paths of Brokers and Channels, and whose they are."""
+"""Addresses of Brokers and Channels: their URL paths, and the uids they map to."""
 
 from typing import Final
 
@@ -14,29 +14,31 @@ from distributary.routes import tables as _tables
 _PLURALS: Final = {kind.resource: kind.plural for kind in (BROKER, CHANNEL)}
 
 DEFAULT_BROKER: Final = Key(BROKER.resource, "default", "default")
-"""Its events are those of ``POST /events``."""
+"""The Broker that receives the events of ``POST /events``."""
 
 _a = _tables.address
 _counter = _tables.object_counter
 
 
 def path_of(key: Key) -> str | None:
-    """``brokers/{namespace}/{name}``, ``channels/...``; None: no events are sent to that kind."""
+    """``brokers/{namespace}/{name}``, ``channels/...``; None: the kind receives no events."""
     plural = _PLURALS.get(key.resource)
     return None if plural is None else f"{plural}/{key.namespace}/{key.name}"
 
 
 def own_address(stored: Stored) -> str:
-    """What log records and routes say of this Broker or Channel.
+    """Address of a Broker or Channel in log records and routes.
 
-    Its uid, so that a recreated one is another; of the default broker, whichever stands, the
-    address of ``POST /events``, which is empty.
+    Its uid, so a recreated one has another address; for the default broker, recreated or not, the
+    empty address of ``POST /events``.
     """
     return "" if stored.key == DEFAULT_BROKER else stored.uid
 
 
 class AddressBook:
-    """The Brokers and Channels in the store at *url*; another process writes it. For one thread.
+    """Reads the Brokers and Channels in the store at *url*, which another process writes.
+
+    For one thread.
 
     Args:
         url: ``sqlite_url`` of a file.
@@ -55,7 +57,7 @@ class AddressBook:
             raise StoreError(_tables.NOT_BROUGHT_UP)
 
     def read(self) -> dict[str, str]:
-        """Path (``path_of``) -> address (``own_address``), all of them, as they stand now.
+        """All current addresses: path (``path_of``) -> address (``own_address``).
 
         Raises:
             StoreError: The store cannot be read.
@@ -65,9 +67,9 @@ class AddressBook:
         return {path: uid for path, uid in rows}  # noqa: C416 - rows are no plain tuples
 
     def version(self) -> int:
-        """Grows whenever ``read`` would give something else: one row is read, cheaply.
+        """Version of the addresses: grows whenever the result of ``read`` changes. Reads one row.
 
-        Take it before ``read``, and look again when it differs.
+        Take it before ``read``; read again when it differs.
 
         Raises:
             StoreError: The store cannot be read.

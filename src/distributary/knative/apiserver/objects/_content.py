@@ -1,4 +1,4 @@
-"""An object's content as JSON and back."""
+"""Encodes an object's content as JSON, and decodes it."""
 
 from typing import Any, Final
 
@@ -12,10 +12,10 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def stored_as(key: Key, uid: str, version: int, content: Object, *, early: bool = False) -> Stored:
-    """*content* as it stands in the store, in this version.
+    """Build the stored form of *content* with this version.
 
-    Read back from its own JSON: nobody else holds a part of it, and equal member names of all
-    objects share their memory.
+    Decoded again from its JSON: it shares no part with *content*, and equal member names of all
+    objects share memory.
 
     Raises:
         StatusError: ``BadRequest``: it cannot be JSON (a lone surrogate).
@@ -24,12 +24,12 @@ def stored_as(key: Key, uid: str, version: int, content: Object, *, early: bool 
 
 
 def restored(key: Key, uid: str, version: int, json: bytes, *, early: bool = False) -> Stored:
-    """What ``stored_as`` made, from its JSON."""
+    """Rebuild what ``stored_as`` made from its JSON."""
     return Stored(key, uid, version, _decode(json), json, early)
 
 
 def rehearsed(stored: Stored, before: Stored | None) -> Stored:
-    """*stored* as the answer to a dry run: in the version of *before*, or without one."""
+    """*stored* as the response to a dry run: with the version of *before*, or without one."""
     if before is not None:
         return stored_as(stored.key, stored.uid, before.version, stored.content)
     metadata = {**stored.content["metadata"]}

@@ -1,4 +1,4 @@
-"""What is particular to namespaces: where objects live, and how one ends with all that is in it."""
+"""Rules particular to Namespaces: creation with a label, and deletion with their content."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ def key_of(namespace: str) -> Key:
 
 
 def as_new(content: Object) -> Object:
-    """A Namespace that begins its life: active, and labelled with its name for selectors."""
+    """*content* as a new Namespace: active, and labelled with its name for selectors."""
     metadata = content["metadata"]
     labels = {**metadata.get("labels", {}), NAMESPACE_LABEL: metadata["name"]}
     return {
@@ -26,7 +26,7 @@ def as_new(content: Object) -> Object:
 
 
 def as_ending(content: Object) -> Object:
-    """A Namespace that takes no new objects, and ends when the last one in it is gone."""
+    """*content* as a terminating Namespace: no new objects; removed when it is empty."""
     return {**content, "status": {**content.get("status", {}), "phase": "Terminating"}}
 
 
@@ -36,7 +36,7 @@ def is_ending(stored: Stored) -> bool:
 
 
 def ending_refusal(kind: Kind, namespace: str, name: str) -> StatusError:
-    """Why nothing is created in a namespace that ends."""
+    """Refusal to create an object in a terminating namespace."""
     return StatusError(
         "Forbidden",
         f'{kind.resource} "{name}" is forbidden: unable to create new content in namespace '
@@ -46,7 +46,7 @@ def ending_refusal(kind: Kind, namespace: str, name: str) -> StatusError:
 
 
 def default_refusal() -> StatusError:
-    """Why the namespace ``default`` stays: the default broker's events never stop."""
+    """Refusal to delete the namespace ``default``: the default broker's events never stop."""
     return StatusError(
         "Forbidden",
         f'{NAMESPACE.resource} "default" is forbidden: this namespace may not be deleted',

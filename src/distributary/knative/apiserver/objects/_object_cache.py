@@ -1,4 +1,4 @@
-"""All objects that stand, in memory: found by key, listed in the order of their names."""
+"""The in-memory cache of all objects: lookup by key, lists ordered by name, index of owners."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
@@ -12,19 +12,19 @@ from distributary.knative.apiserver.objects._values import ObjectChange, Stored
 _NOBODY: Final[frozenset[Key]] = frozenset()
 
 _AFTER_NAME: Final = "\0"
-"""No name holds it: ``namespace + _AFTER_NAME`` lies behind that namespace and before any other."""
+"""In no name: ``namespace + _AFTER_NAME`` sorts after that namespace and before any other."""
 
 
 _Place = tuple[str, str]
-"""Where an object stands in the list of its kind: namespace and name."""
+"""Sort key of an object in the list of its kind: namespace and name."""
 
 
 class ObjectCache:
-    """The objects after the newest commit. Changed on the event loop alone.
+    """The objects after the newest commit. Changed only on the event loop.
 
     Attributes:
         version: The newest resource version.
-        json_bytes: Of all objects.
+        json_bytes: Size of all objects as JSON.
     """
 
     def __init__(self, version: int = 0, objects: Iterable[Stored] = ()) -> None:
@@ -41,15 +41,15 @@ class ObjectCache:
             positions.sort()
 
     def __len__(self) -> int:
-        """How many objects stand."""
+        """Number of objects."""
         return len(self._by_key)
 
     def get(self, key: Key) -> Stored | None:
-        """The object with this key. May be called from the thread that drafts a batch."""
+        """The object with this key. May be called from the thread of a transaction."""
         return self._by_key.get(key)
 
     def all_of(self, resource: str, namespace: str | None = None) -> list[Stored]:
-        """The objects of a kind by (namespace, name); None: of all namespaces."""
+        """The objects of a kind, ordered by (namespace, name); None: of all namespaces."""
         positions = self._positions.get(resource, ())
         first, end = 0, len(positions)
         if namespace is not None:
@@ -61,24 +61,24 @@ class ObjectCache:
         return self._by_key.items()
 
     def dependents(self, uid: str) -> AbstractSet[Key]:
-        """Objects that name the one with this uid as an owner. Do not keep it over a change."""
+        """Keys of objects that name *uid* as an owner. Valid until the next ``take``."""
         return self._owned.get(uid, _NOBODY)
 
     def keys_in(self, namespace: str) -> Iterator[Key]:
-        """Keys of all that stands in *namespace*."""
+        """Keys of all objects in *namespace*."""
         for resource, positions in self._positions.items():
             first, end = self._span(resource, namespace)
             yield from (Key(resource, *positions[at]) for at in range(first, end))
 
     def take(self, changes: Iterable[ObjectChange]) -> None:
-        """Make *changes*, which were committed."""
+        """Apply committed *changes*."""
         for change in changes:
             self._take(change)
 
     def differences(self, other: "ObjectCache") -> list[ObjectChange]:
-        """What must change for this cache to hold what *other* holds.
+        """Changes that turn this cache into *other*.
 
-        In no order: in which it changed is not known any more.
+        Unordered: the original order is unknown.
         """
         gone = [
             ObjectChange("DELETED", stored, stored)

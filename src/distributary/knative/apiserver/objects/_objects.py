@@ -1,4 +1,4 @@
-"""The objects of the Kubernetes API, as ``apiserver.http`` and the reconciler use them."""
+"""The interface of the object store, for ``apiserver.http`` and the reconciler."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -39,11 +39,11 @@ from distributary.knative.apiserver.objects._writer import Writer
 from distributary.knative.kinds import BROKER, NAMESPACE
 
 OBJECTS_MAX: Final = 200_000
-"""Objects that may stand: as many as subscriptions of the other API (``SUBSCRIPTIONS_MAX``)."""
+"""Objects that may exist: as many as in the Subscriptions API (``SUBSCRIPTIONS_MAX``)."""
 
 OBJECTS_JSON_BYTES_MAX: Final = 256 * 1024 * 1024
-"""JSON of all objects together, which stands in memory: 200,000 of 1.3 KiB. As Python values they
-take some seven times as much beside it."""
+"""JSON of all objects, bytes, kept in memory: 200,000 of 1.3 KiB. Their Python values need some
+seven times as much in addition."""
 
 _PLAIN: Final = Write()
 
@@ -55,28 +55,28 @@ _log = structlog.get_logger(__name__)
 
 
 class Objects:
-    """All objects: in memory to be read, in the store at *url* to stay. One per store.
+    """All objects: read from memory, persisted in the store at *url*. One per store.
 
     Methods are called on one event loop. What they return is shared: never change it. Functions
-    that are given to writes (``change``, ``admit``, ``default``) run in another thread, on contents
-    that they leave as they are; they may raise a ``StatusError``, which refuses that write alone.
+    passed to writes (``change``, ``admit``, ``default``) run in another thread and must not modify
+    their arguments; they may raise a ``StatusError``, which refuses only that write.
 
-    Every write returns when it is durable, in memory, and told. It raises, beside what is said
-    there:
+    Every write returns when it is durable, in memory, and announced to listeners. Besides the
+    errors of each method it raises:
 
     - ``StatusError``: ``Invalid``, ``BadRequest``, ``Conflict``, ``RequestEntityTooLarge``; the
-      preconditions in ``Write``; ``Forbidden``: the namespace ends, or the server is full;
+      preconditions in ``Write``; ``Forbidden``: the namespace terminates, or the server is full;
       ``TooManyRequests``: too many writes wait; ``ServiceUnavailable``: the server stops.
-    - ``StoreError``: nothing was stored, or, where the disk failed at the end of a commit, nobody
-      knows; a later read tells.
+    - ``StoreError``: nothing was stored, or, if the disk failed at the end of a commit, the outcome
+      is unknown until a later read.
 
     Args:
         url: ``sqlite_url`` of a file.
-        kinds: What is served.
+        kinds: Kinds that are served.
         admit: Refuses contents that break their kind's rules.
         default: Fills in what the client left to the server.
-        clock: For stamps and ages.
-        new_uid: Draws a uid that was never drawn before.
+        clock: For timestamps and ages.
+        new_uid: Draws a fresh uid.
         objects_max: See ``OBJECTS_MAX``.
         json_bytes_max: See ``OBJECTS_JSON_BYTES_MAX``.
         changes_kept_max: See ``CHANGES_KEPT_MAX``.
@@ -111,9 +111,9 @@ class Objects:
         self._sweeper: Sweeper | None = None
 
     async def start(self) -> None:
-        """Read everything; make the default namespace and broker if this store is new.
+        """Read everything; create the default namespace and broker if the store is new.
 
-        Changes from before cannot be watched any more.
+        Changes before the start cannot be watched.
 
         Raises:
             StoreError: The store cannot be opened or read, or a newer version wrote it.
@@ -129,7 +129,7 @@ class Objects:
             await self._begin()
 
     async def close(self) -> None:
-        """Finish the writes under way, refuse others, end all watches."""
+        """Finish the current writes, refuse others, end all watches."""
         if self._sweeper is not None:
             await self._sweeper.close()
         if self._writer is not None:
@@ -173,49 +173,49 @@ class Objects:
     async def create(
         self, kind: Kind, namespace: str, content: Object, write: Write = _PLAIN
     ) -> Stored:
-        """Make an object, and its namespace if this is the first one there.
+        """Create an object, and its namespace if it does not exist.
 
         Args:
             kind: One of those that are served.
-            namespace: Of the path; empty where the kind has none.
+            namespace: Of the path; empty if the kind has none.
             content: As the client sent it: any JSON object.
-            write: See there.
+            write: Options of the write.
 
         Raises:
-            StatusError: ``AlreadyExists``; and as said above.
-            StoreError: As said above.
+            StatusError: ``AlreadyExists``; and those of the class.
+            StoreError: As described at the class.
         """
         return (await self._one(Create(kind, namespace, content, write))).stored
 
     async def edit(
         self, key: Key, change: Callable[[Object], Object], write: Write = _PLAIN
     ) -> Stored:
-        """Make another object of the newest one.
+        """Replace the newest state of an object by *change* of it.
 
-        One that is being deleted ends when its last finalizer is taken away.
+        An object that is being deleted is removed with its last finalizer.
 
         Args:
             key: Of the object.
-            change: Gives the new content. Where it says the same as the old one, nothing is
-                written, and the version stays.
-            write: See there.
+            change: Returns the new content. If it equals the old one, nothing is written, and the
+                version stays.
+            write: Options of the write.
 
         Raises:
-            StatusError: ``NotFound``; and as said above.
-            StoreError: As said above.
+            StatusError: ``NotFound``; and those of the class.
+            StoreError: As described at the class.
         """
         return (await self._one(Edit(key, change, write))).stored
 
     async def put(
         self, key: Key, change: Callable[[Object | None], Object], write: Write = _PLAIN
     ) -> tuple[Stored, bool]:
-        """As ``edit``; where there is no object, *change* gets None, and it is created.
+        """As ``edit``, but creates a missing object: *change* gets None.
 
         Returns:
             The object, and whether it was created.
 
         Raises:
-            StatusError, StoreError: As said above.
+            StatusError, StoreError: As described at the class.
         """
         made = await self._one(PutObject(key, change, write))
         return made.stored, made.created
@@ -224,27 +224,27 @@ class Objects:
         """Delete an object.
 
         One with finalizers is marked (``metadata.deletionTimestamp``) and stays until an edit
-        takes the last one away. A Namespace is marked too, takes no new objects, and ends when
-        all that is in it has ended, which begins at once.
+        removes the last one. A Namespace is marked too and accepts no new objects; the deletion of
+        its content begins at once, and it is removed when empty.
 
         Returns:
-            As it stood, in the version of the delete; or as it stands now, marked.
+            Its last state, with the version of the delete; or its current state, marked.
 
         Raises:
-            StatusError: ``NotFound``; ``Forbidden`` for the namespace ``default``; and as said
-                above.
-            StoreError: As said above.
+            StatusError: ``NotFound``; ``Forbidden`` for the namespace ``default``; and those of the
+                class.
+            StoreError: As described at the class.
         """
         return (await self._one(DeleteObject(key, write))).stored
 
     async def edit_all(self, edits: _Edits, write: Write = _PLAIN) -> _Results:
-        """Make many edits in one transaction, which holds the store for some 40 us each.
+        """Make many edits in one transaction, which locks the store for some 40 us each.
 
         Returns:
-            For each, in order, the object after it, or why it was refused; the others are made.
+            For each, in order, the new object, or why it was refused; a refusal affects no other.
 
         Raises:
-            StatusError, StoreError: As said above, for all of them.
+            StatusError, StoreError: As described at the class, for all of them.
         """
         if not edits:
             return []
@@ -255,20 +255,20 @@ class Objects:
         ]
 
     def on_change(self, told: Callable[[ObjectChange], None]) -> None:
-        """Let *told* be called with each change, in order, on the event loop, after its commit.
+        """Register *told* to be called with each change, in order, on the event loop, after commit.
 
-        Reads (``get``, ``list``) show what all changes of the same commit left. After a commit
-        whose end was unknown, changes may come summed up: an object's newest state, once.
+        Reads (``get``, ``list``) show the result of the whole commit. After a commit with unknown
+        outcome, changes may be coalesced: an object's newest state, once.
         """
         self._told.append(told)
 
     def watch(self, kind: Kind, namespace: str | None, from_version: int) -> Watch:
-        """A cursor that gives all changes of a kind after *from_version*.
+        """Open a cursor over all changes of a kind after *from_version*.
 
         Args:
             kind: One of those that are served.
             namespace: None: all namespaces.
-            from_version: As ``list`` gave it, or as a client saw it last.
+            from_version: From ``list``, or the last that a client saw.
 
         Raises:
             StatusError: ``Expired``: list, and watch from there. ``Timeout``: no such version yet.
@@ -276,7 +276,7 @@ class Objects:
         return Watch(self._ring, kind.resource, namespace, from_version)
 
     async def _begin(self) -> None:
-        """The first time that this store is used; never again, whatever is deleted later."""
+        """Create the default namespace and broker: once, when the store is new."""
         default = _namespaces.DEFAULT_NAMESPACE.name
         outcomes = await self._submit(
             [
@@ -302,7 +302,7 @@ class Objects:
         return await self._writer.submit(requests, by_server=by_server)
 
     def _take(self, cache: ObjectCache, changes: Sequence[ObjectChange], again: bool) -> None:
-        """After a commit: memory shows it already; tell everybody."""
+        """Notify listeners and watches after a commit; memory shows it already."""
         self._cache = cache
         if self._sweeper is not None:
             self._sweeper.note(changes)
@@ -317,8 +317,8 @@ class Objects:
         for told in self._told:
             try:
                 told(change)
-            # A bug in a listener is reported; the change is committed, and the others (and who
-            # asked for it) must hear of it.
+            # Report a bug in a listener and continue: the change is committed, and the others and
+            # the caller must be notified.
             except Exception:  # noqa: BLE001 - see above
                 _log.exception("object-change-not-heard", object=change.stored.key)
 

@@ -1,7 +1,6 @@
-"""Owners of objects: ``metadata.ownerReferences``, and whom they name.
+"""Owner references of objects: reading, matching and removing ``metadata.ownerReferences``.
 
-Called by ``_draft``, which ends what nobody owns any more, and ``_cache``, which knows who names
-whom. Pure.
+Called by ``_transaction`` for garbage collection, and by ``_object_cache`` for its index. Pure.
 
 Source:
     Kubernetes, "Owners and Dependents", "Garbage Collection".
@@ -17,7 +16,7 @@ _REFERENCES: Final = "ownerReferences"
 
 
 def owners_of(content: Object) -> frozenset[str]:
-    """Uids of those that own the object."""
+    """Uids of the object's owners."""
     return frozenset(str(ref.get("uid")) for ref in _references(content))
 
 
@@ -33,7 +32,7 @@ def without_owner(content: Object, uid: str) -> Object:
 
 
 def owner_keys(content: Object, kinds: Mapping[str, Kind]) -> list[tuple[Key, str]]:
-    """Where those that own the object would stand, with their uids; those of known kinds."""
+    """Keys and uids of the object's owners of known kinds; they need not exist."""
     by_name = {(kind.api_version, kind.kind): kind for kind in kinds.values()}
     namespace = content["metadata"].get("namespace", "")
     found: list[tuple[Key, str]] = []
@@ -46,7 +45,7 @@ def owner_keys(content: Object, kinds: Mapping[str, Kind]) -> list[tuple[Key, st
 
 
 def owns(owner: Stored, dependent: Stored) -> bool:
-    """Whether *dependent* ends with *owner*: of the same namespace, by the owner's uid."""
+    """Whether *owner* owns *dependent*: same namespace, and a reference to its uid."""
     same_place = bool(owner.key.namespace) and owner.key.namespace == dependent.key.namespace
     return same_place and owner.uid in owners_of(dependent.content)
 

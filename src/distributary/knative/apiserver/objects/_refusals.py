@@ -1,21 +1,21 @@
-"""How writes are refused, in the words of the Kubernetes API server."""
+"""Errors of refused writes, worded as by the Kubernetes API server."""
 
 from distributary.knative.apiserver.machinery import Key, Kind, StatusError, conflict
 from distributary.knative.apiserver.objects._values import Stored, Write
 
 
 def not_found(kind: Kind, name: str) -> StatusError:
-    """There is no object of that name."""
+    """``NotFound``: there is no object of that name."""
     return StatusError("NotFound", f'{kind.resource} "{name}" not found')
 
 
 def already_there(kind: Kind, name: str) -> StatusError:
-    """An object of that name exists."""
+    """``AlreadyExists``: an object of that name exists."""
     return StatusError("AlreadyExists", f'{kind.resource} "{name}" already exists', name=name)
 
 
 def check_incarnation(kind: Kind, before: Stored, write: Write) -> None:
-    """Hold *before* against the preconditions in *write*.
+    """Check the preconditions in *write* against *before*.
 
     Raises:
         StatusError: ``Conflict``.
@@ -37,7 +37,7 @@ def check_incarnation(kind: Kind, before: Stored, write: Write) -> None:
 
 
 def no_room(key: Key, limit: str) -> StatusError:
-    """The server holds as much as it may: *limit* says of what."""
+    """``Forbidden``: the server is full; *limit* names which limit."""
     return StatusError(
         "Forbidden",
         f'{key.resource} "{key.name}" is forbidden: exceeded quota: the server holds at most '

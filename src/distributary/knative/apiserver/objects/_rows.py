@@ -1,4 +1,4 @@
-"""The objects' tables. Blocking; one writer, which calls from one thread at a time."""
+"""SQLite tables of the objects. Blocking; for one writer, one thread at a time."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -26,11 +26,11 @@ _BY_KEY: Final = sa.and_(
 
 
 class Rows:
-    """The tables in the store at *url*, made if they are not there.
+    """The tables in the store at *url*, created if missing.
 
     Args:
         url: ``sqlite_url`` of a file.
-        resources: ``Kind.resource`` of the kinds that are served; rows of others stay unread.
+        resources: ``Kind.resource`` of the kinds that are served; rows of others are not read.
 
     Raises:
         StoreError: The store cannot be opened, or another version wrote it.
@@ -52,7 +52,7 @@ class Rows:
         self._writer.dispose()
 
     def load(self) -> tuple[ObjectCache, dict[Key, int]]:
-        """Everything that stands, and when each object was written last (wall clock, ms).
+        """Read all objects, and when each was last written (wall clock, milliseconds).
 
         Raises:
             StoreError: The store cannot be read.
@@ -65,7 +65,7 @@ class Rows:
         )
         objects: list[Stored] = []
         written: dict[Key, int] = {}
-        # Of one moment: the transaction of the writer's engine keeps others from writing.
+        # A consistent snapshot: the transaction of the writer's engine blocks other writers.
         with sqlite.writing(self._writer) as connection:
             version = _version(connection) or 0
             for resource, namespace, name, uid, of, ms, rules, json in connection.execute(query):
@@ -101,7 +101,7 @@ class Rows:
             now_ms: Wall clock, milliseconds.
 
         Raises:
-            StoreError: They are not stored; or, where the commit itself failed, nobody knows.
+            StoreError: They are not stored; or, if the commit itself failed, the outcome is unknown.
         """
         with sqlite.writing(self._writer) as connection:
             _count(connection, changes, before)
@@ -133,7 +133,7 @@ def _write_addresses(connection: Connection, newest: Iterable[ObjectChange]) -> 
     stored = [each for each in newest if _addresses.path_of(each.stored.key) is not None]
     if not stored:
         return
-    # Whatever became of them in this batch: what stands now is written anew.
+    # Replace the rows by the final state, whatever the batch did to them.
     paths = [{"of_path": _addresses.path_of(each.stored.key)} for each in stored]
     connection.execute(sa.delete(_a).where(_a.c.path == sa.bindparam("of_path")), paths)
     rows = [

@@ -1,4 +1,4 @@
-"""Removes what ends by itself: all that is in a namespace that ends, and old Events."""
+"""Background deletion: the content of terminating namespaces, and old Events."""
 
 import asyncio
 import contextlib
@@ -24,20 +24,19 @@ from distributary.knative.kinds import EVENT, NAMESPACE
 from distributary.routes.periodic import keep_turning
 
 EVENT_KEPT_S: Final = 3600.0
-"""Events end this long after their last write, seconds (Kubernetes' default)."""
+"""Retention of Events after their last write, seconds (Kubernetes' default)."""
 
 EVENTS_MAX: Final = 10_000
-"""Events that are kept; beyond it the oldest go first. They explain what happened lately, and must
-not fill the store."""
+"""Events that are kept; beyond it the oldest are deleted, so that they do not fill the store."""
 
 SWEEP_S: Final = 30.0
-"""How often is looked for old Events, seconds."""
+"""Interval between searches for old Events, seconds."""
 
 _DELETES_AT_ONCE: Final = 200
-"""Objects that are deleted by one transaction: others' writes get their turn in between."""
+"""Objects deleted by one transaction, so that other writes run in between."""
 
 _AGAIN_S: Final = 1.0
-"""After the store failed, seconds."""
+"""Retry delay after a failure of the store, seconds."""
 
 _BY_SERVER: Final = Write(by_server=True)
 
@@ -45,12 +44,12 @@ _log = structlog.get_logger(__name__)
 
 
 class Sweeper:
-    """Knows what is to be removed, and removes it in turns.
+    """Tracks what is due for deletion, and deletes it in batches.
 
     Args:
-        cache: Gives what stands now.
-        written: When the objects were written last, wall clock, milliseconds; oldest first.
-        delete: Makes deletes; what became of each.
+        cache: Returns the current objects.
+        written: Last write of each object, wall clock, milliseconds; oldest first.
+        delete: Makes deletes; returns the outcome of each.
         clock: Wall clock.
     """
 
@@ -80,18 +79,18 @@ class Sweeper:
         )
 
     async def close(self) -> None:
-        """Stop; what is not done is done after the next start."""
+        """Stop; the next start continues."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
     def _is_ending(self, key: Key) -> bool:
-        """It is gone, or waits for its finalizers: another delete would change nothing."""
+        """Whether it is deleted or waits for its finalizers: another delete changes nothing."""
         stored = self._cache().get(key)
         return stored is None or _namespaces.is_ending(stored)
 
     def note(self, changes: Sequence[ObjectChange]) -> None:
-        """See what was committed."""
+        """Track committed *changes*."""
         for change in changes:
             key = change.stored.key
             if key.resource == EVENT.resource:
@@ -106,7 +105,7 @@ class Sweeper:
     def _note_event(self, change: ObjectChange) -> None:
         key = change.stored.key
         self._events.pop(key, None)
-        # One that is being deleted waits for its finalizers, and is no longer ours.
+        # One that is being deleted waits for its finalizers: nothing left to do here.
         if change.type != "DELETED" and not _namespaces.is_ending(change.stored):
             self._events[key] = self._clock.wall_ms()
 
@@ -134,7 +133,7 @@ class Sweeper:
         except DistributaryError as error:
             _log.warning("objects-not-swept", objects=len(keys), reason=str(error))
             return _AGAIN_S
-        # One that is gone already is seen next time; any other refusal must not keep us busy.
+        # Already deleted: seen next time. Wait after any other refusal as well: no busy loop.
         return _AGAIN_S if any(isinstance(each, Exception) for each in outcomes) else 0.0
 
     def _due(self) -> Iterator[Key]:
@@ -143,7 +142,7 @@ class Sweeper:
         yield from self._old_events()
 
     def _due_in(self, namespace: str) -> Iterator[Key]:
-        """What is in a namespace; where nothing is left, the namespace."""
+        """Keys of the objects in a namespace; of the namespace itself once it is empty."""
         empty = True
         for key in self._cache().keys_in(namespace):
             empty = False

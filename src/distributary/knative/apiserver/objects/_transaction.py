@@ -1,4 +1,4 @@
-"""What a batch of requests makes of the objects that stand: computed whole before it is stored."""
+"""A transaction: applies a batch of requests to the objects in memory, before it is stored."""
 
 import hashlib
 from typing import Final
@@ -53,11 +53,11 @@ from distributary.knative.apiserver.objects._values import (
 from distributary.knative.kinds import NAMESPACE, shape_of
 
 NAME_TRIES_MAX: Final = 8
-"""Names that are drawn for one ``generateName`` before the create is refused: of 14 million
-suffixes one is free at once, unless millions are taken."""
+"""Names drawn for one ``generateName`` before the create is refused. There are 14 million suffixes,
+so the first is free unless millions are taken."""
 
 _SUFFIX_CHARS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""As in Kubernetes: no vowels, and nothing that looks like something else."""
+"""As in Kubernetes: no vowels, no ambiguous characters."""
 
 _SUFFIX_LENGTH: Final = 5
 
@@ -67,17 +67,17 @@ _log = structlog.get_logger(__name__)
 
 
 class Transaction:
-    """The objects as a batch leaves them, and the changes that lead there.
+    """The objects after a batch of requests, and the changes that lead there.
 
-    Used in another thread than the event loop's; reads *cache*, which stands still meanwhile.
+    Used outside the event loop's thread; *cache* does not change meanwhile.
 
     Args:
-        cache: What stands before the batch.
-        rules: What requests are held against.
+        cache: The objects before the batch.
+        rules: Rules that requests must meet.
         now: For timestamps: RFC 3339, whole seconds, ``Z``.
 
     Attributes:
-        changes: All of them, in order; versions grow by one from the cache's.
+        changes: All changes, in order; versions grow by one from the cache's.
     """
 
     def __init__(self, cache: ObjectCache, rules: ObjectRules, now: str) -> None:
@@ -86,7 +86,7 @@ class Transaction:
         self._rules = rules
         self._now = now
         self._drafted: dict[Key, Stored | None] = {}
-        # Who named whom in the transaction, at some time: what stands is asked again.
+        # Owners named at any time in the transaction: callers check the current objects.
         self._owned: dict[str, set[Key]] = {}
         self._count = len(cache)
         self._json_bytes = cache.json_bytes
@@ -97,16 +97,16 @@ class Transaction:
         return self._cache.version + len(self.changes)
 
     def get(self, key: Key) -> Stored | None:
-        """The object as it stands in the transaction."""
+        """The object as the transaction sees it."""
         if key in self._drafted:
             return self._drafted[key]
         return self._cache.get(key)
 
     def apply(self, request: Request) -> Outcome:
-        """Make *request*, whole or not at all.
+        """Apply *request*, whole or not at all.
 
         Returns:
-            What it came to, or why it was refused: a ``StatusError``, or what a bug raised.
+            The result, or why it was refused: a ``StatusError``, or what a bug raised.
         """
         changes_before = len(self.changes)
         try:
@@ -114,8 +114,7 @@ class Transaction:
         except StatusError as error:
             self._undo(changes_before)
             return error
-        # A bug met in one request goes to its caller (who answers 500). Its neighbours in the
-        # batch have nothing to do with it.
+        # A bug in one request fails that request (500), not the others in its batch.
         except Exception as error:  # noqa: BLE001 - see above
             _log.exception("object-write-failed", request=type(request).__name__)
             self._undo(changes_before)
@@ -168,7 +167,7 @@ class Transaction:
         return Made(stored, created=True)
 
     def _named(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
-        """*content* with its uid and name; a generated one that nobody has."""
+        """*content* with its uid and name; a generated name is unused."""
         for _ in range(NAME_TRIES_MAX):
             uid = self._rules.new_uid()
             new = for_create(
@@ -189,7 +188,7 @@ class Transaction:
         return new
 
     def _open_namespace(self, kind: Kind, key: Key) -> None:
-        """A namespace comes into being with its first object."""
+        """Create the namespace with its first object."""
         standing = self.get(_namespaces.key_of(key.namespace))
         if standing is None:
             metadata = {"metadata": {"name": key.namespace}}
@@ -231,7 +230,7 @@ class Transaction:
         return self._mark(kind, before)
 
     def _mark(self, kind: Kind, before: Stored) -> Stored:
-        """The object is to end when its finalizers are gone."""
+        """Mark the object as being deleted, until its finalizers are removed."""
         if _namespaces.is_ending(before):
             return before
         content = before.content
@@ -242,13 +241,13 @@ class Transaction:
         content = {**content, "metadata": {**metadata, **marks}}
         if kind is NAMESPACE:
             content = _namespaces.as_ending(content)
-        # The mark is ours: a server that is full must not refuse what makes room.
+        # Written by the server: a full server must not refuse what frees space.
         return self._write("MODIFIED", before.key, before.uid, content, _OURS)
 
     def _end(self, before: Stored, content: Object, write: Write) -> Stored:
-        """The object is gone, and with it, in the same transaction, what nobody else owns.
+        """Delete the object and, in the same transaction, its dependents without another owner.
 
-        Background and foreground come to the same: whoever sees the one gone finds no other.
+        Background and foreground deletion are therefore the same: all disappear together.
         """
         ended = self._write("DELETED", before.key, before.uid, content, write)
         gone = [before]
@@ -267,7 +266,7 @@ class Transaction:
         return ended
 
     def _dependents(self, owner: Stored) -> list[Stored]:
-        """What stands in the transaction and names *owner*."""
+        """Current objects that *owner* owns."""
         if not owner.key.namespace:
             return []
         keys = self._cache.dependents(owner.uid) | self._owned.get(owner.uid, frozenset())
@@ -288,7 +287,7 @@ class Transaction:
     def _checked(
         self, kind: Kind, new: Object, old: Object | None, namespace: str, write: Write
     ) -> Object:
-        """*new* with defaults, if nothing is wrong with it; else all faults at once."""
+        """*new* with defaults if it is valid; otherwise raises with all faults."""
         if write.by_server and old is not None:
             return new
         causes = check_metadata(kind, new, namespace)
@@ -306,7 +305,7 @@ class Transaction:
         return new
 
     def _noted(self, kind: Kind, old: Object | None, new: Object, write: Write) -> Object:
-        """*new*, with who wrote which of its fields."""
+        """*new* with updated ``metadata.managedFields``."""
         if write.applied or not write.manager:
             return new
         shape = shape_of(kind)
@@ -315,7 +314,7 @@ class Transaction:
     def _write(
         self, type_: ChangeType, key: Key, uid: str, content: Object, write: Write
     ) -> Stored:
-        """Add a change; the object as it leaves it (deleted: as it stood, in a version more)."""
+        """Add a change; returns the object after it (deleted: its last state, with a new version)."""
         before = self.get(key)
         early = before is not None and before.early and (write.by_server or bool(write.subresource))
         stored = _content.stored_as(key, uid, self.version + 1, content, early=early)
@@ -352,14 +351,14 @@ class Transaction:
 
 
 def _ends_with(kind: Kind, metadata: Object) -> bool:
-    """Whether a write that leaves this metadata takes the object away."""
-    # A Namespace waits for what is in it beside its finalizers.
+    """Whether a write that leaves this metadata removes the object."""
+    # A Namespace waits for its content as well as its finalizers.
     waits = bool(metadata.get("finalizers")) or kind is NAMESPACE
     return "deletionTimestamp" in metadata and not waits
 
 
 def _suffix_of(uid: str) -> str:
-    """For ``generateName``: as random as *uid* is."""
+    """Suffix for ``generateName``: as random as *uid*."""
     number = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest(), "big")
     letters = []
     for _ in range(_SUFFIX_LENGTH):

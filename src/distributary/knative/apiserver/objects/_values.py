@@ -1,4 +1,4 @@
-"""What passes between the object store, its callers and its watchers: objects and requests."""
+"""Values of the object store: objects, changes, requests and their results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from distributary.knative.apiserver.machinery import Key, Kind, Object
 
 
 class Stored(NamedTuple):
-    """An object as it stands in the store. Shared by all readers: never change ``content``.
+    """A stored object. Shared by all readers: never change ``content``.
 
     Attributes:
         key: Its name.
-        uid: Unique for ever; a recreated object has another.
+        uid: Never reused; a recreated object has another.
         version: Its ``metadata.resourceVersion``: of the whole store, from 1; 0 after a
             ``dry_run`` that would have created it.
         content: The whole object, ``metadata.resourceVersion`` included.
-        json: The same as JSON.
-        early: It was written when a ``delivery`` without ``retry`` meant the default
-            (``knative.kinds``), and is read so until somebody writes it again. What the server
-            writes, and a status, does not count.
+        json: *content* as JSON.
+        early: Whether it was written when a ``delivery`` without ``retry`` meant the default
+            (``knative.kinds``); it keeps that meaning until a client writes it again. Writes of the
+            server and of the status do not count.
     """
 
     key: Key
@@ -37,9 +37,9 @@ class ObjectChange(NamedTuple):
     """One change of one object, in the order of ``stored.version``.
 
     Attributes:
-        type: As a watch names it.
-        stored: As it stands now; where it was deleted, as it stood, with the version of the delete.
-        before: As it stood before; None where it was added.
+        type: As in a watch.
+        stored: The new state; if deleted, the last state with the version of the delete.
+        before: The state before; None if it was added.
     """
 
     type: ChangeType
@@ -49,17 +49,17 @@ class ObjectChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What is asked of one write beside the change itself.
+    """Options and preconditions of one write.
 
     Attributes:
         subresource: ``status``: only the status may change; empty: all but the status may.
-        manager: Who writes, for ``metadata.managedFields``; empty: nobody is noted.
-        uid: The object must have this uid; None: any.
-        version: It must stand in this version; None: any.
+        manager: Field manager for ``metadata.managedFields``; empty: none is recorded.
+        uid: Uid that the object must have; None: any.
+        version: Version that the object must have; None: any.
         dry_run: Do everything but store it.
         by_server: A write of the server itself (status, ``Channel.spec.subscribers``): not
             admitted anew, and ``metadata.generation`` stays.
-        orphan: A delete that leaves the object's dependents alone, without their owner.
+        orphan: A delete keeps the object's dependents, and removes their reference to it.
         applied: A server-side apply: the change sets ``metadata.managedFields`` itself.
     """
 
@@ -74,14 +74,14 @@ class Write:
 
 
 Admit = Callable[[Kind, Object, Object | None], None]
-"""Refuses a new content (the old one given where there is one) by a ``StatusError``."""
+"""Checks a new content against the old one, if any; raises ``StatusError``."""
 
 Default = Callable[[Kind, Object, Object | None], Object]
-"""A new content with what the server fills in. Takes any JSON object; leaves its arguments."""
+"""Returns a new content with defaults. Accepts any JSON object; does not modify its arguments."""
 
 
 class Create(NamedTuple):
-    """Make an object that is not there."""
+    """Create an object that does not exist."""
 
     kind: Kind
     namespace: str
@@ -90,7 +90,7 @@ class Create(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Make another object of the newest one. It must be there."""
+    """Replace an existing object by *change* of its newest state."""
 
     key: Key
     change: Callable[[Object], Object]
@@ -98,7 +98,7 @@ class Edit(NamedTuple):
 
 
 class PutObject(NamedTuple):
-    """As ``Edit``; gets None, and makes the object, where there is none."""
+    """As ``Edit``, but creates a missing object: *change* gets None."""
 
     key: Key
     change: Callable[[Object | None], Object]
@@ -106,7 +106,7 @@ class PutObject(NamedTuple):
 
 
 class DeleteObject(NamedTuple):
-    """Delete an object, or mark it as being deleted where something must be done first."""
+    """Delete an object, or mark it as being deleted if finalizers or its content remain."""
 
     key: Key
     write: Write = Write()
@@ -116,11 +116,11 @@ Request = Create | Edit | PutObject | DeleteObject
 
 
 class Made(NamedTuple):
-    """What a request came to.
+    """Result of a request.
 
     Attributes:
         stored: The object after it.
-        created: It was not there before.
+        created: Whether the request created it.
     """
 
     stored: Stored
@@ -128,20 +128,20 @@ class Made(NamedTuple):
 
 
 Outcome = Made | Exception
-"""What a request came to, or why it was refused."""
+"""Result of a request, or why it was refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectRules:
-    """What requests are held against.
+    """Rules and limits for requests.
 
     Attributes:
         kinds: By ``Kind.resource``.
-        admit: See there.
-        default: See there.
-        new_uid: Draws a uid that was never drawn before.
-        objects_max: How many objects may stand.
-        json_bytes_max: How large all of them may be together, as JSON.
+        admit: Checks contents.
+        default: Fills in defaults.
+        new_uid: Draws a fresh uid.
+        objects_max: Maximum number of objects.
+        json_bytes_max: Maximum size of all objects together, as JSON.
     """
 
     kinds: Mapping[str, Kind]

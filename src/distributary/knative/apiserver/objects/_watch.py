@@ -1,4 +1,4 @@
-"""A cursor into the window of changes, for one client that watches a kind."""
+"""A watch: one client's cursor into the window of changes of a kind."""
 
 import asyncio
 from typing import Final
@@ -8,23 +8,23 @@ from distributary.knative.apiserver.objects._values import ObjectChange
 from distributary.knative.apiserver.objects._watch_window import WatchWindow, expired
 
 BATCH_MAX: Final = 500
-"""Changes that one call gives: with usual objects some 500 KiB."""
+"""Changes returned by one call: with usual objects some 500 KiB."""
 
 BATCH_BYTES_MAX: Final = 256 * 1024
-"""JSON of their objects, where there are several: a client that does not read keeps its batch in
-memory, and what was encoded of it."""
+"""JSON of their objects, bytes, if there are several: the batch of a client that does not read
+stays in memory, encoded and decoded."""
 
 
 class Watch:
-    """All changes of a kind after a version, in order, each once. Costs a few words of memory.
+    """Iterates over all changes of a kind after a version, in order, each once.
 
-    For one task. Close it when the client leaves.
+    For one task; needs a few words of memory. Close it when the client leaves.
 
     Args:
         watch_window: The window of changes.
-        resource: ``Kind.resource`` of what is watched.
-        namespace: None: all of them.
-        from_version: Changes after this one are given.
+        resource: ``Kind.resource`` of the watched kind.
+        namespace: None: all namespaces.
+        from_version: Only changes after this version are returned.
 
     Raises:
         StatusError: As ``WatchWindow.window_from``.
@@ -45,26 +45,26 @@ class Watch:
 
     @property
     def version(self) -> int:
-        """Everything up to this version was given: for bookmarks. Never falls."""
+        """Version up to which all changes were returned, for bookmarks. Never falls."""
         window = self._window
         if self._next == window.end:
             self._seen = self._ring.version
         elif window.first <= self._next < window.end:
-            # A version of another kind's change lies between two of ours, or none does.
+            # One less than the next change of this kind: versions in between are other kinds'.
             self._seen = window.between(self._next, self._next + 1)[0].stored.version - 1
         return self._seen
 
     async def changes(self, wait_s: float) -> list[ObjectChange]:
-        """What follows, in order.
+        """Return the next changes, in order.
 
         Args:
-            wait_s: How long to wait for the first one, seconds; 0: not at all.
+            wait_s: Longest wait for the first one, seconds; 0: do not wait.
 
         Returns:
-            At least one change and at most ``BATCH_MAX``; none after *wait_s*.
+            At most ``BATCH_MAX`` changes; empty if none came within *wait_s*.
 
         Raises:
-            StatusError: ``Expired``: this reader was too slow, what follows is not kept any more.
+            StatusError: ``Expired``: this reader was too slow, the next changes are dropped.
                 ``ServiceUnavailable``: the server stops.
         """
         loop = asyncio.get_running_loop()
@@ -101,7 +101,7 @@ class Watch:
 
 
 def _bounded(changes: list[ObjectChange]) -> list[ObjectChange]:
-    """The first of *changes*, at least one."""
+    """The first of *changes*, up to ``BATCH_BYTES_MAX``, at least one."""
     size_bytes = 0
     for count, change in enumerate(changes):
         size_bytes += len(change.stored.json)

@@ -1,8 +1,8 @@
-"""The window of newest changes that watches are served from: bounded, shared by all of them.
+"""The bounded window of newest changes, from which all watches are served.
 
-Changes of each kind stand in a window of their own, so who watches Triggers walks over no other
-kind's changes. Readers see what was *announced*. Announcements come at once while there are few
-readers, and rarer the more there are: then a wake brings each of them several changes.
+Each kind has its own window, so a watch of Triggers skips no other kind's changes. Readers see
+changes once they are *announced*: at once with few readers, and less often the more there are, so
+that one wake-up brings each reader several changes.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ CHANGES_KEPT_MAX: Final = 20_000
 """Changes in the window: 200 s of 100 changes a second (the API server keeps 75 s and more)."""
 
 JSON_KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-"""JSON of the objects in the window, before and after each change. In memory they take up to
-seven times as much."""
+"""JSON of the objects in the window, bytes, before and after each change. In memory they need up
+to seven times as much."""
 
 WAKE_S: Final = 0.000_25
-"""Between two announcements for each watcher, seconds: a wake and its answer cost the process
-some 50 us, so a thousand watchers take at most a fifth of it, and wait 0.25 s at most."""
+"""Interval between announcements per watcher, seconds: a wake-up and its response cost the process
+some 50 us, so a thousand watchers use at most a fifth of it, and wait 0.25 s at most."""
 
 WAKE_S_MAX: Final = 1.0
-"""Between two announcements at most, however many watch, seconds."""
+"""Longest interval between announcements, however many watch, seconds."""
 
 _WOKEN_AT_ONCE: Final = 50
-"""Watchers that are woken in one turn of the event loop: others get theirs in between."""
+"""Watchers woken before yielding to the event loop."""
 
 
 class KindWindow:
     """The newest changes of one kind, by number. A number is never used again.
 
     Attributes:
-        floor: Version of the newest change that is not kept any more.
-        first: Number of the oldest change that is kept.
+        floor: Version of the newest dropped change.
+        first: Number of the oldest kept change.
         announced: Readers see the changes before this number.
-        watchers: How many watch.
-        closed: The server stops.
+        watchers: Number of open watches.
+        closed: Whether the server stops.
     """
 
     def __init__(self) -> None:
@@ -66,29 +66,29 @@ class KindWindow:
         )
 
     def between(self, first: int, end: int) -> list[ObjectChange]:
-        """The changes with these numbers, all of which are kept."""
+        """The changes numbered from *first* to before *end*; all must be kept."""
         return [self._kept[number - self.first] for number in range(first, end)]
 
     def append(self, change: ObjectChange) -> None:
-        """Take the newest change; ``announce_soon`` follows."""
+        """Append the newest change; call ``announce_soon`` after it."""
         self._kept.append(change)
 
     def drop_first(self) -> ObjectChange:
-        """Let the oldest change go."""
+        """Drop the oldest change and return it."""
         change = self._kept.popleft()
         self.first += 1
         self.floor = change.stored.version
         return change
 
     def drop_all(self, version: int) -> None:
-        """Let everything go; changes up to *version*, and one that nobody saw, were missed."""
+        """Drop everything up to *version*; a skipped number makes all readers expire."""
         self.first = self.end + 1
         self._kept.clear()
         self.floor = version
         self.announce_soon()
 
     def announce_soon(self) -> None:
-        """Show readers what there is, now or when they were left in peace long enough."""
+        """Announce the changes now, or when the interval since the last announcement is over."""
         if self._timer is not None:
             return
         loop = asyncio.get_running_loop()
@@ -108,7 +108,7 @@ class KindWindow:
             self._waiting.pop(woken, None)
 
     def close(self) -> None:
-        """Wake everybody for the last time."""
+        """Wake all readers for the last time."""
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -124,7 +124,7 @@ class KindWindow:
 
 
 class WatchWindow:
-    """All windows, bounded together.
+    """The windows of all kinds, bounded together.
 
     Args:
         resources: ``Kind.resource`` of each kind.
@@ -146,15 +146,15 @@ class WatchWindow:
         self._windows = {resource: KindWindow() for resource in resources}
         self._changes_max = changes_max
         self._json_bytes_max = json_bytes_max
-        # Lane of each change that is kept, oldest first.
+        # Window of each kept change, oldest first.
         self._order: deque[KindWindow] = deque()
         self._json_bytes = 0
 
     def publish(self, changes: Sequence[ObjectChange], version: int) -> None:
-        """Take the changes of a commit, in order.
+        """Add the changes of a commit, in order.
 
         Args:
-            changes: Their objects, of kinds that are known.
+            changes: Of known kinds.
             version: The newest resource version after them.
         """
         self.version = version
@@ -171,7 +171,7 @@ class WatchWindow:
             window.announce_soon()
 
     def restart(self, version: int) -> None:
-        """Forget all changes: from now on *version* is the oldest that can be watched from."""
+        """Drop all changes: *version* becomes the oldest that can be watched from."""
         self.version = version
         self._order.clear()
         self._json_bytes = 0
@@ -179,11 +179,11 @@ class WatchWindow:
             window.drop_all(version)
 
     def window_from(self, resource: str, version: int) -> KindWindow:
-        """The window of a kind, for who has seen all changes up to *version*.
+        """The window of a kind, for a reader that has seen all changes up to *version*.
 
         Raises:
-            StatusError: ``Expired``: some of what follows is not kept any more. ``Timeout``: there
-                is no such version yet (the words of the API server: clients list anew).
+            StatusError: ``Expired``: some later changes are dropped. ``Timeout``: there is no such
+                version yet (worded as by the API server: clients list again).
         """
         window = self._windows[resource]
         if version < window.floor:
@@ -203,7 +203,7 @@ class WatchWindow:
 
 
 def expired(version: int, window: KindWindow) -> StatusError:
-    """Changes after *version* are not kept any more: list, and watch from there."""
+    """``Expired``: changes after *version* are dropped; the client lists and watches again."""
     return StatusError("Expired", f"too old resource version: {version} ({window.floor})")
 
 

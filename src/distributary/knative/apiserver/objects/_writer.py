@@ -1,7 +1,7 @@
-"""The one loop that writes objects: the store first, then memory, then who watches.
+"""The single writer of objects: updates the store, then memory, then watches.
 
-All requests that arrive while one batch is under way share the next transaction. Each is held
-against what the ones before it left, so a patch is always made on the newest state.
+Requests that arrive during a batch share the next transaction. Each sees the result of those before
+it, so a patch is always applied to the newest state.
 """
 
 import asyncio
@@ -26,21 +26,21 @@ from distributary.knative.apiserver.objects._values import (
 from distributary.routes.write_loop import PendingWrite, WriteLoop
 
 BATCH_MAX: Final = 256
-"""Requests in one transaction; it holds the store for some 10 ms."""
+"""Requests in one transaction, which locks the store for some 10 ms."""
 
 WAITING_MAX: Final = 2_000
-"""Requests of clients that may wait for their batch: a second's worth. Beyond it they are told to
-come again; each may hold an object of 1 MiB."""
+"""Requests of clients that may wait for their batch: a second's worth; each may hold an object of
+1 MiB. Further ones get 429 with ``Retry-After``."""
 
 RETRY_AFTER_S: Final = 1
-"""When a client that was refused for want of room may come again, seconds."""
+"""``Retry-After`` of a refused write, seconds."""
 
 _log = structlog.get_logger(__name__)
 
 
 Committed: TypeAlias = Callable[[ObjectCache, Sequence[ObjectChange], bool], None]
-"""Called after a commit: what stands now, the changes in order, and whether the store was read
-anew, as it held something else than was believed: then changes are in no order, and may be missing.
+"""Called after a commit with the current objects, the changes in order, and whether the store was
+read again because it differed from memory: then changes are unordered and may be missing.
 """
 
 _Batch: TypeAlias = Sequence[PendingWrite[Sequence[Request], list[Outcome]]]
@@ -48,13 +48,13 @@ _Batch: TypeAlias = Sequence[PendingWrite[Sequence[Request], list[Outcome]]]
 
 
 class Writer:
-    """Writes one batch after the other. One per store, in one process.
+    """Writes batches, one at a time. One per store, in one process.
 
     Args:
         rows: The tables.
-        cache: What they hold.
-        rules: What requests are held against.
-        clock: For stamps.
+        cache: Their content.
+        rules: Rules and limits for requests.
+        clock: For timestamps.
         committed: Called on the event loop after each commit, before the callers are answered.
     """
 
@@ -78,25 +78,25 @@ class Writer:
         self._loop.start()
 
     async def close(self) -> None:
-        """Finish the batch under way, refuse what waits, stop."""
+        """Finish the current batch, refuse waiting requests, stop."""
         await self._loop.close(StatusError("ServiceUnavailable", "the server is stopping"))
 
     async def submit(
         self, requests: Sequence[Request], *, by_server: bool = False
     ) -> list[Outcome]:
-        """Make *requests*, in their order, in one transaction; returns when it is durable.
+        """Apply *requests*, in order, in one transaction; returns when it is durable.
 
-        Each is made or refused for itself.
+        Each succeeds or is refused separately.
 
         Args:
             requests: At least one.
-            by_server: They take room that is not the clients'.
+            by_server: They do not count against ``WAITING_MAX``.
 
         Raises:
             StatusError: ``TooManyRequests``: too many wait. ``ServiceUnavailable``: the server
                 stops. Nothing was stored.
-            StoreError: The store failed. Nothing was stored; or nobody knows, if it failed at
-                the end of the commit: then a later read tells.
+            StoreError: The store failed. Nothing was stored; or, if it failed at the end of the
+                commit, the outcome is unknown until a later read.
         """
         if not self._loop.takes:
             raise StatusError(
@@ -136,7 +136,7 @@ class Writer:
             group.answer(outcome)
 
     def _write(self, batch: _Batch) -> tuple[Transaction, list[list[Outcome]]]:
-        """In a thread: transaction the batch and store it. The cache stands still meanwhile."""
+        """Apply the batch and store it, in a thread. The cache does not change meanwhile."""
         now_ms = self._clock.wall_ms()
         transaction = Transaction(self._cache, self._rules, timestamp(now_ms))
         outcomes = [[transaction.apply(request) for request in group.asked] for group in batch]
@@ -145,7 +145,7 @@ class Writer:
         return transaction, outcomes
 
     async def _look_again(self) -> None:
-        """After a failed commit: does the store hold what we believe?"""
+        """After a failed commit, read the store again if it differs from memory."""
         if await asyncio.to_thread(self._rows.version) != self._cache.version:
             found, _ = await asyncio.to_thread(self._rows.load)
             changes = self._cache.differences(found)
