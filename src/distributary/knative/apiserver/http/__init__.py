@@ -1,8 +1,8 @@
-"""The Kubernetes-shaped API over HTTP: discovery, objects, watches. Parse, call, render.
+"""The Kubernetes-style API over HTTP: discovery, objects, watches. Parse, call, render.
 
-Mounted by ``server``; called by kubectl and other clients of Kubernetes. Hides paths, parameters,
-forms of answers, and how watches share what they write. What objects are, ``knative.kinds``
-and ``apiserver.machinery`` know; where they stand and who changes them, ``apiserver.objects``.
+Mounted by ``server``; used by kubectl and other clients of Kubernetes. Hides paths, parameters,
+response formats, and how watches share encoded changes. ``knative.kinds`` and
+``apiserver.machinery`` define objects; ``apiserver.objects`` stores and changes them.
 """
 
 from distributary.knative.apiserver.http._api import PATHS, KubernetesApi

@@ -1,6 +1,6 @@
-"""``kubectl auth can-i``: this API knows no users, so everybody may do everything.
+"""``SelfSubjectAccessReview`` (``kubectl auth can-i``): without users, everything is allowed.
 
-Who may reach it at all is for the network, or a proxy in front of it, to say.
+Restrict access by the network, or by a proxy in front of this API.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ async def review_access(request: Request) -> Response:
     """``POST`` of a ``SelfSubjectAccessReview``: allowed.
 
     Raises:
-        StatusError: ``BadRequest``: it is none.
+        StatusError: ``BadRequest``: the body is no ``SelfSubjectAccessReview``.
     """
     review, _ = await parse_object(request, await read_body(request))
     if (review.get("apiVersion"), review.get("kind")) != (_API_VERSION, _KIND):

@@ -1,4 +1,4 @@
-"""Answers: JSON, ``Status``, and errors of every room below as a ``Status``."""
+"""Responses: JSON bodies, and errors as a ``Status``."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -16,16 +16,16 @@ from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.machinery.status import status_of, warning_header
 
 RETRY_AFTER_S: Final = 1
-"""With what is only not possible now: store and log are tried again about as often, seconds."""
+"""``Retry-After`` of a 503, seconds: store and log are retried about as often."""
 
 WARNINGS_MAX: Final = 20
-"""``Warning`` fields of an answer; one more says how many were left out. Clients bound a header."""
+"""``Warning`` fields of a response; one more counts the rest. Clients limit headers."""
 
 WARNINGS_CHARS_MAX: Final = 4096
-"""All of them together: what the API server allows, and half of what clients take as a header."""
+"""Characters of all warnings: the API server's limit, and half of what clients accept as header."""
 
 Document = Callable[[Request], Response]
-"""Answers a GET with what is the same for everybody."""
+"""Answers a GET with the same document for every client."""
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ def json_answer(
     *,
     warnings: Iterable[str] = (),
 ) -> Response:
-    """An answer with *body*, JSON as bytes or to be encoded."""
+    """A response with *body*: JSON as bytes, or a value to encode."""
     content = body if isinstance(body, bytes) else msgspec.json.encode(body)
     answer = Response(content, status, media_type=JSON)
     answer.headers["vary"] = "accept"
@@ -46,21 +46,21 @@ def json_answer(
 
 
 def streamed(pieces: Iterable[bytes]) -> Response:
-    """An answer with a body of JSON that is made while it is sent: never all of it in memory."""
+    """A streamed JSON response: its body is never in memory as a whole."""
     answer = StreamingResponse(_in_turns(pieces), media_type=JSON)
     answer.headers["vary"] = "accept"
     return answer
 
 
 async def _in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Others get their turn between two pieces, however fast the client reads."""
+    """Yield to the event loop between pieces, however fast the client reads."""
     for piece in pieces:
         yield piece
         await asyncio.sleep(0)
 
 
 def status_answer(error: StatusError, target: RequestTarget | None = None) -> Response:
-    """The answer to a request that *error* refuses."""
+    """The response to a request refused by *error*."""
     kind, name = (None, "") if target is None else (target.kind, target.name)
     answer = json_answer(status_of(error, kind, name), error.status)
     if error.retry_after_s is not None:
@@ -69,10 +69,10 @@ def status_answer(error: StatusError, target: RequestTarget | None = None) -> Re
 
 
 def as_status(error: Exception) -> StatusError:
-    """*error* as a refusal; for all that may come from below."""
+    """Convert any exception to a ``StatusError``."""
     if isinstance(error, StatusError):
         return error
-    if isinstance(error, ClientDisconnect):  # nobody reads this
+    if isinstance(error, ClientDisconnect):  # the client is disconnected: never sent
         return StatusError("BadRequest", "the request ended before its body did")
     if isinstance(error, DistributaryError):
         status = CATALOGUE[error.code].status

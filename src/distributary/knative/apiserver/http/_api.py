@@ -1,4 +1,4 @@
-"""The Kubernetes-shaped API as one ASGI application: which handler answers what, and errors."""
+"""The Kubernetes-style API as one ASGI application: routing of requests, and errors."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -33,7 +33,7 @@ from distributary.knative.apiserver.objects import Objects
 Handler = Callable[[Request, RequestTarget], Awaitable[Response]]
 
 PATHS: Final = ("/api", "/apis", "/openapi/v2", "/openapi/v3", "/version")
-"""Everything at and below these is for ``KubernetesApi``."""
+"""``KubernetesApi`` serves these paths and everything below them."""
 
 _log = structlog.get_logger(__name__)
 
@@ -50,8 +50,8 @@ class KubernetesApi:
     """An ASGI application for every path in ``PATHS``. Starts nothing.
 
     Args:
-        objects: What it shows and changes; started before the first request.
-        settled: Awaited after a delete, before it is answered.
+        objects: The objects to serve; started before the first request.
+        settled: Awaited between a delete and its response.
         clock: For ages, and for when watches end.
         random: Spreads the ends of watches.
     """
@@ -72,27 +72,27 @@ class KubernetesApi:
             "DELETE": deletes.delete_all,
         }
         self._of_everywhere: Mapping[str, Handler] = {"GET": self._list}
-        # As in the API server: nobody deletes all namespaces at once.
+        # As in the API server: no deletecollection on namespaces.
         self._of_namespaces: Mapping[str, Handler] = {"GET": self._list, "POST": writes.create}
 
     async def close(self) -> None:
-        """Ends every watch, so that the server can stop without waiting for their clients."""
+        """End every watch, so that the server can stop without waiting for clients."""
         self._watches.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers, as ASGI has it."""
+        """Serve one request (ASGI)."""
         request = Request(scope, receive)
-        # That of ``request.url`` is another one where the host makes no sense.
+        # Not ``request.url.path``, which is wrong for a malformed Host header.
         path: str = scope["path"]
         target = read_target(path)
         try:
             answer = await self._answer(request, path, target)
         except (DistributaryError, ClientDisconnect) as error:
             answer = status_answer(as_status(error), target)
-            # The places that it came through hold the object, and one of them holds it: a circle
-            # that would keep megabytes until somebody looks for circles.
+            # Its frames refer to the object, and one of them to the error: a reference cycle that
+            # would hold megabytes until the next garbage collection.
             error.__traceback__ = None
-        # The answer to a bug must be a Status too: clients of this API read nothing else.
+        # A bug is reported as a Status too: clients of this API understand nothing else.
         except Exception as error:  # noqa: BLE001 - see above
             _log.error("request-crashed", method=request.method, path=path, exc_info=error)
             answer = status_answer(as_status(error), target)

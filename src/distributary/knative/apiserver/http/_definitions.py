@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, which can be read: lists, tables, selectors, one by its name."""
+"""Read-only CustomResourceDefinitions: lists, tables, selectors, single objects."""
 
 import functools
 from typing import Final
@@ -17,11 +17,12 @@ from distributary.knative.apiserver.objects import Stored
 
 _PATH: Final = f"/apis/{knative.DEFINITION.api_version}/{knative.DEFINITION.plural}"
 _VERSION: Final = 1
-"""Of all of them, always: a new version of the program begins anew, and nobody can watch them."""
+"""Fixed resource version of all definitions: they never change while the server runs, and cannot
+be watched."""
 
 
 def find_definitions(path: str) -> Document | None:
-    """What answers a GET of *path*; None: it is not the definitions' or one of them."""
+    """The handler for a GET of *path*; None: it is not a path of definitions."""
     if path == _PATH:
         return _list
     name = path.removeprefix(f"{_PATH}/")

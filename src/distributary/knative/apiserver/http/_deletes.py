@@ -1,4 +1,4 @@
-"""Deleting one object, or all that a selector picks."""
+"""Deletes one object, or all that a selector matches."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,27 +21,27 @@ from distributary.knative.apiserver.machinery.status import success_status
 from distributary.knative.apiserver.objects import Objects, Stored, Write
 
 Settled = Callable[[Key, float], Awaitable[object]]
-"""Waits until what a deleted object did has ended, at most so many seconds."""
+"""Waits until a delete has taken effect (``Reconciler.settled``), at most so many seconds."""
 
 SETTLE_S: Final = 10.0
-"""Longest wait for that before a delete is answered. It takes milliseconds; while the log takes
-nothing the answer comes without it, well before clients and proxies give up (30 s)."""
+"""Longest wait for a delete to take effect before it is answered, seconds. Usually milliseconds; if
+the log is unavailable, the response comes anyway, before clients and proxies time out (30 s)."""
 
 AT_ONCE: Final = 200
-"""Objects of one request that are deleted at a time: they share a transaction, and leave room in
-the store's queue for others."""
+"""Objects of one request deleted at a time: they share a transaction, and leave space in the
+store's queue for others."""
 
 _POLICIES: Final = ("Orphan", "Background", "Foreground")
 _OPTIONS: Final = "DeleteOptions"
 
 
 class Deletes:
-    """Deletes of clients.
+    """Handlers of ``DELETE``.
 
     Args:
-        objects: Where.
-        lists: What a collection holds.
-        settled: See there.
+        objects: The objects.
+        lists: Lists collections.
+        settled: Waits until a delete has taken effect.
     """
 
     def __init__(self, objects: Objects, lists: Lists, settled: Settled) -> None:
@@ -50,7 +50,7 @@ class Deletes:
         self._settled = settled
 
     async def delete(self, request: Request, target: RequestTarget) -> Response:
-        """``DELETE`` of an object: a ``Status``, or the object that waits for its finalizers."""
+        """``DELETE`` of an object: a ``Status``, or the object if it waits for finalizers."""
         write = await _read_options(request)
         stored = await self._objects.delete(target.key, write)
         if _stays(stored):
@@ -60,7 +60,7 @@ class Deletes:
         return json_answer(success_status(target.kind, target.name, stored.uid))
 
     async def delete_all(self, request: Request, target: RequestTarget) -> Response:
-        """``DELETE`` of a collection: the list of what was deleted."""
+        """``DELETE`` of a collection: the list of deleted objects."""
         write = await _read_options(request)
         listed = read_list_options(request.query_params, watched=False)
         view = ListView(
@@ -77,7 +77,7 @@ class Deletes:
         return json_answer(view.show_page(ListPage(gone, self._objects.version), 0))
 
     async def _delete_some(self, items: Sequence[Stored], write: Write) -> list[Stored]:
-        """Deletes these incarnations; what was gone before is not among those returned."""
+        """Delete exactly *items*, by uid; returns those that still existed."""
         answers = await asyncio.gather(
             *(
                 self._objects.delete(stored.key, replace(write, uid=stored.uid, version=None))
@@ -99,11 +99,11 @@ class Deletes:
 
 
 _GONE: Final = ("NotFound", "Conflict")
-"""How a delete is refused whose object somebody else deleted, or made anew, in between."""
+"""Reasons why a delete is refused whose object was deleted or recreated meanwhile."""
 
 
 def _stays(stored: Stored) -> bool:
-    """Finalizers keep the object for now."""
+    """Whether finalizers keep the object for now."""
     metadata = stored.content["metadata"]
     return "deletionTimestamp" in metadata and bool(
         metadata.get("finalizers") or stored.content.get("spec", {}).get("finalizers")
@@ -111,7 +111,7 @@ def _stays(stored: Stored) -> bool:
 
 
 async def _read_options(request: Request) -> Write:
-    """What the request's ``DeleteOptions`` and parameters ask for."""
+    """Read the request's ``DeleteOptions`` and query parameters."""
     body = await read_body(request)
     sent = (await parse_object(request, body))[0] if body else {}
     if sent.get("kind", _OPTIONS) != _OPTIONS:
@@ -139,6 +139,6 @@ def _preconditions(sent: Mapping[str, Any]) -> tuple[str | None, int | None]:
     if version is None:
         return uid, None
     if not isinstance(version, str) or not version.isdecimal() or len(version) > 18:
-        # No object stands in it.
+        # No object has this version.
         return uid, -1
     return uid, int(version)

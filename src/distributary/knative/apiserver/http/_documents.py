@@ -1,4 +1,4 @@
-"""What the server says about itself: discovery, OpenAPI, its version."""
+"""Static documents: discovery, OpenAPI, server version."""
 
 import functools
 from typing import Final
@@ -30,7 +30,7 @@ _SERVED: Final = (*knative.KINDS, knative.DEFINITION)
 
 
 def find_document(path: str) -> Document | None:
-    """What answers a GET of *path*; None: it is not a document of ours."""
+    """The handler for a GET of *path*; None: there is no such document."""
     path = path.removesuffix("/")
     found = _fixed().get(path) or find_definitions(path)
     if found is None and path.startswith(_OPENAPI_V3):
@@ -40,7 +40,7 @@ def find_document(path: str) -> Document | None:
 
 @functools.cache
 def _fixed() -> dict[str, Document]:
-    """Path -> what answers it, for all documents whose paths are known beforehand."""
+    """Path -> handler, for all documents with fixed paths."""
     kinds = _SERVED
     documents: dict[str, Object | None] = {"/version": version()}
     for kind in kinds:
@@ -61,7 +61,7 @@ def _showing(document: Object) -> Document:
 
 
 def _discovered(request: Request, plain: Object, *, core: bool) -> Response:
-    """The list of groups, or all groups with their resources where that is asked for first."""
+    """The list of groups; or aggregated discovery if ``Accept`` prefers that."""
     accept = request.headers.get("accept", "")
     for media_type, parameters in read_accept(accept) if accept.strip() else ():
         if media_type not in (JSON, "application/*", "*/*"):

@@ -1,4 +1,4 @@
-"""Reading: one object, and lists in pages that show one and the same moment.
+"""Paged lists: all pages of a list show the same resource version.
 
 Source:
     Kubernetes API concepts, "Resource versions" and "Retrieving large results sets in chunks".
@@ -20,11 +20,11 @@ from distributary.knative.apiserver.machinery import Cause, StatusError
 from distributary.knative.apiserver.objects import Objects, Stored
 
 MOMENTS_MAX: Final = 16
-"""Lists that are being read in pages and kept as they stood. Their objects are shared with the
-store as long as they do not change; an older list that goes on gets 410 and begins anew."""
+"""Snapshots kept for lists that are read in pages. Unchanged objects are shared with the store. A
+client that continues an older list gets 410 and lists again."""
 
 SLICE: Final = 1_000
-"""Objects that are looked at in one turn of the event loop: some milliseconds."""
+"""Objects matched before yielding to the event loop: some milliseconds."""
 
 
 _PAGE_EXPIRED: Final = (
@@ -34,11 +34,11 @@ _PAGE_EXPIRED: Final = (
 
 
 class _Token(msgspec.Struct):
-    """What ``continue`` holds; opaque to clients.
+    """Content of a ``continue`` token; opaque to clients.
 
     Attributes:
         version: Of the list.
-        namespace: Of the last object of the page before.
+        namespace: Of the last object of the previous page.
         name: Of that object.
     """
 
@@ -48,7 +48,7 @@ class _Token(msgspec.Struct):
 
 
 class _Moment(NamedTuple):
-    """A list of a kind as it stood."""
+    """Key of a snapshot: a list of a kind in one version."""
 
     resource: str
     namespace: str | None
@@ -63,11 +63,11 @@ class Lists:
         self._moments: OrderedDict[_Moment, Sequence[Stored]] = OrderedDict()
 
     async def page(self, view: ListView, options: ListOptions) -> ListPage:
-        """The part of the list that *options* ask for.
+        """The page of the list that *options* select.
 
         Raises:
-            StatusError: ``Expired``: that moment is gone. ``Timeout``: it has not come yet.
-                ``BadRequest``: the token is none of ours.
+            StatusError: ``Expired``: that version is no longer kept. ``Timeout``: there is no such
+                version yet. ``BadRequest``: the token is invalid.
         """
         if options.token:
             token = _read_token(options.token)
@@ -79,10 +79,10 @@ class Lists:
         return await self._cut(view, moment, items, begin, options.limit)
 
     def check_version(self, wanted: int | None) -> None:
-        """Refuses a version that was not given out yet.
+        """Refuse a version newer than the newest.
 
         Raises:
-            StatusError: ``Timeout``, as the API server says after having waited for it.
+            StatusError: ``Timeout``, as from the API server after waiting for that version.
         """
         newest = self._objects.version
         if wanted is not None and wanted > newest:
@@ -91,7 +91,7 @@ class Lists:
             raise StatusError("Timeout", message, causes=[cause], retry_after_s=1)
 
     def _first(self, view: ListView, options: ListOptions) -> tuple[_Moment, Sequence[Stored]]:
-        """The list that the first page is of."""
+        """The snapshot for a first page."""
         self.check_version(options.version)
         exact = options.match == "Exact" or (options.limit > 0 and not options.match)
         found = self._list_at(view, (options.version or None) if exact else None)
@@ -104,7 +104,7 @@ class Lists:
     def _moment_of(
         self, view: ListView, options: ListOptions, token: _Token
     ) -> tuple[_Moment, Sequence[Stored]]:
-        """The list that a further page is of."""
+        """The snapshot for a further page."""
         if options.version:
             message = "specifying resource version is not allowed when using continue"
             raise StatusError("BadRequest", message)
@@ -116,7 +116,7 @@ class Lists:
     def _list_at(
         self, view: ListView, version: int | None
     ) -> tuple[_Moment, Sequence[Stored]] | None:
-        """The list as it stood in *version* (None: now), if that moment is kept."""
+        """The snapshot of *version* (None: now), if it is kept."""
         newest = self._objects.version
         moment = _Moment(view.kind.resource, view.namespace, version or newest)
         found = self._moments.get(moment)
@@ -131,7 +131,7 @@ class Lists:
             return ListPage(items, moment.version)
         picked: list[Stored] = []
         for at in range(begin, len(items)):
-            if at % SLICE == SLICE - 1:  # whatever is picked: looking is what takes the time
+            if at % SLICE == SLICE - 1:  # whether picked or not: matching takes the time
                 await asyncio.sleep(0)
             if not view.picks(items[at].content):
                 continue

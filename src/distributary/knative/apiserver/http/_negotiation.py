@@ -1,8 +1,8 @@
-"""Which form of an answer the client prefers: ``Accept`` as the Kubernetes API uses it.
+"""Content negotiation: ``Accept`` as the Kubernetes API uses it.
 
 Source:
     RFC 9110, 12.5.1; Kubernetes API concepts, "Receiving resources as Tables" and "Alternate
-    representations". Parameters of a media range (``as``, ``v``, ``g``) choose among forms.
+    representations". Parameters of a media range (``as``, ``v``, ``g``) select a form.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from distributary.knative.apiserver.machinery import StatusError
 
 RANGES_MAX: Final = 32
-"""Media ranges that are looked at; kubectl sends three."""
+"""Media ranges that are read; kubectl sends three."""
 
 JSON: Final = "application/json"
 _META: Final = "meta.k8s.io"
@@ -20,7 +20,7 @@ _ANY_JSON: Final = (JSON, "application/*", "*/*")
 
 
 class MediaRange(NamedTuple):
-    """One of the client's wishes.
+    """One media range of ``Accept``.
 
     Attributes:
         type: In lower case; may be a wildcard.
@@ -32,11 +32,11 @@ class MediaRange(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How objects are shown.
+    """Representation of objects in a response.
 
     Attributes:
-        shape: Whole, as rows of a table, or their metadata alone.
-        version: Of ``meta.k8s.io``, where the shape is one of its kinds.
+        shape: Whole objects, rows of a table, or only metadata.
+        version: Of ``meta.k8s.io``, if the shape is one of its kinds.
     """
 
     shape: Literal["object", "table", "metadata"] = "object"
@@ -56,7 +56,7 @@ _SHAPES: Final[dict[str, Literal["table", "metadata"]]] = {
 
 
 def read_accept(accept: str) -> list[MediaRange]:
-    """The media ranges of *accept*, the most wanted first; those with ``q=0`` are left out."""
+    """The media ranges of *accept*, most preferred first, without those of ``q=0``."""
     weighed: list[tuple[float, MediaRange]] = []
     for text in accept.split(",")[:RANGES_MAX]:
         media_type, *rest = (part.strip() for part in text.split(";"))
@@ -72,7 +72,7 @@ def read_accept(accept: str) -> list[MediaRange]:
 
 
 def choose_form(accept: str) -> Form:
-    """The form that *accept* asks for first of those that we have; empty: whole objects.
+    """The most preferred supported form in *accept*; empty: whole objects.
 
     Raises:
         StatusError: ``NotAcceptable``.
@@ -92,7 +92,7 @@ def choose_form(accept: str) -> Form:
 
 
 def choose_type(accept: str, offered: Sequence[str]) -> str:
-    """The first media type among *offered* that *accept* takes; empty: the first one.
+    """The most preferred media type of *accept* among *offered*; empty: the first offered.
 
     Raises:
         StatusError: ``NotAcceptable``.
@@ -107,7 +107,7 @@ def choose_type(accept: str, offered: Sequence[str]) -> str:
 
 
 def not_acceptable(offered: Sequence[str]) -> StatusError:
-    """None of *offered* is wanted."""
+    """``NotAcceptable``: the client accepts none of *offered*."""
     listed = ", ".join(offered)
     return StatusError("NotAcceptable", f"only the following media types are accepted: {listed}")
 

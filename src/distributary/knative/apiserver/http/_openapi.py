@@ -1,4 +1,4 @@
-"""OpenAPI documents: made when they are first asked for, then kept as bytes."""
+"""OpenAPI documents, built and encoded at the first request, then cached."""
 
 import functools
 from typing import Final, NamedTuple
@@ -20,18 +20,19 @@ from distributary.knative.apiserver.machinery.openapi import (
 
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 PROTOBUF_OLD: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""How clients before 1.24 ask for it. The answer is of the type above: ``@`` is no character of a
-media type, and they refuse it there (kubectl 1.20: "unexpected content after media subtype")."""
+"""Name of that type in ``Accept`` of clients before 1.24. Responses use the type above: ``@`` is
+not allowed in a media type, and clients reject it (kubectl 1.20: "unexpected content after media
+subtype")."""
 
 _FOREVER: Final = "public, immutable, max-age=31536000"
-"""For a document that is asked for by the digest of its content: it will never be another."""
+"""For a document requested by the digest of its content: it never changes."""
 
 
 class _Encoded(NamedTuple):
     """A document that never changes while the server runs.
 
     Attributes:
-        body: It.
+        body: The encoded document.
         digest: Of the document; its ``ETag``.
         media_type: Its content type.
     """
@@ -42,13 +43,13 @@ class _Encoded(NamedTuple):
 
 
 def answer_v2(request: Request) -> Response:
-    """``GET /openapi/v2``: JSON, or protobuf where that is wanted more."""
+    """``GET /openapi/v2``: JSON, or protobuf if preferred."""
     wanted = choose_type(request.headers.get("accept", ""), (JSON, PROTOBUF, PROTOBUF_OLD))
     return _answer(request, _v2(JSON if wanted == JSON else PROTOBUF))
 
 
 def find_v3(path: str) -> Document | None:
-    """What answers ``GET /openapi/v3/{path}``; an empty path is the index. None: not served."""
+    """The handler for ``GET /openapi/v3/{path}``; empty: the index. None: not served."""
     document = _v3().get(path)
     if document is None:
         return None

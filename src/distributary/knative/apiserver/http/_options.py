@@ -1,6 +1,6 @@
-"""Parameters of requests: which objects, how a write is meant.
+"""Query parameters: options of lists, watches and writes.
 
-Unknown parameters are ignored, as the API server does; clients send some that mean nothing here.
+Unknown parameters are ignored, as by the API server; clients send some that are not supported here.
 """
 
 import re
@@ -15,10 +15,10 @@ MANAGER_CHARS_MAX: Final = 128
 """Name of a field manager (Kubernetes' own limit)."""
 
 LIMIT_MAX: Final = 2**31
-"""A larger page is everything; keeps arithmetic small."""
+"""Largest page; larger limits mean everything. Keeps arithmetic small."""
 
 TIMEOUT_S_MAX: Final = 24 * 3600
-"""Longest watch that a client may ask for: one that it forgot ends within a day."""
+"""Longest watch that a client may request, seconds: a forgotten one ends within a day."""
 
 _VALIDATIONS: Final = ("Ignore", "Warn", "Strict")
 _MATCHES: Final = ("Exact", "NotOlderThan")
@@ -30,19 +30,20 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Which objects, and from when on.
+    """Options of a list or watch.
 
     Attributes:
         labels: Label selector, as sent.
         fields: Field selector, as sent.
         limit: Objects of a page; 0: all.
-        token: ``continue`` of the page before; empty: the first page.
-        version: ``resourceVersion``; None: not said.
-        match: ``Exact``, ``NotOlderThan``, or empty: not said.
-        watch: Changes are asked for.
-        timeout_s: How long to watch, seconds; None: the server chooses.
-        bookmarks: Now and then the version alone may be said.
-        initial: What exists comes first (``sendInitialEvents``); None: as the version says.
+        token: ``continue`` of the previous page; empty: the first page.
+        version: ``resourceVersion``; None: absent.
+        match: ``Exact``, ``NotOlderThan``, or empty: absent.
+        watch: Whether to watch.
+        timeout_s: Length of the watch, seconds; None: the server chooses.
+        bookmarks: Whether the client accepts bookmarks.
+        initial: Whether existing objects come first (``sendInitialEvents``); None: depends on
+            *version*.
     """
 
     labels: str
@@ -59,14 +60,14 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How a write is meant.
+    """Options of a write.
 
     Attributes:
         dry_run: Do everything but store it.
-        manager: Whose fields these are; never empty.
-        named: The client named the manager itself.
-        validation: What unknown fields do: ``Ignore``, ``Warn`` or ``Strict``.
-        force: Take fields away from other managers; None: not said.
+        manager: Field manager; never empty.
+        named: Whether the client named the manager.
+        validation: Treatment of unknown fields: ``Ignore``, ``Warn`` or ``Strict``.
+        force: Take over fields of other managers; None: absent.
     """
 
     dry_run: bool
@@ -77,11 +78,11 @@ class WriteOptions:
 
 
 def read_list_options(query: Query, *, watched: bool) -> ListOptions:
-    """The options of a list or watch; *watched*: the path says that it is a watch.
+    """Read the options of a list or watch; *watched*: the path is that of a watch.
 
     Raises:
-        StatusError: ``BadRequest`` for what is no number, ``Invalid`` for what does not go
-            together; every fault of the latter at once.
+        StatusError: ``BadRequest``: not a number. ``Invalid``: inconsistent options, with every
+            fault.
     """
     timeout_s = _integer(query, "timeoutSeconds")
     options = ListOptions(
@@ -103,12 +104,12 @@ def read_list_options(query: Query, *, watched: bool) -> ListOptions:
 
 
 def read_write_options(query: Query, user_agent: str, kind: str) -> WriteOptions:
-    """The options of a create, update or patch.
+    """Read the options of a create, update or patch.
 
     Args:
         query: Parameters of the request.
-        user_agent: Its ``User-Agent``, which names the manager where the client does not.
-        kind: What refusals call the options: ``CreateOptions``...
+        user_agent: Its ``User-Agent``, the default name of the manager.
+        kind: Name of the options in errors: ``CreateOptions``...
 
     Raises:
         StatusError: ``Invalid``, with every fault.
@@ -139,7 +140,7 @@ def read_write_options(query: Query, user_agent: str, kind: str) -> WriteOptions
 
 
 def invalid_options(kind: str, *causes: Cause) -> StatusError:
-    """Options of this kind have these faults."""
+    """``Invalid``: options of *kind* have the faults *causes*."""
     lines = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
     message = f'{kind}.meta.k8s.io "" is invalid: {lines}'
     return StatusError("Invalid", message, causes=causes)
@@ -196,7 +197,7 @@ def _integer(query: Query, name: str) -> int | None:
 
 
 def _switch(query: Query, name: str) -> bool | None:
-    """Everything but ``false`` and ``0`` switches on (apimachinery); None: not said."""
+    """True unless ``false`` or ``0`` (apimachinery); None: absent."""
     value = query.get(name)
     return None if value is None else value.lower() not in ("false", "0")
 

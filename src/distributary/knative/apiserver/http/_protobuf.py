@@ -1,8 +1,8 @@
-"""Bodies in Kubernetes' protobuf, which kubectl from 1.32 sends for kinds of the core group.
+"""Decodes bodies in Kubernetes' protobuf, sent by kubectl from 1.32 for kinds of the core group.
 
-``kubectl create configmap`` and a few others know no other way to send; answers are JSON, which
-they take. Read here: the kinds that clients make with typed commands, every field that a client
-may set in them. What is not in the tables is refused, not dropped; such a client can send JSON.
+``kubectl create configmap`` and a few others send nothing else, but accept responses in JSON.
+Supported are the kinds that clients create with typed commands, with every field that a client may
+set. Other kinds and fields are refused, not dropped; such clients can send JSON.
 
 Source:
     Kubernetes API concepts, "Kubernetes Protobuf encoding"; field numbers: ``generated.proto`` of
@@ -19,18 +19,18 @@ PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 _MAGIC: Final = b"k8s\x00"
 _VARINT_BYTES_MAX: Final = 10
-"""Of 64 bits; more bytes exist only to overflow."""
+"""Longest varint of 64 bits, bytes."""
 
 Read = Callable[[Any], Any]
-"""A value of the wire (a number or bytes) as JSON."""
+"""Converts a wire value (a number or bytes) to JSON."""
 
 
 class _Field(NamedTuple):
     """A field of a message.
 
     Attributes:
-        name: As JSON has it; empty: the server's own, which clients send back in vain.
-        read: Its value.
+        name: In JSON; empty: set by the server, ignored in requests.
+        read: Converts its value.
         many: ``list``, ``map`` or empty.
     """
 
@@ -46,8 +46,8 @@ def read_protobuf(body: bytes) -> Object:
     """The object in *body*.
 
     Raises:
-        StatusError: ``BadRequest``: this is not that encoding. ``UnsupportedMediaType``: a kind or
-            a field that is read in JSON alone.
+        StatusError: ``BadRequest``: not this encoding. ``UnsupportedMediaType``: a kind or a field
+            that is accepted only in JSON.
     """
     if not body.startswith(_MAGIC):
         raise _malformed()
@@ -61,7 +61,7 @@ def read_protobuf(body: bytes) -> Object:
 
 
 def _message(fields: _Fields) -> Read:
-    """Reads a message with these fields; empty values mean the same as absent ones."""
+    """A reader of messages with *fields*; empty values mean the same as absent ones."""
 
     def read(encoded: Any) -> Object:
         found: Object = {}
@@ -86,7 +86,7 @@ def _message(fields: _Fields) -> Read:
 
 
 def _wire(encoded: Any) -> Iterator[tuple[int, int | bytes]]:
-    """Numbers and values of the fields in *encoded*, in their order."""
+    """Numbers and values of the fields in *encoded*, in order."""
     if not isinstance(encoded, bytes):
         raise _malformed()
     position = 0
@@ -103,7 +103,7 @@ def _wire(encoded: Any) -> Iterator[tuple[int, int | bytes]]:
                 raise _malformed()
             yield number, encoded[position:end]
             position = end
-        else:  # no field of these messages is of any other type
+        else:  # these messages have no other wire types
             raise _malformed()
 
 

@@ -1,4 +1,4 @@
-"""Bodies of requests, within limits."""
+"""Reads and parses request bodies, within limits."""
 
 import asyncio
 import contextlib
@@ -15,25 +15,25 @@ from distributary.knative.apiserver.machinery.limits import BODY_BYTES_MAX
 from distributary.knative.apiserver.machinery.read import check_depth, read_object, read_value
 
 ASIDE_BYTES: Final = 64 * 1024
-"""Larger bodies are parsed beside the event loop: YAML takes up to a second for a megabyte, and
-a watch or a delivery's status should not wait for that."""
+"""Bodies of this size and more are parsed off the event loop: a megabyte of YAML takes up to a
+second, for which watches and statuses of deliveries should not wait."""
 
 _ASIDE: Final = ThreadPoolExecutor(1, "kubernetes-bodies")
-"""Where that is done, one at a time. The loop's own threads are for the store: bodies that take
-long must not keep the Subscriptions API from it, nor share the interpreter among many."""
+"""Thread for large bodies, one at a time. The loop's own threads serve the store: slow bodies must
+not block the Subscriptions API, nor run on many threads at once."""
 
 WAITING_MAX: Final = 16
-"""Bodies that wait for that thread, besides the one that it parses: half a minute of its time at
-worst, 32 MiB. One more is answered 429, as the API server does; clients try again by themselves."""
+"""Bodies that wait for that thread, besides the one being parsed: at worst half a minute of its
+time, and 32 MiB. Further ones get 429, as from the API server; clients retry."""
 
 _Parsed = TypeVar("_Parsed")
 _large: set[object] = set()
-"""Those that are parsed or wait."""
+"""Large bodies that are being parsed or wait."""
 
 
 _BROWSER_FIELDS: Final = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
 _BROWSER_AGENT: Final = "mozilla/"
-"""What browsers alone send. A page cannot change any of them where no leave is asked."""
+"""Sent only by browsers. A page cannot change them in a request without a CORS preflight."""
 
 
 async def read_body(request: Request) -> bytes:
@@ -41,13 +41,13 @@ async def read_body(request: Request) -> bytes:
 
     Raises:
         StatusError: ``RequestEntityTooLarge``: above ``BODY_BYTES_MAX``. ``UnsupportedMediaType``:
-            compressed. ``TooManyRequests``: it is large, and so are enough others.
+            compressed. ``TooManyRequests``: it is large, and too many large ones wait.
     """
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise StatusError("UnsupportedMediaType", "compressed bodies are not supported")
     if int(request.headers.get("content-length", "0")) >= ASIDE_BYTES and _crowded():
         async for _ in request.stream():
-            pass  # read, since an answer before its request's end may be lost; not kept
+            pass  # read and drop: a response before the end of the request may be lost
         raise _too_many()
     body = bytearray()
     async for chunk in request.stream():
@@ -59,10 +59,10 @@ async def read_body(request: Request) -> bytes:
 
 
 def _content_type(request: Request) -> str:
-    """What the body is said to be; JSON where nothing is said, as Kubernetes has it.
+    """The content type of the body; JSON by default, as in Kubernetes.
 
-    Clients of Kubernetes leave it out (the Python client for every create). So may any web page,
-    whose browser then asks nobody's leave: what a browser sends must say its type.
+    Clients of Kubernetes omit it (the Python client for every create). A web page can omit it too,
+    and then its browser makes no CORS preflight: requests of browsers must therefore have a type.
     """
     fields = request.headers
     said: str = fields.get("content-type", "")
@@ -75,7 +75,7 @@ def _content_type(request: Request) -> str:
 
 
 async def parse_object(request: Request, body: bytes) -> tuple[Object, list[str]]:
-    """The object in *body*, and the paths of members that stand twice; see ``read_object``."""
+    """The object in *body*, and the paths of duplicate members (``read_object``)."""
     content_type = _content_type(request)
     if content_type.partition(";")[0].strip().lower() == PROTOBUF:
         return await _parse(request, body, _read_protobuf), []
@@ -83,14 +83,14 @@ async def parse_object(request: Request, body: bytes) -> tuple[Object, list[str]
 
 
 async def parse_value(request: Request, body: bytes) -> Any:
-    """Any JSON value in *body*; see ``read_value``."""
+    """Any JSON value in *body* (``read_value``)."""
     content_type = _content_type(request)
     return await _parse(request, body, lambda held: read_value(held, content_type)[0])
 
 
 def _read_protobuf(body: bytes) -> Object:
     found = read_protobuf(body)
-    check_depth(found)  # which counts the values too
+    check_depth(found)  # also limits the number of values
     return found
 
 
@@ -101,11 +101,11 @@ async def _parse(request: Request, body: bytes, parse: Callable[[bytes], _Parsed
 
 
 async def _aside(request: Request, body: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:
-    """What *parse* makes of *body* in the thread, when it is its turn.
+    """Parse *body* in the thread for large bodies.
 
     Raises:
-        StatusError: ``TooManyRequests``: enough others wait. And those of *parse*.
-        ClientDisconnect: The client left before; nothing is kept for it.
+        StatusError: ``TooManyRequests``: too many wait. And those of *parse*.
+        ClientDisconnect: The client disconnected first; its body is dropped.
     """
     with _place() as held:
         held.append(body)
@@ -125,7 +125,7 @@ async def _aside(request: Request, body: bytes, parse: Callable[[bytes], _Parsed
 
 @contextlib.contextmanager
 def _place() -> Iterator[list[bytes]]:
-    """A place among those that are parsed or wait; what it holds is let go with it."""
+    """A slot in the queue of large bodies; the list that holds the body is cleared on exit."""
     if _crowded():
         raise _too_many()
     place = object()
@@ -135,7 +135,7 @@ def _place() -> Iterator[list[bytes]]:
         yield held
     finally:
         _large.discard(place)
-        held.clear()  # the thread's queue keeps what was given up until it comes to it
+        held.clear()  # the thread's queue keeps a cancelled job until its turn
 
 
 def _crowded() -> bool:
@@ -149,6 +149,6 @@ def _too_many() -> StatusError:
 
 
 async def left(receive: Receive) -> None:
-    """Returns when the client of a request whose body is read is gone."""
+    """Wait until the client disconnects; the request's body must have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass

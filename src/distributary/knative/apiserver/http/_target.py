@@ -1,4 +1,4 @@
-"""Which objects a path of the Kubernetes API names."""
+"""Parses paths of the Kubernetes API: kind, namespace, name, subresource."""
 
 from typing import Final, NamedTuple
 
@@ -11,14 +11,14 @@ _STATUS: Final = "status"
 
 
 class RequestTarget(NamedTuple):
-    """What a path names.
+    """The object or collection that a path names.
 
     Attributes:
         kind: Of the objects.
-        namespace: Of the object or collection; empty: all namespaces, or the kind has none.
+        namespace: Of the object or collection; empty: all namespaces, or a cluster-scoped kind.
         name: Of the object; empty: the collection.
         subresource: ``status``, or empty.
-        watched: The deprecated path of a watch (``/watch/`` behind the version).
+        watched: Whether it is the deprecated path of a watch (``/watch/`` after the version).
     """
 
     kind: Kind
@@ -29,13 +29,13 @@ class RequestTarget(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """Of the object."""
+        """Key of the object."""
         assert self.name
         return Key(self.kind.resource, self.namespace, self.name)
 
 
 def read_target(path: str) -> RequestTarget | None:
-    """What *path* names, a path below ``/api`` or ``/apis``; None: no objects of ours.
+    """Parse *path*, below ``/api`` or ``/apis``; None: it names no served objects.
 
     Source:
         Kubernetes API concepts, "Resource URIs".
@@ -49,7 +49,7 @@ def read_target(path: str) -> RequestTarget | None:
 
 
 def _within(group: str, version: str, rest: list[str]) -> RequestTarget | None:
-    """What the path behind group and version names."""
+    """Parse the part of a path after group and version."""
     watched = rest[0] == _WATCH and len(rest) > 1
     if watched:
         rest = rest[1:]
@@ -63,7 +63,7 @@ def _within(group: str, version: str, rest: list[str]) -> RequestTarget | None:
     known = subresource == _STATUS and not watched and kind is not None and kind.has_status
     if kind is None or (subresource and not known):
         return None
-    # A name stands behind its namespace, or behind none where the kind has none.
+    # A name follows its namespace; for a cluster-scoped kind there is none.
     if (namespace is not None) != kind.namespaced and (namespace is not None or name):
         return None
     return RequestTarget(kind, namespace or "", name, subresource, watched)

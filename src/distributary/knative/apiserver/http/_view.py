@@ -1,4 +1,4 @@
-"""Which objects a client looks at, and in which form it sees them."""
+"""Views: the selection and representation of objects in lists and watches."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -17,11 +17,11 @@ from distributary.knative.apiserver.machinery.table import Include, list_metadat
 from distributary.knative.apiserver.objects import ObjectChange, Stored
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-"""Annotation of the bookmark behind the objects that stood when a watch began (KEP-3157)."""
+"""Annotation of the bookmark after the initial objects of a watch (KEP-3157)."""
 
 PIECE_BYTES: Final = 256 * 1024
-"""JSON of the objects that are shown at a time: a millisecond or ten, and what a client that reads
-slowly keeps in memory."""
+"""JSON of the objects encoded at a time, bytes: one to ten milliseconds, and what a slow client
+keeps in memory."""
 
 _encode = msgspec.json.encode
 
@@ -32,8 +32,8 @@ class ListPage(NamedTuple):
     Attributes:
         items: The objects.
         version: Of the whole list.
-        token: Where it goes on; empty: it is whole.
-        remaining: Objects behind it; None: not known, since a selector leaves some out.
+        token: ``continue`` token; empty: the list is complete.
+        remaining: Objects after this page; None: unknown, because of a selector.
     """
 
     items: Sequence[Stored]
@@ -43,15 +43,15 @@ class ListPage(NamedTuple):
 
 
 class ListView:
-    """A kind, a namespace, selectors, and a form: all that a client's wish is made of.
+    """A client's view of a kind: namespace, selectors, and form.
 
     Args:
         kind: Of the objects.
         namespace: Of the objects; None: any.
         labels: Label selector.
         fields: Field selector.
-        form: How they are shown.
-        include: What of each stands in its row, where they are a table.
+        form: Representation of the objects.
+        include: Part of each object in its row, if the form is a table.
 
     Attributes:
         key: Equal for views that show the same.
@@ -80,11 +80,11 @@ class ListView:
 
     @property
     def selects(self) -> bool:
-        """Selectors may leave objects out."""
+        """Whether there are selectors."""
         return self._by_label is not None or self._by_field is not None
 
     def picks(self, content: Object) -> bool:
-        """Whether the client wants to see this object."""
+        """Whether the selectors match this object."""
         return (self._by_label is None or self._by_label(content)) and (
             self._by_field is None or self._by_field(content)
         )
@@ -100,7 +100,7 @@ class ListView:
         return b"".join(self.page_pieces(page, now_ms))
 
     def page_pieces(self, page: ListPage, now_ms: int) -> Iterator[bytes]:
-        """A list as JSON, made piece by piece."""
+        """A list as JSON, in pieces of about ``PIECE_BYTES``."""
         metadata = list_metadata(page.version, page.token, page.remaining)
         if self.form.shape == "table":
             head = self._table([], now_ms) | {"metadata": metadata}
@@ -119,20 +119,20 @@ class ListView:
         yield b"]}"
 
     def added(self, items: Sequence[Stored], now_ms: int) -> bytes:
-        """Lines of a watch for objects that stood when it began; those that are picked."""
+        """Lines of a watch for initial objects that the selectors match."""
         picked = (stored for stored in items if self.picks(stored.content))
         return b"".join(_line(b"ADDED", self.show(stored, now_ms)) for stored in picked)
 
     def lines(self, changes: Sequence[ObjectChange], now_ms: int) -> bytes:
-        """Lines of a watch for *changes*; none for those that do not concern the client.
+        """Lines of a watch for the *changes* in this view.
 
-        An object that begins to be picked is ADDED, one that is no longer picked is DELETED: as
-        it stood before, in the version of the change (as the API server does).
+        An object that begins to match is ADDED; one that no longer matches is DELETED: its state
+        before, with the version of the change (as by the API server).
         """
         return b"".join(self._change_line(change, now_ms) for change in changes)
 
     def bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
-        """The line that says nothing but a version."""
+        """A line of a watch with only a version."""
         annotations = {INITIAL_EVENTS_END: "true"} if initial_end else {}
         metadata: Object = {"resourceVersion": str(version), "creationTimestamp": None}
         if annotations:
@@ -173,7 +173,7 @@ class ListView:
         return _encode(self._table([content], now_ms))
 
     def _items(self, items: Sequence[Stored], now_ms: int) -> list[bytes]:
-        """Each as it stands in a list."""
+        """Each object as an item of a list or a row of a table."""
         if self.form.shape != "table":
             return [self.show(stored, now_ms) for stored in items]
         rows = self._table([stored.content for stored in items], now_ms)["rows"]
@@ -206,5 +206,5 @@ def _line(change: bytes, shown: bytes) -> bytes:
 
 
 def error_line(status: Object) -> bytes:
-    """The line that ends a watch which cannot go on."""
+    """The last line of a watch that failed."""
     return _line(b"ERROR", _encode(status))

@@ -1,8 +1,7 @@
-"""Watches: endless answers of one JSON line for each change.
+"""Watches: streaming responses with one JSON line for each change.
 
-What many clients see alike is encoded once. Each watcher costs a cursor, two tasks and what the
-server has not written to its connection yet; one that reads too slowly falls behind the window
-of changes, is told so (410) and begins anew.
+Equal views share encoded lines. Each watcher costs a cursor, two tasks and its unwritten lines; one
+that reads too slowly falls behind the window of changes, gets 410 and starts again.
 
 Source:
     Kubernetes API concepts, "Efficient detection of changes", "Watch bookmarks", "Streaming lists".
@@ -29,31 +28,31 @@ from distributary.knative.apiserver.machinery.status import status_of
 from distributary.knative.apiserver.objects import ObjectChange, Objects, Stored, Watch
 
 WATCH_S: Final = 1800.0
-"""Shortest end of a watch whose client names none; twice that is the longest, drawn so that
-clients which began together do not come back together (kube-apiserver's own)."""
+"""Shortest default length of a watch, seconds; drawn up to twice that, so that clients which began
+together do not reconnect together (kube-apiserver's value)."""
 
 BOOKMARK_S: Final = 60.0
-"""How often a client that takes bookmarks learns the version (kube-apiserver: about a minute)."""
+"""Interval between bookmarks, seconds (kube-apiserver: about a minute)."""
 
 SHARED_MAX: Final = 256
-"""Encoded runs of changes that are kept for the next watcher of the same view."""
+"""Encoded runs of changes cached for further watchers of the same view."""
 
 SHARED_BYTES_MAX: Final = 16 * 1024 * 1024
-"""All of them together; a hundred of the largest objects would be more than that."""
+"""Size of that cache, bytes; a hundred of the largest objects would exceed it."""
 
 
 _log = structlog.get_logger(__name__)
 
 
 class SharedLines:
-    """Lines of changes, encoded once for all who watch the same."""
+    """A cache of encoded lines, shared by all watches with equal views."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
         self._size_bytes = 0
 
     def of(self, view: ListView, changes: Sequence[ObjectChange], now_ms: int) -> bytes:
-        """As ``ListView.lines``."""
+        """``ListView.lines``, cached."""
         key = (view.key, changes[0].stored.version, changes[-1].stored.version, len(changes))
         lines = self._runs.get(key)
         if lines is None:
@@ -65,10 +64,10 @@ class SharedLines:
 
 
 class Watches:
-    """Every watch that is open.
+    """All open watches.
 
     Args:
-        objects: What is watched.
+        objects: The objects to watch.
         clock: For ends, bookmarks and ages.
         random: Spreads the ends.
     """
@@ -82,13 +81,13 @@ class Watches:
         self._closed = False
 
     def begin(self, view: ListView, options: ListOptions) -> Response:
-        """The answer to a request for *view*'s changes. All faults come as a line of it."""
+        """The response that streams *view*'s changes. Errors are sent as a line of it."""
         wait_s = options.timeout_s or WATCH_S * (1 + self._random.unit())
         end_s = self._clock.monotonic_s() + wait_s
         return Stream(self._lines(view, options, end_s), self._open)
 
     def close(self) -> None:
-        """Ends every watch; new ones end at once."""
+        """End every watch; new ones end at once."""
         self._closed = True
         for stream in tuple(self._open):
             stream.end()
@@ -101,7 +100,7 @@ class Watches:
                 yield lines
         except StatusError as error:
             yield error_line(status_of(error, view.kind))
-        # The head is out: a line is all that can be said of a bug.
+        # The response has begun: report a bug as a line.
         except Exception as error:  # noqa: BLE001 - see above
             _log.exception("watch-crashed", resource=view.kind.resource)
             yield error_line(status_of(as_status(error), view.kind))
@@ -114,10 +113,10 @@ class Watches:
         try:
             for some in slices(standing):
                 yield view.added(some, wall_ms())
-                await asyncio.sleep(0)  # selectors may leave nothing to be written
+                await asyncio.sleep(0)  # selectors may match nothing, then nothing awaits
             if options.initial and options.bookmarks:
                 yield view.bookmark(watch.version, initial_end=True)
-            del standing  # the objects may go while the watch stays
+            del standing  # let the objects be freed while the watch is open
             due_s = now_s() + BOOKMARK_S
             while (left_s := end_s - now_s()) > 0 and not self._closed:
                 changes = await watch.changes(max(0.0, min(left_s, due_s - now_s())))
@@ -133,13 +132,13 @@ class Watches:
             watch.close()
 
     def _open_watch(self, view: ListView, options: ListOptions) -> tuple[Watch, Sequence[Stored]]:
-        """A cursor, and the objects that are said first."""
+        """Open the cursor; returns it and the initial objects."""
         version = options.version or 0
         wanted = options.initial if options.initial is not None else version == 0
         if version and not wanted:
             return self._objects.watch(view.kind, view.namespace, version), ()
         if version > self._objects.version:
-            # The same words as without initial events: the watch itself says them.
+            # The watch raises the same error as without initial events.
             return self._objects.watch(view.kind, view.namespace, version), ()
         standing, newest = self._objects.list(view.kind, view.namespace)
         watch = self._objects.watch(view.kind, view.namespace, newest)
@@ -147,11 +146,11 @@ class Watches:
 
 
 class Stream(Response):
-    """An endless answer: ends when *lines* do, when the client leaves, or when it is told to.
+    """A streaming response: ends with *lines*, when the client disconnects, or by ``end``.
 
     Args:
         lines: Pieces of the body.
-        register: Where it stands while it is open.
+        register: Contains the stream while it is open.
     """
 
     media_type = JSON
@@ -165,12 +164,12 @@ class Stream(Response):
         self._writing: asyncio.Task[None] | None = None
 
     def end(self) -> None:
-        """Ends it soon."""
+        """End the response soon."""
         if self._writing is not None:
             self._writing.cancel()
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers, as ASGI has it."""
+        """Send the response (ASGI)."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         self._writing = asyncio.ensure_future(self._write(send))
         leaving = asyncio.ensure_future(left(receive))

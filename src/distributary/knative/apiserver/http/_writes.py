@@ -1,4 +1,4 @@
-"""Creating, replacing and patching objects."""
+"""Creates, replaces and patches objects."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -32,20 +32,20 @@ from distributary.knative.apiserver.machinery.strategic import strategic_merge_p
 from distributary.knative.apiserver.objects import Objects, Stored, Write, timestamp
 
 Change = Callable[[Object], Object]
-"""Makes another object of the newest one; runs where no other write comes between."""
+"""Returns the new content of an object; runs inside the write's transaction."""
 
 _OPTIONS_OF: Final = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 
 STRICT_FAULTS_MAX: Final = 100
-"""Faults that the message of a strict refusal names; it stands in one line of a terminal."""
+"""Faults in the message of a strict refusal: a terminal shows it in one line."""
 
 
 class Writes:
-    """Writes of clients.
+    """Handlers of ``POST``, ``PUT`` and ``PATCH``.
 
     Args:
-        objects: Where to.
-        clock: For ages in answers, and times of managers.
+        objects: The objects.
+        clock: For ages in responses, and times of managers.
     """
 
     def __init__(self, objects: Objects, clock: Clock) -> None:
@@ -60,7 +60,7 @@ class Writes:
         return self._answer(asked, stored, 201)
 
     async def replace(self, request: Request, target: RequestTarget) -> Response:
-        """``PUT`` of an object that is there: 200."""
+        """``PUT`` of an existing object: 200."""
         asked = _Asked(request, target)
         obj = await asked.read()
         _check_named(obj, target)
@@ -68,7 +68,7 @@ class Writes:
         return self._answer(asked, stored)
 
     async def patch(self, request: Request, target: RequestTarget) -> Response:
-        """``PATCH``: 200, or 201 where applying made the object."""
+        """``PATCH``: 200, or 201 if an apply created the object."""
         asked = _Asked(request, target)
         content_type = _patch_type(request, target.kind)
         if content_type == APPLY_PATCH:
@@ -125,14 +125,14 @@ class Writes:
 
 
 class _Asked:
-    """One write as the client asks for it, and what is strange about its object.
+    """One write request, and its field validation.
 
-    Unknown and repeated members come to a refusal, warnings, or nothing.
+    Unknown and duplicate members lead to a refusal, warnings, or nothing.
 
     Attributes:
         options: Of the request.
-        view: In which form the answer shows the object.
-        warnings: For the answer.
+        view: Representation of the object in the response.
+        warnings: For the response.
     """
 
     def __init__(self, request: Request, target: RequestTarget) -> None:
@@ -146,13 +146,13 @@ class _Asked:
         self._target = target
 
     async def read(self) -> Object:
-        """The object in the body, checked."""
+        """Read and check the object in the body."""
         obj, duplicates = await parse_object(self._request, await read_body(self._request))
         self.check(obj, duplicates)
         return obj
 
     def write(self, *, applied: bool = False) -> Write:
-        """What is asked of the store."""
+        """Options for the object store."""
         return Write(
             subresource=self._target.subresource,
             manager=self.options.manager,
@@ -161,10 +161,10 @@ class _Asked:
         )
 
     def check(self, obj: Object, duplicates: Iterable[str] = ()) -> None:
-        """Looks at a whole object.
+        """Check the members of a whole object.
 
         Raises:
-            StatusError: ``BadRequest``: there are such members, and the client is strict.
+            StatusError: ``BadRequest``: unknown or duplicate members under ``Strict``.
         """
         if self.options.validation == "Ignore":
             return
@@ -180,13 +180,13 @@ class _Asked:
             raise StatusError("BadRequest", message)
 
     def check_duplicates(self, paths: Iterable[str]) -> None:
-        """Notes members that stand twice in a body; ``check`` refuses them where that is asked."""
+        """Record duplicate members of a body; ``check`` refuses them under ``Strict``."""
         if self.options.validation != "Ignore":
             self.warnings += [f'duplicate field "{path}"' for path in paths]
 
 
 def _check_named(obj: Object, target: RequestTarget) -> None:
-    """Refuses an object without a name: whoever left that out meant to send something else.
+    """Refuse an object without a name: probably not what the client meant to send.
 
     Raises:
         StatusError: ``BadRequest``.

@@ -1,10 +1,10 @@
-"""A kind of object, as discovery, paths and tables know it."""
+"""Descriptions of kinds for discovery, paths and tables; keys of objects."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Object = dict[str, Any]
-"""An object of the Kubernetes API as its JSON; one that stands in the store is never changed."""
+"""An object of the Kubernetes API as JSON; stored ones are never modified."""
 
 
 class Column(NamedTuple):
@@ -27,24 +27,24 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is the same for all objects of a kind.
+    """A kind of objects.
 
     Attributes:
         group: API group; empty: the core group.
         version: Of the group.
         kind: In CamelCase.
         plural: In paths.
-        short_names: What kubectl takes too.
+        short_names: Aliases for kubectl.
         categories: Such as ``all`` and ``knative``.
-        columns: Of its table, behind the name.
-        namespaced: Objects belong to a namespace.
-        has_status: There is a ``/status``; then the main resource takes no status from clients.
-        generations: ``metadata.generation`` counts changes of the spec.
-        label_names: Names are DNS labels (63 characters, no dots); else DNS subdomains.
-        name_chars_max: Longest name, where it is shorter than the rule has it.
-        selectable: What field selectors know beside ``metadata.name`` and ``metadata.namespace``:
-            what they call it, and its path.
-        read_only: Its objects can be read, and nothing else.
+        columns: Of its table, after the name.
+        namespaced: Whether objects belong to a namespace.
+        has_status: Whether there is a ``/status``; then the main resource ignores clients' status.
+        generations: Whether ``metadata.generation`` counts changes of the spec.
+        label_names: Whether names are DNS labels (63 characters, no dots); else DNS subdomains.
+        name_chars_max: Longest name, if shorter than that rule allows.
+        selectable: Fields for field selectors besides ``metadata.name`` and
+            ``metadata.namespace``: name and path.
+        read_only: Whether its objects can only be read.
     """
 
     group: str
@@ -64,7 +64,7 @@ class Kind:
 
     @property
     def singular(self) -> str:
-        """What kubectl takes too."""
+        """Singular name for kubectl."""
         return self.kind.lower()
 
     @property
@@ -74,27 +74,27 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """``plural.group``, or the plural alone: unique, and how messages name it."""
+        """``plural.group``, or the plural alone for the core group: unique, used in messages."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def definition(self) -> str:
-        """Name of its schema among the definitions, as the API server makes it."""
+        """Name of its schema among the definitions, as in the API server."""
         group = ".".join(reversed(self.group.split("."))) if self.group else "io.k8s.api.core"
         return f"{group}.{self.version}.{self.kind}"
 
     @property
     def names(self) -> dict[str, str]:
-        """For ``x-kubernetes-group-version-kind``."""
+        """Value of ``x-kubernetes-group-version-kind``."""
         return {"group": self.group, "kind": self.kind, "version": self.version}
 
 
 class Key(NamedTuple):
-    """Names one object; a recreated one has the same key and another uid.
+    """Identifies an object; a recreated one has the same key and another uid.
 
     Attributes:
         resource: ``Kind.resource``.
-        namespace: Empty where the kind has none.
+        namespace: Empty for cluster-scoped kinds.
         name: Unique in its namespace.
     """
 

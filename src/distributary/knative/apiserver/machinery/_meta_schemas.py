@@ -1,4 +1,4 @@
-"""Definitions that every kind's schema refers to: metadata, lists, statuses, deletes, watches."""
+"""Schemas of the types shared by all kinds: metadata, lists, statuses, deletes, watches."""
 
 from typing import Final
 
@@ -141,4 +141,4 @@ META_SCHEMAS: Final[dict[str, Schema]] = {
         type=text("`ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`."),
     ),
 }
-"""Definitions of OpenAPI v2 by name, to be read together with those of the kinds."""
+"""Definitions of OpenAPI v2 by name, in addition to those of the kinds."""

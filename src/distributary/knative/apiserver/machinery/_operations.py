@@ -1,4 +1,4 @@
-"""The operations on each kind, as both OpenAPI documents list them."""
+"""The operations on each kind, for both OpenAPI documents."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -44,16 +44,16 @@ _DELETED: Final = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
 
 
 class Operation(NamedTuple):
-    """One request that is answered.
+    """One operation of the API.
 
     Attributes:
         path: With ``{namespace}`` and ``{name}``.
         method: In lower case.
-        kind: Of the objects that it is about.
-        action: As ``x-kubernetes-action`` names it.
+        kind: Of its objects.
+        action: Value of ``x-kubernetes-action``.
         query: Names of its query parameters.
         body: Name of the definition of its body; empty: it has none.
-        result: Name of the definition of its answer.
+        result: Name of the definition of its response.
     """
 
     path: str
@@ -76,14 +76,14 @@ class Operation(NamedTuple):
 
     @property
     def extensions(self) -> Object:
-        """What kubectl finds the operations of a kind by."""
+        """Extensions by which kubectl finds the operations of a kind."""
         return {
             "x-kubernetes-action": self.action,
             "x-kubernetes-group-version-kind": self.kind.names,
         }
 
     def parameters(self) -> list[Object]:
-        """Its parameters in the path and the query, as OpenAPI v2 writes them."""
+        """Its path and query parameters, in the form of OpenAPI v2."""
         placed = [
             {"name": name, "in": "path", "required": True, "type": "string", "description": text}
             for name, text in _PATH.items()
@@ -96,7 +96,7 @@ class Operation(NamedTuple):
 
 
 def operations(kinds: Iterable[Kind]) -> Iterator[Operation]:
-    """Every operation on *kinds*."""
+    """All operations on *kinds*."""
     for kind in kinds:
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
         if kind.namespaced:

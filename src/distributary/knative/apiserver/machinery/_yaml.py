@@ -1,4 +1,4 @@
-"""YAML as the JSON that the API server makes of it, without recursion and within limits."""
+"""Parses YAML to JSON values as the API server does, without recursion and within limits."""
 
 import math
 from typing import Any, Final, NamedTuple
@@ -17,21 +17,21 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PREFIX: Final = "tag:yaml.org,2002:"
 _TEXTS: Final = ("str", "timestamp", "value", "merge")
 _MERGE: Final = object()
-"""Stands for the key ``<<``."""
+"""Sentinel for the key ``<<``."""
 
 _NODE_BYTES: Final = 2
-"""What a value weighs at least, as JSON: its own character and a separator."""
+"""Smallest size of a value as JSON: one character and a separator."""
 
 _ANCHORS_MAX: Final = 1000
 
 
 def read_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """The value of the one YAML document in *body*, and paths of members standing twice.
+    """Parse the one YAML document in *body*; returns its value and paths of duplicate members.
 
     Timestamps and ``12:30:00`` are strings and keys become strings, as in the API server. The
-    document is read event by event: no depth of nesting fills the stack, and what aliases
-    multiply is counted (towards ``BODY_BYTES_MAX``, roughly) before it is made. Of values, one
-    that an alias repeats counts once.
+    document is read event by event: deep nesting cannot overflow the stack, and the expansion of
+    aliases counts (roughly) towards ``BODY_BYTES_MAX`` before it is made. Towards the number of
+    values, an alias counts once.
 
     Raises:
         StatusError: ``BadRequest``; ``RequestEntityTooLarge``: too many values.
@@ -50,7 +50,7 @@ def read_yaml(body: bytes) -> tuple[Any, list[str]]:
 
 
 class _Made(NamedTuple):
-    """A value that is complete; its size and height are those with all aliases expanded."""
+    """A complete value; size and height include expanded aliases."""
 
     value: Any
     size: int
@@ -58,7 +58,7 @@ class _Made(NamedTuple):
 
 
 class _Open:
-    """A collection that is being read."""
+    """A collection that is not complete yet."""
 
     __slots__ = ("anchor", "height", "key", "merged", "size", "value")
 
@@ -72,7 +72,7 @@ class _Open:
 
 
 class _Builder:
-    """Makes the value from events; what is open stands on a stack of our own."""
+    """Builds the value from parser events, with an explicit stack of open collections."""
 
     def __init__(self) -> None:
         self.root: Any = None
@@ -123,7 +123,7 @@ class _Builder:
                     if ":" in text:
                         return text
                     whole = self._constructor.construct_yaml_int(node)
-                    str(whole)  # refuses what has too many digits to be written as JSON
+                    str(whole)  # raises ValueError if it has too many digits to be written as JSON
                     return whole
                 case "float":
                     number = self._constructor.construct_yaml_float(node)
@@ -133,7 +133,7 @@ class _Builder:
         raise _bad(f"the tag {tag[:100]!r} has no meaning here")
 
     def _named(self, anchor: str) -> _Made:
-        """What the *anchor* names."""
+        """The value of *anchor*."""
         made = self._anchors.get(anchor)
         if made is None:
             raise _bad(f"the alias *{anchor[:60]} names nothing that is complete")
@@ -158,7 +158,7 @@ class _Builder:
         self._put(_Made(closed.value, closed.size, closed.height), closed.anchor)
 
     def _put(self, made: _Made, anchor: str | None = None) -> None:
-        """Put a complete value where it stands."""
+        """Add a complete value to its parent."""
         if anchor is not None:
             self._anchors[anchor] = made
             if len(self._anchors) > _ANCHORS_MAX:
@@ -201,7 +201,7 @@ class _Builder:
         )
 
     def _path(self) -> str:
-        """Of the value that comes next."""
+        """Path of the next value."""
         path = ""
         for each in self._open:
             if isinstance(each.value, list):

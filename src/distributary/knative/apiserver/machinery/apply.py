@@ -1,4 +1,4 @@
-"""Server-side apply: who owns which field, and what happens where two want the same one."""
+"""Server-side apply: ownership of fields by managers, merging, and conflicts."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -22,18 +22,18 @@ from distributary.knative.apiserver.machinery.shape import ANY, ObjectShape
 from distributary.knative.apiserver.machinery.status import Cause, StatusError
 
 UPDATE_MANAGERS_MAX: Final = 10
-"""Writers by other ways than apply that are told apart; the oldest beyond that become one entry.
-The API server's own limit."""
+"""Entries of managers that update rather than apply; beyond it the oldest are merged into one
+entry. The API server's own limit."""
 
 CONFLICTS_SHOWN_MAX: Final = 100
-"""Fields in conflict that are named."""
+"""Conflicting fields named in a refusal."""
 
 _ANCIENT: Final = "ancient-changes"
 _BEFORE: Final = "before-first-apply"
 
 
 class _Writer(NamedTuple):
-    """Who owns fields: one entry of ``managedFields``."""
+    """An owner of fields: identity of one entry of ``managedFields``."""
 
     manager: str
     operation: str
@@ -42,7 +42,7 @@ class _Writer(NamedTuple):
 
 
 class _Owned(NamedTuple):
-    """What a writer owns, and when that last changed (RFC 3339)."""
+    """Fields of a writer, and when they last changed (RFC 3339)."""
 
     paths: frozenset[Path]
     time: str
@@ -61,21 +61,20 @@ def apply(
     schema: ObjectShape = ANY,
     subresource: str = "",
 ) -> Object:
-    """The object after *manager* has applied what it wants of it.
+    """Apply *applied* on behalf of *manager*; returns the new object.
 
-    Fields in *applied* get its values and belong to *manager*. Fields that belonged to it, are not
-    in *applied* any more and belong to nobody else are removed. Applied twice, the second time
-    changes nothing.
+    Fields in *applied* get its values and become owned by *manager*. Fields that only *manager*
+    owned and that are missing in *applied* are removed. Applying is idempotent.
 
     Args:
-        current: The object as it stands; None: there is none.
-        applied: The fields that *manager* cares for, ``apiVersion`` and ``kind`` included. Nulls
-            in it mean the same as absent.
+        current: The current object; None: there is none.
+        applied: The fields that *manager* specifies, ``apiVersion`` and ``kind`` included. Null
+            means the same as absent.
         manager: ``fieldManager`` of the request.
-        force: Take over the fields that belong to others.
+        force: Take over fields owned by others.
         now: RFC 3339, whole seconds, ``Z``.
         schema: Of the kind: which lists are merged by keys.
-        subresource: ``status``: only the status counts; empty: all but the status.
+        subresource: ``status``: only the status is applied; empty: all but the status.
 
     Returns:
         A new object; pass it through ``for_create`` or ``for_update``.
@@ -118,15 +117,15 @@ def note_update(
     *,
     schema: ObjectShape = ANY,
 ) -> Object:
-    """*new* with ``managedFields`` that say what *manager* changed by another way than apply.
+    """*new* with ``managedFields`` updated for a write other than apply.
 
-    What changed belongs to *manager* alone from now on; what was removed to nobody. At most
-    ``UPDATE_MANAGERS_MAX`` such writers are told apart. An object whose list was cleared
-    (``[{}]``) is not tracked until somebody applies to it.
+    *manager* becomes the only owner of changed fields; removed fields lose their owners. At most
+    ``UPDATE_MANAGERS_MAX`` such writers keep their own entry. An object whose list was cleared
+    (``[{}]``) is not tracked until the next apply.
 
     Args:
-        old: As it stood; None: it is being created.
-        new: As ``for_create`` or ``for_update`` made it. It stays as it is.
+        old: The state before; None: it is being created.
+        new: From ``for_create`` or ``for_update``; not modified.
         manager: ``fieldManager`` of the request, or the beginning of its user agent.
         now: RFC 3339, whole seconds, ``Z``.
         subresource: ``status``, or empty.
@@ -150,7 +149,7 @@ def note_update(
 
 
 def _of_subresource(obj: Object, subresource: str) -> Object:
-    """What of *obj* counts: its identity, and the status or everything else."""
+    """The part of *obj* in *subresource*: its identity, and the status or everything else."""
     if subresource == "status":
         counted = ("apiVersion", "kind", "metadata", "status")
         return {name: value for name, value in obj.items() if name in counted}
@@ -166,7 +165,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _merged(live: Any, wanted: Any, shape: ObjectShape) -> Any:
-    """*live* with what is in *wanted*; items of lists that are merged come in its order."""
+    """*live* merged with *wanted*; items of merged lists follow the order of *wanted*."""
     if isinstance(wanted, dict) and isinstance(live, dict) and not shape.atomic_map:
         merged = dict(live)
         for name, value in wanted.items():
@@ -191,7 +190,7 @@ def _merged(live: Any, wanted: Any, shape: ObjectShape) -> Any:
 def _changed(
     before: dict[Path, Any], after: dict[Path, Any]
 ) -> tuple[frozenset[Path], frozenset[Path]]:
-    """The fields that are new or have another value, and those that are gone."""
+    """Fields that were added or changed, and fields that were removed."""
     changed = frozenset(
         path for path, value in after.items() if path not in before or not same(before[path], value)
     )
@@ -201,10 +200,10 @@ def _changed(
 def _take_over(
     owners: _Owners, writer: _Writer, changed: frozenset[Path], *, force: bool
 ) -> _Owners:
-    """*owners* without the fields that *writer* changes and takes from them.
+    """*owners* without the fields that *writer* takes over by changing them.
 
     Raises:
-        StatusError: ``Conflict``: there are such fields, and they are not taken by force.
+        StatusError: ``Conflict``: others own such fields, and *force* is false.
     """
     taken = {
         other: owned.paths & changed
@@ -242,8 +241,8 @@ def _conflict(taken: dict[_Writer, frozenset[Path]], owners: _Owners) -> StatusE
 def _pruned(
     obj: Object, lost: frozenset[Path], kept: frozenset[Path], shape: ObjectShape
 ) -> Object:
-    """*obj* without the fields *lost*, but for what has fields of *kept* below it."""
-    # What lies above a kept field stays; what lies above a lost one alone goes with it once empty.
+    """*obj* without the fields *lost*, except ancestors of fields in *kept*."""
+    # Ancestors of kept fields stay; other ancestors of lost fields are removed once empty.
     above = {path[:length] for path in kept for length in range(len(path) + 1)}
     return _without(obj, (), lost, above, shape) or {}
 
@@ -251,7 +250,7 @@ def _pruned(
 def _without(
     value: Any, path: Path, lost: frozenset[Path], above: set[Path], shape: ObjectShape
 ) -> Any:
-    """*value* without what is lost below *path*; None: nothing of it is left."""
+    """*value* without the lost fields below *path*; None: nothing is left."""
     made_of = parts(value, shape)
     if made_of is None:
         return None if path in lost and path not in above else value
@@ -260,13 +259,13 @@ def _without(
         below = (*path, step)
         rest = _without(child, below, lost, above, inner)
         if rest is not None and step.startswith("k:"):
-            # What of an item stays, stays with what tells the item apart.
+            # An item that remains keeps its keys.
             rest = {key: child[key] for key in shape.keys if key in child} | rest
         if rest is not None or child is None:
             left.append((name, rest))
     unowned = path not in above
     if unowned and (path in lost or (not left and made_of)):
-        # Fields of nobody below a lost key of a map or item of a list go with it.
+        # Unowned fields below a lost map key or list item are removed with it.
         return None
     return dict(left) if isinstance(value, dict) else [rest for _, rest in left]
 
@@ -277,7 +276,7 @@ def _managed_of(obj: Object | None) -> Any:
 
 
 def _owners(obj: Object | None, shape: ObjectShape, now: str) -> _Owners:
-    """Who owns what of *obj*; all of it belongs to one writer where nothing was written down."""
+    """Owners of *obj*'s fields; one writer owns all of them if there are no ``managedFields``."""
     if obj is None:
         return {}
     entries = _managed_of(obj)
@@ -299,10 +298,10 @@ def _owners(obj: Object | None, shape: ObjectShape, now: str) -> _Owners:
 
 
 def _expanded(owners: _Owners, live: Iterable[Path]) -> _Owners:
-    """*owners*, where who owns a list as a whole owns the *live* items that it consists of.
+    """*owners*, with ownership of a whole list expanded to its *live* items.
 
-    Such entries are written where the schema was not known, or was another one. Maps are not
-    meant: who owns an empty one owns nothing that comes into it later.
+    Such entries come from writes with an unknown or different schema. Maps are not expanded: the
+    owner of an empty map does not own members added later.
     """
     live = frozenset(live)
     expanded = dict(owners)
@@ -317,12 +316,12 @@ def _expanded(owners: _Owners, live: Iterable[Path]) -> _Owners:
 
 
 def _is_item(path: Path, lists: frozenset[Path]) -> bool:
-    """Whether *path* is, or lies in, an item of one of the *lists*."""
+    """Whether *path* is in an item of one of the *lists*, or is the item itself."""
     return any(step.startswith(("k:", "v:")) and path[:n] in lists for n, step in enumerate(path))
 
 
 def _capped(owners: _Owners) -> _Owners:
-    """*owners* with the oldest of too many updating writers merged into one of each version."""
+    """*owners*, with the oldest surplus ``Update`` writers merged into one for each version."""
     updating = sorted(
         (writer for writer in owners if writer.operation == "Update" and not writer.subresource),
         key=lambda writer: (owners[writer].time, writer),
@@ -331,7 +330,7 @@ def _capped(owners: _Owners) -> _Owners:
     if surplus <= 0:
         return owners
     gathered: dict[str, list[_Owned]] = defaultdict(list)
-    # One more than the surplus: what they become is an entry too.
+    # One more than the surplus: the merged entry counts too.
     for writer in updating[: surplus + 1]:
         gathered[writer.api_version].append(owners[writer])
     ancient = {
@@ -346,7 +345,7 @@ def _capped(owners: _Owners) -> _Owners:
 
 
 def _with_owners(obj: Object, owners: _Owners, before: Object | None) -> Object:
-    """*obj* with these ``managedFields``; an entry that did not change keeps its time."""
+    """*obj* with these ``managedFields``; unchanged entries keep their time."""
     stood = _owners(before, ANY, "") if is_managed(_managed_of(before)) else {}
     entries = []
     for writer, owned in owners.items():

@@ -1,4 +1,4 @@
-"""What this server serves, as clients ask for it: groups, versions, resources, verbs."""
+"""Discovery documents: groups, versions, resources, verbs."""
 
 import platform
 from collections.abc import Iterable, Iterator
@@ -7,8 +7,8 @@ from typing import Final
 from distributary.knative.apiserver.machinery._kind import Kind, Object
 
 GIT_VERSION: Final = "v1.32.0+distributary"
-"""Which API server's conventions these are. Clients read the minor version alone: kubectl warns
-where it differs from its own by more than one."""
+"""Version of the API server whose conventions are followed. Clients read only the minor version:
+kubectl warns if it differs from its own by more than one."""
 
 _MAJOR: Final = "1"
 _MINOR: Final = "32"
@@ -28,7 +28,7 @@ _STATUS_VERBS: Final = ("get", "patch", "update")
 
 
 def verbs(kind: Kind) -> list[str]:
-    """What may be done to objects of *kind*; Namespaces are deleted one by one (Kubernetes)."""
+    """Verbs of *kind*; Namespaces have no ``deletecollection`` (as in Kubernetes)."""
     if kind.read_only:
         return list(_READ_VERBS)
     return [verb for verb in _VERBS if kind.namespaced or verb != "deletecollection"]
@@ -40,13 +40,13 @@ def api_versions() -> Object:
 
 
 def api_groups(kinds: Iterable[Kind]) -> Object:
-    """``GET /apis``: every group but the core one."""
+    """``GET /apis``: all groups except the core group."""
     groups = [_group(name, served) for name, served in _grouped(kinds).items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def api_group(group: str, kinds: Iterable[Kind]) -> Object | None:
-    """``GET /apis/{group}``; None: it is not served."""
+    """``GET /apis/{group}``; None: not served."""
     served = _grouped(kinds).get(group)
     if not group or served is None:
         return None
@@ -67,11 +67,11 @@ def resource_list(group: str, version: str, kinds: Iterable[Kind]) -> Object | N
 
 
 def aggregated(kinds: Iterable[Kind], *, core: bool, version: str = "v2") -> Object:
-    """``GET /api`` (*core*) or ``GET /apis`` for clients that ask for everything at once.
+    """Aggregated discovery: ``GET /api`` (*core*) or ``GET /apis``, with all resources.
 
     Args:
         kinds: All that are served.
-        core: The core group alone; else every group but that.
+        core: Only the core group; else all other groups.
         version: Of the list: ``v2`` (kubectl from 1.30) or ``v2beta1`` (from 1.26).
     """
     return {
@@ -112,7 +112,7 @@ def version() -> Object:
 
 
 def _grouped(kinds: Iterable[Kind]) -> dict[str, dict[str, list[Kind]]]:
-    """Group -> version -> kinds, in the order in which they are given."""
+    """Group -> version -> kinds, in the given order."""
     groups: dict[str, dict[str, list[Kind]]] = {}
     for kind in kinds:
         groups.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)

@@ -1,4 +1,4 @@
-"""Sets of fields: which there are in an object, and as ``fieldsV1`` writes them."""
+"""Sets of field paths: of an object, and in the form of ``fieldsV1``."""
 
 import json
 from collections import Counter
@@ -13,10 +13,11 @@ from distributary.knative.apiserver.machinery.shape import ATOM, ObjectShape
 from distributary.knative.apiserver.machinery.status import StatusError
 
 Path = tuple[str, ...]
-"""A field: ``f:name`` of a member, ``k:{...}`` of an item by its keys, ``v:...`` of a set's."""
+"""Path of a field: ``f:name`` for a member, ``k:{...}`` for an item by its keys, ``v:...`` for an
+item of a set."""
 
 NODE: Final = object()
-"""Stands for the value of a field that is owned for itself and has more below it."""
+"""Value of a field that is owned itself and has fields below it."""
 
 _SELF: Final = "."
 _NESTED: Final = (dict, list)
@@ -24,7 +25,7 @@ _OWNED_METADATA: Final = ("annotations", "finalizers", "generateName", "labels",
 _UNOWNED: Final = frozenset(
     ("f:metadata", f"f:{name}") for name in METADATA_FIELDS if name not in _OWNED_METADATA
 )
-"""What nobody owns: it names the object, or is the server's."""
+"""Metadata without owners: it identifies the object, or is set by the server."""
 
 
 def fields(
@@ -32,13 +33,13 @@ def fields(
 ) -> dict[Path, Any]:
     """Every field of *obj* that can be owned, with its value.
 
-    Members of structs are fields where they hold scalars or what is set as a whole; keys of maps
-    and items of lists are fields for themselves too (value ``NODE`` where there is more below).
+    Members of structs are fields if they are scalars or atomic; keys of maps and items of lists
+    are also fields themselves (value ``NODE`` if there are fields below).
 
     Args:
         obj: The object.
         shape: Of its kind.
-        subresource: ``status``: only what stands in the status; empty: only what does not.
+        subresource: ``status``: only fields of the status; empty: all others.
         strict: Refuse items of a list that have the same keys.
 
     Raises:
@@ -58,7 +59,7 @@ def fields(
 
 
 def key_of(item: Any, shape: ObjectShape) -> str:
-    """``k:{...}``: what tells *item* of a list of this *shape* apart; absent keys by default."""
+    """``k:{...}``: the keys of *item* in a list of this *shape*, with defaults for absent keys."""
     members = item if isinstance(item, dict) else {}
     shown = {key: members.get(key, shape.item.member(key).default) for key in shape.keys}
     known = {key: value for key, value in shown.items() if value is not None}
@@ -66,12 +67,12 @@ def key_of(item: Any, shape: ObjectShape) -> str:
 
 
 def value_of(item: Any) -> str:
-    """``v:...``: *item* of a set."""
+    """``v:...``: path step for *item* of a set."""
     return "v:" + _json(item)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON; ``1`` and ``true`` are not."""
+    """Whether two values are equal JSON; ``1`` and ``true`` are not."""
     if one is other:
         return True
     if type(one) is not type(other) or one != other:
@@ -80,7 +81,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def from_tree(tree: Any) -> set[Path]:
-    """The fields in a ``fieldsV1``; what is no such tree is read as far as it is one."""
+    """The fields in a ``fieldsV1``; malformed parts are ignored."""
     return set(_read(tree, ())) if isinstance(tree, dict) else set()
 
 
@@ -97,7 +98,7 @@ def to_tree(paths: Iterable[Path]) -> Object:
 
 
 def shown(path: Path) -> str:
-    """*path* as messages name it: ``.spec.ports[port=80,protocol="TCP"].name``."""
+    """*path* for messages: ``.spec.ports[port=80,protocol="TCP"].name``."""
     text = ""
     for step in path:
         kind, rest = step[:2], step[2:]
@@ -117,9 +118,9 @@ def _json(value: Any) -> str:
 
 
 def parts(value: Any, shape: ObjectShape) -> list[tuple[str, str, Any, ObjectShape]] | None:
-    """What *value* is made of: step of the path, name of the member, value, its shape.
+    """Parts of *value*: step of the path, name of the member, value, its shape.
 
-    None: it is a field as a whole.
+    None: it is one field as a whole.
     """
     if isinstance(value, dict) and value and not shape.atomic_map:
         return [(f"f:{name}", name, child, shape.member(name)) for name, child in value.items()]
@@ -131,7 +132,7 @@ def parts(value: Any, shape: ObjectShape) -> list[tuple[str, str, Any, ObjectSha
 
 
 def _walk(value: Any, shape: ObjectShape, path: Path) -> Iterator[tuple[Path, Any]]:
-    """The fields of *value*, which stands at *path*."""
+    """The fields of *value* at *path*."""
     made_of = parts(value, shape)
     if made_of is None:
         yield path, value
@@ -139,7 +140,7 @@ def _walk(value: Any, shape: ObjectShape, path: Path) -> Iterator[tuple[Path, An
     for step, name, child, inner in made_of:
         below = (*path, step)
         nested = isinstance(child, _NESTED)
-        # An item, or a key of a map, is a field for itself; a member of a struct is not.
+        # An item, or a key of a map, is a field itself; a nested member of a struct is not.
         map_key = nested and path and step[0] == "f" and child and not shape.is_field(name)
         if step[0] == "k" or (map_key and isinstance(child, dict)):
             yield below, NODE
@@ -169,7 +170,7 @@ def _is_step(step: str) -> bool:
 
 
 def _mark(tree: Object, path: Path, chosen: set[Path]) -> None:
-    """Mark the nodes of *tree* that are fields for themselves and have more below them."""
+    """Mark the nodes of *tree* that are fields and have fields below them."""
     for step, below in tree.items():
         if below:
             _mark(below, (*path, step), chosen)

@@ -1,6 +1,6 @@
-"""OpenAPI v2 in the protocol buffers that older clients ask for (kubectl before 1.27).
+"""Encodes OpenAPI v2 as protocol buffers, for kubectl before 1.27.
 
-The messages are few and only written, so a table of their fields does; no library is needed.
+The messages are few and only encoded: a table of their fields replaces a library.
 """
 
 import json
@@ -83,15 +83,15 @@ _FIELDS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "x-": (31, "extension"),
     },
 }
-"""Message -> member in JSON -> number of its field (gnostic, ``OpenAPIv2.proto``), and its form."""
+"""Message -> member in JSON -> field number (gnostic, ``OpenAPIv2.proto``), and form."""
 
 
 def openapi_v2_protobuf(document: Object) -> bytes:
     """*document* (``openapi_v2``) as an ``openapi.v2.Document``.
 
     Raises:
-        ValueError: It uses a word of OpenAPI that is not written here: a bug in a schema, which
-            must not be dropped in silence.
+        ValueError: It has a member that the table lacks: a bug in a schema, which must not be
+            dropped silently.
     """
     return _message("Document", document)
 
@@ -121,7 +121,7 @@ def _member(number: int, form: str, value: Any) -> bytes:
 
 
 def _content(form: str, value: Any) -> bytes:
-    """What stands in a field of the form: text, a message of the table, or one that wraps."""
+    """Content of a field: text, a message of the table, or a wrapper message."""
     if form.startswith("one "):
         return _field(1, _content(form.removeprefix("one "), value))
     if form in _MAPS:
@@ -139,7 +139,7 @@ def _additional(value: Any) -> bytes:
 
 
 def _parameter(value: Object) -> bytes:
-    """A ``ParametersItem``: which message it is depends on where the parameter stands."""
+    """A ``ParametersItem``: its message depends on the parameter's ``in``."""
     if value["in"] == "body":
         return _field(1, _field(1, _message("BodyParameter", value)))
     number, name = {"query": (3, "QueryParameter"), "path": (4, "PathParameter")}[value["in"]]
@@ -151,7 +151,7 @@ def _named(name: str, encoded: bytes) -> bytes:
 
 
 def _any(value: Any) -> bytes:
-    """An ``Any``, whose text is YAML; JSON is YAML."""
+    """An ``Any``, whose text is YAML; JSON is valid YAML."""
     return _field(2, json.dumps(value).encode())
 
 
@@ -178,7 +178,7 @@ _MAPS: Final = {
     "Responses": (1, "one Response"),
     "Schemas": (1, "Schema"),
 }
-"""Messages that are maps by name: the number of their entries, and the form of a value."""
+"""Messages that are maps: field number of their entries, and form of a value."""
 
 _CONTENTS: Final[dict[str, Callable[[Any], bytes]]] = {
     "additional": _additional,
@@ -186,4 +186,4 @@ _CONTENTS: Final[dict[str, Callable[[Any], bytes]]] = {
     "parameter": _parameter,
     "text": str.encode,
 }
-"""How what is not a message of the table is written."""
+"""Encoders of forms that are not messages of the table."""

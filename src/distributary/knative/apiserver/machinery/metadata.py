@@ -1,4 +1,4 @@
-"""``metadata`` of an object: what a client may say, what the server sets, what stays."""
+"""``metadata`` of an object: members set by clients, set by the server, and immutable ones."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from distributary.knative.apiserver.machinery.schema_words import META
 from distributary.knative.apiserver.machinery.status import StatusError, conflict, invalid
 
 METADATA_FIELDS: Final = frozenset(META_SCHEMAS[META + "ObjectMeta"]["properties"])
-"""Members of ``ObjectMeta``; others are dropped, as the API server does."""
+"""Members of ``ObjectMeta``; others are dropped, as by the API server."""
 
 _OPERATIONS: Final = ("Apply", "Update")
 _CLIENT: Final = (
@@ -21,7 +21,7 @@ _CLIENT: Final = (
     "finalizers",
     "managedFields",
 )
-"""What of the metadata is the client's beside the name."""
+"""Members of the metadata that clients set, besides the name."""
 
 _SERVER: Final = (
     "name",
@@ -34,7 +34,7 @@ _SERVER: Final = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-"""What of the metadata stays as it is, whatever an update says."""
+"""Members of the metadata that an update cannot change."""
 
 
 def for_create(
@@ -47,27 +47,27 @@ def for_create(
     now: str,
     suffix: str,
 ) -> Object:
-    """The object as it begins its life.
+    """Build a new object from what a client sent.
 
-    What only the server may say (``uid``, timestamps, ``generation``, ``resourceVersion``,
-    ``status``...) is taken from the arguments or left out, whatever the client sent. Members of
-    ``metadata`` that nobody knows are dropped (``unknown_metadata`` names them).
+    Members set by the server (``uid``, timestamps, ``generation``, ``resourceVersion``,
+    ``status``...) come from the arguments or are left out, whatever the client sent. Unknown
+    members of ``metadata`` are dropped (``unknown_metadata`` lists them).
 
     Args:
         kind: Of the object.
-        obj: As the client sent it. It stays as it is.
-        namespace: Of the path; empty where the kind has none.
+        obj: As the client sent it; not modified.
+        namespace: Of the path; empty if the kind has none.
         name: Of the path; empty: that in *obj*, else ``generateName`` with *suffix*.
         uid: New and unique.
         now: RFC 3339, whole seconds, ``Z``.
         suffix: 5 random characters of ``[a-z0-9]``.
 
     Returns:
-        A new object that shares what did not change; ``resourceVersion`` is not set yet.
+        A new object that shares unchanged parts; ``resourceVersion`` is not set yet.
 
     Raises:
         StatusError: ``BadRequest``: not this kind, or another name or namespace than the path's.
-            All other faults are ``check_metadata``'s to find.
+            ``check_metadata`` finds all other faults.
     """
     _check_type(kind, obj)
     sent = _metadata_of(obj)
@@ -96,19 +96,19 @@ def for_update(
     subresource: str = "",
     by_server: bool = False,
 ) -> Object:
-    """The object as an update leaves it.
+    """Build the object after an update.
 
-    The main resource keeps the old ``status`` (where the kind has one), ``/status`` keeps all but
-    the status. ``metadata.generation`` stays: see ``with_generation``.
-    A client may write ``managedFields`` (kubectl does, to pass from one way of applying to the
-    other); absent or unusable ones leave the old ones, ``[{}]`` clears them.
+    The main resource keeps the old ``status`` (if the kind has one), ``/status`` keeps all but the
+    status. ``metadata.generation`` is unchanged: use ``with_generation``.
+    A client may write ``managedFields`` (kubectl does when it migrates to server-side apply);
+    absent or invalid ones keep the old value, ``[{}]`` clears it.
 
     Args:
         kind: Of both.
-        new: What the object shall be. It stays as it is.
-        old: What it is. It stays as it is.
+        new: The desired object; not modified.
+        old: The current object; not modified.
         subresource: ``status``, or empty.
-        by_server: A write of the server itself: spec and status are both taken from *new*.
+        by_server: A write of the server itself: takes spec and status from *new*.
 
     Returns:
         A new object, equal to *old* when nothing changed.
@@ -139,7 +139,7 @@ def for_update(
 
 
 def with_generation(kind: Kind, new: Object, old: Object) -> Object:
-    """*new*, a generation later than *old* where anything but metadata and status changed."""
+    """*new* with the next generation if anything but metadata and status changed since *old*."""
     if not kind.generations or _counted(new) == _counted(old):
         return new
     generation = int(old["metadata"].get("generation", 0)) + 1
@@ -163,7 +163,7 @@ def check_size(size_bytes: int) -> None:
 
 
 def unknown_metadata(obj: Object) -> list[str]:
-    """Paths of the members of ``metadata`` that nobody knows, for warnings and strict checks."""
+    """Paths of unknown members of ``metadata``, for warnings and strict checks."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         return []
@@ -171,7 +171,7 @@ def unknown_metadata(obj: Object) -> list[str]:
 
 
 def is_managed(entries: Any) -> bool:
-    """Whether *entries* is a list of ``ManagedFieldsEntry`` that is not empty."""
+    """Whether *entries* is a non-empty list of ``ManagedFieldsEntry``."""
     return isinstance(entries, list) and bool(entries) and all(map(_is_entry, entries))
 
 
@@ -187,7 +187,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def _assemble(kind: Kind, metadata: Object, obj: Object, status_of: Object | None) -> Object:
-    """*metadata*, the rest of *obj*, and the status of another where the kind has one."""
+    """Combine *metadata*, the rest of *obj*, and the status of *status_of* if the kind has one."""
     result: Object = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     result |= {
         member: value
@@ -200,7 +200,7 @@ def _assemble(kind: Kind, metadata: Object, obj: Object, status_of: Object | Non
 
 
 def _counted(obj: Object) -> Object:
-    """What ``metadata.generation`` counts changes of."""
+    """The members whose changes ``metadata.generation`` counts."""
     return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
 
 
@@ -279,7 +279,7 @@ def _check_finalizers(kind: Kind, metadata: Object, stood: Object) -> None:
 
 
 def _managed_after(sent: Any, stood: Any) -> Any:
-    """``[{}]`` is how a client clears the list."""
+    """The ``managedFields`` after an update; ``[{}]`` clears them."""
     if sent == [{}]:
         return None
     return sent if is_managed(sent) else stood

@@ -1,4 +1,4 @@
-"""Every fault of an object's ``metadata``, as a client sent it."""
+"""Validation of ``metadata`` as sent by a client."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -18,10 +18,10 @@ from distributary.knative.apiserver.machinery.names import (
 from distributary.knative.apiserver.machinery.status import Cause
 
 ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
-"""Keys and values of all annotations together (Kubernetes' own limit)."""
+"""Keys and values of all annotations together, bytes (Kubernetes' own limit)."""
 
 CAUSES_MAX: Final = 100
-"""Faults that are named at once; thousands of bad labels need no thousand lines."""
+"""Faults reported at once."""
 
 _SUFFIX_CHARS: Final = 5
 _TEXTS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion", "selfLink")
@@ -33,16 +33,16 @@ _TYPES: Final[dict[str, tuple[type, str]]] = {
 
 
 def check_metadata(kind: Kind, obj: Object, namespace: str) -> list[Cause]:
-    """Every fault of ``metadata``: names, labels, annotations, finalizers, owners, types.
+    """Find all faults of ``metadata``: names, labels, annotations, finalizers, owners, types.
 
     Args:
         kind: Of the object.
-        obj: Before or after ``for_create`` and ``for_update``; any JSON in it is taken.
-        namespace: Of the path; empty where the kind has none.
+        obj: Before or after ``for_create`` and ``for_update``; may contain any JSON.
+        namespace: Of the path; empty if the kind has none.
 
     Returns:
-        At most ``CAUSES_MAX`` causes; none: all is well. Members of ``metadata`` that nobody knows
-        are no fault (``unknown_metadata``).
+        At most ``CAUSES_MAX`` causes; empty: valid. Unknown members of ``metadata`` are no fault
+        (``unknown_metadata``).
     """
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
@@ -81,7 +81,7 @@ def _name_faults(kind: Kind, metadata: Object) -> Iterator[Cause]:
     if not name and not generated:
         yield required("metadata.name", "name or generateName is required")
     if generated and isinstance(generated, str):
-        # As it will be: the suffix makes a dash at the end good.
+        # Check it with a suffix, after which a dash at its end is valid.
         yield from _spelt("metadata.generateName", generated, rule, "x" * _SUFFIX_CHARS)
         yield from _long("metadata.generateName", kind, generated, _SUFFIX_CHARS)
     if name and isinstance(name, str):
@@ -126,7 +126,7 @@ def _label_faults(labels: Object) -> Iterator[Cause]:
 def _annotation_faults(annotations: Object) -> Iterator[Cause]:
     size_bytes = 0
     for key, value in annotations.items():
-        # Upper case is good in annotations' prefixes too (Kubernetes).
+        # Upper case is valid in prefixes of annotations too (Kubernetes).
         yield from (
             bad_value("metadata.annotations", key, fault) for fault in qualified_faults(key.lower())
         )

@@ -1,4 +1,4 @@
-"""How names, labels and annotation keys may be spelt, with the API server's own words."""
+"""Syntax of names, labels and annotation keys, with the API server's error messages."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -41,21 +41,21 @@ _VALUE_RULE: Final = (
 )
 
 _SHOWN_CHARS_MAX: Final = 300
-"""A value in a message is cut here: a message must not be as large as a bad request."""
+"""Values in messages are truncated to this: a message must not be as large as a bad request."""
 
 
 def label_faults(text: str) -> Iterator[str]:
-    """What keeps *text* from being a DNS label; nothing: it is one."""
+    """Faults of *text* as a DNS label; none: valid."""
     return _faults(text, LABEL_CHARS_MAX, _LABEL, _LABEL_RULE)
 
 
 def subdomain_faults(text: str) -> Iterator[str]:
-    """What keeps *text* from being a DNS subdomain; nothing: it is one."""
+    """Faults of *text* as a DNS subdomain; none: valid."""
     return _faults(text, SUBDOMAIN_CHARS_MAX, _SUBDOMAIN, _SUBDOMAIN_RULE)
 
 
 def qualified_faults(text: str) -> Iterator[str]:
-    """What keeps *text* from being a key of a label, ``[prefix/]name``; nothing: it is one."""
+    """Faults of *text* as the key of a label, ``[prefix/]name``; none: valid."""
     prefix, slash, name = text.rpartition("/")
     if slash:
         if not prefix:
@@ -71,7 +71,7 @@ def qualified_faults(text: str) -> Iterator[str]:
 
 
 def value_faults(text: str) -> Iterator[str]:
-    """What keeps *text* from being the value of a label; nothing: it is one."""
+    """Faults of *text* as the value of a label; none: valid."""
     return _faults(text, LABEL_CHARS_MAX, _VALUE, _VALUE_RULE)
 
 
@@ -83,7 +83,7 @@ def _faults(text: str, chars_max: int, pattern: re.Pattern[str], rule: str) -> I
 
 
 def shown(value: object) -> str:
-    """*value* as messages show it: quoted as JSON would be where it is a string, cut, one line."""
+    """*value* for messages: strings in quotes, truncated, on one line."""
     text = f'"{value}"' if isinstance(value, str) else _json_like(value)
     text = text.replace("\n", "\\n").replace("\r", "\\r")
     return text if len(text) <= _SHOWN_CHARS_MAX else text[:_SHOWN_CHARS_MAX] + "..."
@@ -103,28 +103,28 @@ def required(field: str, why: str = "") -> Cause:
 
 
 def bad_value(field: str, value: object, why: str) -> Cause:
-    """*field* holds a *value* that may not stand there."""
+    """*field* has an invalid *value*."""
     return Cause(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {why}")
 
 
 def wrong_type(field: str, value: object, expected: str) -> Cause:
-    """*field* holds a *value* of another JSON type than *expected*."""
+    """*field* has a *value* of another JSON type than *expected*."""
     why = f"must be of type {expected}"
     return Cause(field, "FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {why}")
 
 
 def unsupported(field: str, value: object, supported: Iterable[str]) -> Cause:
-    """*field* holds a *value* that is none of *supported*."""
+    """*field* has a *value* that is none of *supported*."""
     names = ", ".join(f'"{name}"' for name in supported)
     message = f"Unsupported value: {shown(value)}: supported values: {names}"
     return Cause(field, "FieldValueNotSupported", message)
 
 
 def forbidden(field: str, why: str) -> Cause:
-    """*field* may not be set, or not be set so now."""
+    """*field* may not be set, or not in this combination."""
     return Cause(field, "FieldValueForbidden", f"Forbidden: {why}")
 
 
 def too_long(field: str, why: str) -> Cause:
-    """*field* takes more room than there is."""
+    """*field* exceeds its size limit."""
     return Cause(field, "FieldValueTooLong", f"Too long: {why}")

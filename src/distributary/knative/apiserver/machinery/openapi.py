@@ -1,4 +1,4 @@
-"""OpenAPI documents, v2 and v3, that kubectl explains and validates by."""
+"""OpenAPI documents, v2 and v3, used by kubectl to explain and validate."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,9 +24,9 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 
 def patch_types(kind: Kind) -> tuple[str, ...]:
-    """Content types of the patches that *kind* takes.
+    """Content types of patches for *kind*.
 
-    Strategic ones for the core kinds alone: the API server knows merge keys of its own kinds.
+    Strategic merge patch only for core kinds: the API server has merge keys only for its own kinds.
     """
     strategic = () if kind.group else (STRATEGIC_PATCH,)
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
@@ -37,7 +37,7 @@ def openapi_v2(kinds: Sequence[Kind], schemas: Mapping[str, Object]) -> Object:
 
     Args:
         kinds: All that are served.
-        schemas: Their definitions by name; that of a kind itself is called ``Kind.definition``.
+        schemas: Their definitions by name; a kind's own is ``Kind.definition``.
     """
     return {
         "swagger": "2.0",
@@ -48,7 +48,7 @@ def openapi_v2(kinds: Sequence[Kind], schemas: Mapping[str, Object]) -> Object:
 
 
 def openapi_v3_index(documents: Mapping[str, Object]) -> Object:
-    """The document at ``/openapi/v3``: where the others are, with their hashes.
+    """The document at ``/openapi/v3``: paths of the others, with their hashes.
 
     Args:
         documents: ``apis/{group}/{version}`` or ``api/v1`` -> ``openapi_v3`` of it.
@@ -62,7 +62,7 @@ def openapi_v3_index(documents: Mapping[str, Object]) -> Object:
 
 
 def openapi_hash(document: Object) -> str:
-    """Changes with the document; for ``ETag`` and the index."""
+    """Hash of *document*, for ``ETag`` and the index."""
     encoded = msgspec.json.encode(document, order="sorted")
     return hashlib.sha256(encoded).hexdigest()[:32].upper()
 
@@ -75,8 +75,8 @@ def openapi_v3(
     Args:
         group: Of the kinds in it; empty: the core group.
         version: Of the group.
-        kinds: All that are served; others are left out.
-        schemas: As in ``openapi_v2``; only what is referred to gets in.
+        kinds: All that are served; those of other groups and versions are left out.
+        schemas: As in ``openapi_v2``; only referenced ones are included.
     """
     chosen = [kind for kind in kinds if (kind.group, kind.version) == (group, version)]
     listed = list(operations(chosen))
@@ -173,7 +173,7 @@ def _content(types: Iterable[str], name: str) -> Object:
 
 
 def _schema_v3(node: Any) -> Any:
-    """A schema of v2 as one of v3: references elsewhere, and alone in their object."""
+    """Convert a schema of v2 to v3: other reference targets, and ``$ref`` without siblings."""
     if isinstance(node, list):
         return [_schema_v3(item) for item in node]
     if not isinstance(node, dict):
@@ -187,7 +187,7 @@ def _schema_v3(node: Any) -> Any:
 
 
 def _reached(definitions: Mapping[str, Object], refs: Iterable[str]) -> set[str]:
-    """Names of the definitions that *refs* lead to; those of requests always."""
+    """Names of the definitions reachable from *refs* and from request bodies."""
     found: set[str] = set()
     waiting = [*refs, *(f"{REF}{META}{name}" for name in ("DeleteOptions", "Patch", "WatchEvent"))]
     while waiting:

@@ -1,4 +1,4 @@
-"""JSON patch and merge patch. The object that is patched stays as it is."""
+"""JSON patch and merge patch. Neither modifies its argument."""
 
 import copy
 from typing import Any, Final
@@ -13,7 +13,7 @@ from distributary.knative.apiserver.machinery.read import check_depth
 from distributary.knative.apiserver.machinery.status import Cause, StatusError
 
 OPERATIONS_MAX: Final = 10_000
-"""Operations of one JSON patch; the API server's own limit."""
+"""Operations in one JSON patch; the API server's own limit."""
 
 _VALUED: Final = frozenset({"add", "replace", "test"})
 _MOVING: Final = frozenset({"copy", "move"})
@@ -21,15 +21,15 @@ _OPERATIONS: Final = _VALUED | _MOVING | {"remove"}
 
 
 def json_patch(obj: Object, ops: Any) -> Object:
-    """*obj* as the operations leave it, one after the other; all of them or none.
+    """Apply the operations *ops* to *obj*, in order; all or none.
 
     Args:
-        obj: What to patch.
+        obj: The object to patch.
         ops: The patch: a list of operations.
 
     Raises:
-        StatusError: ``BadRequest``: *ops* is no JSON patch. ``Invalid``: an operation cannot be
-            done, a ``test`` failed, or copies add up to more than ``OBJECT_BYTES_MAX``.
+        StatusError: ``BadRequest``: *ops* is no JSON patch. ``Invalid``: an operation is not
+            applicable, a ``test`` failed, or copies add up to more than ``OBJECT_BYTES_MAX``.
             ``RequestEntityTooLarge``: more than ``OPERATIONS_MAX`` operations.
 
     Source:
@@ -47,8 +47,8 @@ def json_patch(obj: Object, ops: Any) -> Object:
                     why = f"copies may add at most {OBJECT_BYTES_MAX} bytes"
                     raise StatusError("Invalid", f"operation {index} of the JSON patch: {why}")
             patched = jsonpatch.JsonPatch([copy.deepcopy(op)]).apply(patched, in_place=True)
-        # The library reports some operations that cannot be done (adding to a string, or at a
-        # number) by the errors of the Python operations that it tried.
+        # For some inapplicable operations (adding to a string, or at a number) the library raises
+        # the errors of the Python operations that it tried.
         except (
             jsonpatch.JsonPatchException,
             jsonpointer.JsonPointerException,
@@ -62,7 +62,7 @@ def json_patch(obj: Object, ops: Any) -> Object:
 
 
 def merge_patch(obj: Object, patch: Any) -> Object:
-    """*obj* with the members of *patch*; null removes one, objects are merged, all else replaces.
+    """Merge *patch* into *obj*: null removes a member, objects are merged, other values replace.
 
     Raises:
         StatusError: ``BadRequest``: *patch* is no object, or the result nests too deep.

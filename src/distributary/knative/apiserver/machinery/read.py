@@ -1,4 +1,4 @@
-"""A request's body as JSON: any bytes give a value or a ``StatusError``."""
+"""Parses request bodies, JSON or YAML: any bytes give a value or a ``StatusError``."""
 
 import json
 import re
@@ -23,17 +23,17 @@ _YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yam
 
 
 def read_object(body: bytes, content_type: str) -> tuple[Object, list[str]]:
-    """The object in *body*, and the members that stand twice in it.
+    """Parse the object in *body*, and find duplicate members.
 
     Args:
         body: Any bytes.
-        content_type: ``application/json``, ``application/yaml`` or one of the patch types, with
-            parameters or without. Never guessed: a body without one is what any web page can
-            have a browser send.
+        content_type: ``application/json``, ``application/yaml`` or one of the patch types, with or
+            without parameters. Never guessed: any web page can let a browser send a body without
+            one.
 
     Returns:
-        The object (of members that stand twice, the last one) and the paths of those members, in
-        the order in which they stand: ``spec.filter``.
+        The object (the last one of duplicate members counts) and the paths of duplicates, in
+        order: ``spec.filter``.
 
     Raises:
         StatusError: ``BadRequest``: no object. ``UnsupportedMediaType``: another content type.
@@ -52,17 +52,17 @@ def read_value(body: bytes, content_type: str) -> tuple[Any, list[str]]:
         message = f"Request entity too large: limit is {BODY_BYTES_MAX}"
         raise StatusError("RequestEntityTooLarge", message)
     if media_type in _YAML_TYPES:
-        # What kubectl calls YAML is JSON mostly, which is read fifty times faster.
+        # Most bodies that kubectl sends as YAML are JSON, which is parsed fifty times faster.
         if body.lstrip()[:1] in (b"{", b"["):
             try:
                 return _read_json(body)
             except StatusError as error:
                 if error.reason == "RequestEntityTooLarge":
                     raise
-                # Then it is YAML in flow style, or nothing: the other reader says what
+                # YAML in flow style, or malformed: leave it to the YAML parser.
         value, twins = read_yaml(body)
         if isinstance(value, dict | list):
-            check_depth(value)  # which counts what aliases multiply
+            check_depth(value)  # counts values repeated by aliases
         return value, twins
     if media_type == _JSON or media_type.endswith("+json"):
         return _read_json(body)
@@ -74,7 +74,7 @@ def read_value(body: bytes, content_type: str) -> tuple[Any, list[str]]:
 
 
 def check_depth(value: Any) -> None:
-    """Refuse a value that nests deeper than ``DEPTH_MAX``, or holds more than ``VALUES_MAX``.
+    """Refuse a value nested deeper than ``DEPTH_MAX``, or of more than ``VALUES_MAX`` values.
 
     Raises:
         StatusError: ``BadRequest``; ``RequestEntityTooLarge``: too many values.
@@ -92,7 +92,7 @@ def check_depth(value: Any) -> None:
 
 
 def _children(value: Any) -> list[Any]:
-    """The collections in *value*, but not below them."""
+    """The collections directly in *value*."""
     children = value.values() if isinstance(value, dict) else value
     return [child for child in children if isinstance(child, dict | list)]
 
@@ -101,8 +101,8 @@ def _read_json(body: bytes) -> tuple[Any, list[str]]:
     twins = _Twins()
     _check_count(body)
     try:
-        # The first reader is the stricter one (lone surrogates, NaN, numbers beyond a double);
-        # the second one tells which members stand twice.
+        # The first parser is stricter (lone surrogates, NaN, numbers beyond a double); the second
+        # one finds duplicate members.
         msgspec.json.decode(body)
         value = json.loads(body, object_pairs_hook=twins.take)
     except RecursionError as error:
@@ -115,21 +115,21 @@ def _read_json(body: bytes) -> tuple[Any, list[str]]:
 
 
 def _check_count(body: bytes) -> None:
-    """Refuse JSON of too many values before it is read: reading it is what takes the time."""
+    """Refuse JSON of too many values before parsing it, which would take long."""
     if _count(body) > VALUES_MAX and _count(_STRING.sub(b"", body)) > VALUES_MAX:
         raise _too_many()
 
 
 def _count(json_text: bytes) -> int:
-    """At least as many as there are values in *json_text*, and the punctuation in its strings."""
+    """Upper bound for the number of values in *json_text*: also counts punctuation in strings."""
     return sum(map(json_text.count, (b",", b"[", b"{")))
 
 
 class _Twins:
-    """Finds the members of JSON objects that stand twice, and their paths."""
+    """Finds duplicate members of JSON objects, and their paths."""
 
     def __init__(self) -> None:
-        # The objects are kept, so that no other one gets the id of one that was overwritten.
+        # Keeps the objects, so that ids of overwritten ones are not reused.
         self._found: dict[int, tuple[Object, list[str]]] = {}
 
     def take(self, pairs: list[tuple[str, Any]]) -> Object:

@@ -1,4 +1,4 @@
-"""Words that schemas are written in: OpenAPI v2, as the Kubernetes API server publishes it."""
+"""Builders for schemas: OpenAPI v2, in the style of the Kubernetes API server."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,13 +6,13 @@ from typing import Any, Final
 from distributary.knative.apiserver.machinery._kind import Kind
 
 Schema = dict[str, Any]
-"""A schema object of OpenAPI v2; ``$ref`` may stand beside a description."""
+"""A schema object of OpenAPI v2; a ``$ref`` may have a description beside it."""
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 """Prefix of the names of the definitions of object metadata (``META_SCHEMAS``)."""
 
 REF: Final = "#/definitions/"
-"""What a ``$ref`` begins with; the name of the definition follows."""
+"""Prefix of a ``$ref``, before the name of the definition."""
 
 _API_VERSION: Final = "Version of the schema: `{}`."
 _KIND: Final = "Name of the kind: `{}`."
@@ -24,7 +24,7 @@ def text(description: str, **more: Any) -> Schema:
 
 
 def one_of(description: str, *values: str, **more: Any) -> Schema:
-    """A string out of *values*."""
+    """A string, one of *values*."""
     return {"description": description, "type": "string", "enum": list(values), **more}
 
 
@@ -44,14 +44,14 @@ def flag(description: str) -> Schema:
 
 
 def ref(name: str, description: str) -> Schema:
-    """What stands as the definition *name*."""
+    """A reference to the definition *name*."""
     return {"description": description, "$ref": REF + name}
 
 
 def array(description: str, items: Schema | str = "", **more: str | list[str]) -> Schema:
-    """An array that is set as a whole, of strings, or of *items*: a schema, or a definition's name.
+    """An atomic array of strings, or of *items*: a schema, or a definition's name.
 
-    Its extensions (``x-kubernetes-list-type``...) may be given.
+    *more*: its extensions (``x-kubernetes-list-type``...).
     """
     if isinstance(items, str):
         items = {"$ref": REF + items} if items else {"type": "string"}
@@ -62,9 +62,9 @@ def array(description: str, items: Schema | str = "", **more: str | list[str]) -
 
 
 def keyed(name: str, description: str, *keys: str) -> Schema:
-    """An array of the definition *name*, whose items are told apart by *keys*.
+    """An array of the definition *name*, whose items are identified by *keys*.
 
-    Patches merge it item by item: strategic ones by the first key, server-side apply by all.
+    Patches merge it item by item: strategic merge patch by the first key, server-side apply by all.
     """
     return array(
         description,
@@ -86,13 +86,13 @@ def texts(description: str, **more: Any) -> Schema:
 
 
 def struct(description: str, required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
-    """An object with these members, of which *required* must be there."""
+    """An object with these members, of which *required* must be present."""
     value: Schema = {"description": description, "type": "object", "properties": properties}
     return {**value, "required": list(required)} if required else value
 
 
 def top(kind: Kind, description: str, members: Mapping[str, Schema]) -> Schema:
-    """The definition of *kind* itself: its *members* behind those that every object has."""
+    """The definition of *kind*: the members of every object, then *members*."""
     properties = {
         "apiVersion": text(_API_VERSION.format(kind.api_version)),
         "kind": text(_KIND.format(kind.kind)),

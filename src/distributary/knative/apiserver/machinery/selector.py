@@ -1,4 +1,4 @@
-"""Which objects a list or a watch is about: ``labelSelector`` and ``fieldSelector``."""
+"""Parses selectors of lists and watches: ``labelSelector`` and ``fieldSelector``."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -9,13 +9,13 @@ from distributary.knative.apiserver.machinery.names import qualified_faults, val
 from distributary.knative.apiserver.machinery.status import StatusError
 
 SELECTOR_CHARS_MAX: Final = 16 * 1024
-"""Longest selector; a request's target is bounded at about that."""
+"""Longest selector; a request's target is limited to about that."""
 
 REQUIREMENTS_MAX: Final = 100
-"""Requirements of one selector: each is tried on each object of a list, and on each change."""
+"""Requirements in one selector: each is tested on every object of a list and on every change."""
 
 Selector = Callable[[Object], bool]
-"""Whether an object is meant."""
+"""Whether an object matches."""
 
 _WORD: Final = r"[^\s,=!<>()]+"
 _REQUIREMENT: Final = re.compile(
@@ -30,13 +30,13 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 
 def label_selector(text: str) -> Selector:
-    """The objects whose labels meet every requirement in *text*.
+    """Parse a label selector: matches objects whose labels meet every requirement in *text*.
 
     ``a=b``, ``a==b``, ``a!=b``, ``a in (b, c)``, ``a notin (b)``, ``a``, ``!a``, ``a>1``, ``a<1``,
-    joined by commas. ``!=`` and ``notin`` hold where the label is absent. Empty: every object.
+    joined by commas. ``!=`` and ``notin`` hold if the label is absent. Empty: every object.
 
     Raises:
-        StatusError: ``BadRequest``: what cannot be read, and where.
+        StatusError: ``BadRequest``: a syntax error, and where.
     """
     requirements = _parse(text, _REQUIREMENT, _label_requirement)
     if not requirements:
@@ -50,14 +50,13 @@ def label_selector(text: str) -> Selector:
 
 
 def field_selector(text: str, kind: Kind) -> Selector:
-    r"""The objects whose fields meet every term in *text*: ``metadata.name=a,metadata.name!=b``.
+    r"""Parse a field selector such as ``metadata.name=a,metadata.name!=b``.
 
-    ``metadata.name`` and ``metadata.namespace`` are known of every kind, what ``Kind.selectable``
-    names beside them. An absent field is the empty string. ``\,`` and ``\\`` stand for
-    themselves in a value.
+    Every kind supports ``metadata.name`` and ``metadata.namespace``, and its ``Kind.selectable``.
+    An absent field is the empty string. In a value, ``\,`` is a comma and ``\\`` a backslash.
 
     Raises:
-        StatusError: ``BadRequest``: what cannot be read, or a field that selectors do not know.
+        StatusError: ``BadRequest``: a syntax error, or an unsupported field.
     """
     known = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
     known |= dict(kind.selectable)
@@ -68,7 +67,7 @@ def field_selector(text: str, kind: Kind) -> Selector:
 
 
 def value_at(obj: Object, path: str) -> Any:
-    """The member of *obj* at *path* (names joined by dots); None where it is absent."""
+    """The member of *obj* at *path* (names joined by dots); None if absent."""
     value: Any = obj
     for name in path.split("."):
         if not isinstance(value, dict):
@@ -101,7 +100,7 @@ def _parse(
 
 
 def _label_requirement(found: re.Match[str]) -> Selector:
-    """One requirement, of an object's labels."""
+    """A test of an object's labels."""
     if found["absent"]:
         absent = _key(found["absent"])
         return lambda labels: absent not in labels

@@ -1,4 +1,4 @@
-"""What patches and field ownership must know of a schema: how to merge what stands where."""
+"""The merge rules of a schema, for patches and field ownership."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,13 +9,13 @@ from distributary.knative.apiserver.machinery.schema_words import REF
 
 
 class ObjectShape:
-    """The schema at one place of an object; ``ANY`` where there is none.
+    """Merge rules of the schema of one value; ``ANY`` without a schema.
 
-    Without a schema maps are merged member by member, and lists are replaced as a whole.
+    Without a schema, maps are merged member by member, and lists are replaced as a whole.
 
     Args:
         node: Schema of OpenAPI v2; may be a ``$ref``.
-        schemas: Definitions by name, beside those of the metadata.
+        schemas: Definitions by name, in addition to ``META_SCHEMAS``.
     """
 
     __slots__ = ("_item", "_members", "_node", "_schemas")
@@ -62,14 +62,14 @@ class ObjectShape:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What tells the items of a list apart; empty: the list is set as a whole, or a set."""
+        """Keys that identify the items of a list; empty: the list is atomic or a set."""
         if self._node.get("x-kubernetes-list-type") != "map":
             return ()
         return tuple(self._node.get("x-kubernetes-list-map-keys", ()))
 
     @property
     def merge_key(self) -> str:
-        """Strategic merge patch: what tells the items of a list apart; empty: nothing does."""
+        """Strategic merge patch: the key that identifies items of a list; empty: none."""
         return str(self._node.get("x-kubernetes-patch-merge-key", ""))
 
     @property
@@ -79,7 +79,7 @@ class ObjectShape:
 
     @property
     def default(self) -> Any:
-        """What an absent value means; None: nothing is known."""
+        """Default of an absent value; None: unknown."""
         return self._node.get("default")
 
     def _definition(self, ref: str) -> Object:
@@ -88,7 +88,7 @@ class ObjectShape:
 
 
 ANY: Final = ObjectShape({}, {})
-"""Where nothing is known."""
+"""Without a schema."""
 
 ATOM: Final = ObjectShape({"x-kubernetes-map-type": "atomic"}, {})
-"""Of what is set as a whole."""
+"""Of an atomic value."""

@@ -1,4 +1,4 @@
-"""``metav1.Status``: how a request is answered that was refused, or that leaves nothing to show."""
+"""``metav1.Status``: the response to a refused request, or to one without an object to return."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -31,22 +31,22 @@ _MODIFIED: Final = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
 _MESSAGE_CHARS_MAX: Final = 20_000
-"""A message is cut here: it stands in one line of a terminal, and its causes stand beside it."""
+"""Longest message: a terminal shows it in one line, and the causes are listed separately."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
 _WARNING_CHARS_MAX: Final = 4096
-"""Clients and proxies bound a response's headers together, often at 8 KiB."""
+"""Clients and proxies limit all headers of a response together, often to 8 KiB."""
 
 
 class Cause(NamedTuple):
-    """One of the faults of an object.
+    """One fault of an object.
 
     Attributes:
         field: Path of the field, as Kubernetes writes it: ``spec.filters[0].exact``; empty: none.
         reason: ``FieldValueRequired``, ``FieldValueInvalid``, ``FieldValueNotSupported``,
             ``FieldValueForbidden``, ``FieldValueDuplicate``, ``FieldValueTypeInvalid``,
             ``FieldValueTooLong``...
-        message: For people; says what is expected.
+        message: For people; includes what is expected.
     """
 
     field: str
@@ -55,14 +55,14 @@ class Cause(NamedTuple):
 
 
 class StatusError(DistributaryError):
-    """A request that is refused; the answer is a ``Status`` with these words.
+    """A refused request; the response is a ``Status`` with this message.
 
     Args:
         reason: A key of ``REASONS``, which gives the HTTP status.
         message: For people.
-        causes: Every fault found, with its place (reason ``Invalid``).
-        retry_after_s: When to try again, seconds; None: nothing is said.
-        name: Of the object that it is about; empty: the one that the request's path names.
+        causes: All faults, with their fields (reason ``Invalid``).
+        retry_after_s: For ``Retry-After``, seconds; None: none.
+        name: Of the object; empty: the one that the request's path names.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class StatusError(DistributaryError):
 
 
 def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> StatusError:
-    """The object has these faults; ``Invalid``, worded as the API server does."""
+    """``Invalid``: the object has these faults; worded as by the API server."""
     lines = [
         f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes
     ]
@@ -94,18 +94,18 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> StatusError:
 
 
 def conflict(kind: Kind, name: str, why: str = _MODIFIED) -> StatusError:
-    """The object stands otherwise than the client believes; by default: it was modified."""
+    """``Conflict``: the object differs from what the client assumes; by default: modified."""
     message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
     return StatusError("Conflict", message)
 
 
 def status_of(error: StatusError, kind: Kind | None = None, name: str = "") -> Object:
-    """The ``Status`` that says *error*.
+    """The ``Status`` for *error*.
 
     Args:
         error: Why the request is refused.
-        kind: Of the object that it was about; None: of none.
-        name: Of that object; empty: the one that *error* names, if it does.
+        kind: Of the object concerned; None: none.
+        name: Of that object; empty: the one that *error* names, if any.
     """
     details = _details(kind, name or error.name, "", by_kind=error.reason == "Invalid")
     if error.causes:
@@ -130,8 +130,8 @@ def success_status(kind: Kind, name: str, uid: str) -> Object:
 def warning_header(text: str) -> str:
     """Value of a ``Warning`` header (RFC 7234, section 5.5) that kubectl shows to people.
 
-    Control characters become blanks, quotes and backslashes are escaped, what is not ASCII is
-    replaced, and the whole is cut at 4,096 characters.
+    Control characters become blanks, quotes and backslashes are escaped, characters beyond ASCII
+    are replaced, and the text is truncated to 4,096 characters.
     """
     plain = _CONTROL.sub(" ", text)[:_WARNING_CHARS_MAX].encode("ascii", "replace").decode()
     quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
@@ -143,7 +143,7 @@ def _status(outcome: str) -> Object:
 
 
 def _details(kind: Kind | None, name: str, uid: str, *, by_kind: bool) -> Object:
-    """``StatusDetails``; ``kind`` is the plural, but the kind itself for ``Invalid``."""
+    """``StatusDetails``; its ``kind`` is the plural, except for ``Invalid``: the kind."""
     details: Object = {}
     if name:
         details["name"] = name

@@ -1,6 +1,6 @@
-"""Strategic merge patch: a merge patch that knows from the schema how lists are merged.
+"""Strategic merge patch: a merge patch that merges lists as the schema defines.
 
-kubectl sends it for the kinds that the API server knows by itself (Service, ConfigMap...).
+kubectl sends it for the API server's built-in kinds (Service, ConfigMap...).
 """
 
 from collections import defaultdict
@@ -20,14 +20,14 @@ _GONE: Final = object()
 
 
 def strategic_merge_patch(obj: Object, patch: Any, schema: ObjectShape) -> Object:
-    """*obj* with the members of *patch*.
+    """Merge *patch* into *obj*.
 
-    As a merge patch, but lists that the schema tells a merge key of are merged item by item, and
-    these directives count: ``$patch: replace|delete|merge``, ``$retainKeys``,
+    As a merge patch, but lists with a merge key in the schema are merged item by item, and these
+    directives are supported: ``$patch: replace|delete|merge``, ``$retainKeys``,
     ``$setElementOrder/<list>``, ``$deleteFromPrimitiveList/<list>``.
 
     Args:
-        obj: What to patch. It stays as it is.
+        obj: The object to patch; not modified.
         patch: The patch.
         schema: Of the kind.
 
@@ -66,7 +66,7 @@ def _merged_map(obj: Object, patch: Object, shape: ObjectShape) -> Object:
 
 
 def _follow(merged: Object, patch: Object, shape: ObjectShape) -> None:
-    """Do what the directives about lists in *patch* ask of *merged*."""
+    """Apply the list directives of *patch* to *merged*."""
     for name, words in patch.items():
         if name.startswith(_DELETE):
             _delete_from(merged, name.removeprefix(_DELETE), words)
@@ -77,7 +77,7 @@ def _follow(merged: Object, patch: Object, shape: ObjectShape) -> None:
 
 
 def _retained(obj: Object, patch: Object) -> Object:
-    """A copy of *obj* with the members that ``$retainKeys`` lets stay."""
+    """A copy of *obj* with only the members that ``$retainKeys`` names."""
     if _RETAIN not in patch:
         return dict(obj)
     names = patch[_RETAIN]
@@ -105,7 +105,7 @@ def _merged_items(standing: list[Any], change: list[Any], shape: ObjectShape) ->
     if any(_keyed(item, _PATCH) == "replace" for item in change):
         return [item for item in change if _keyed(item, _PATCH) != "replace"]
     merged = list(standing)
-    # Several items may have one key: ports that differ in their protocol. The first one counts.
+    # Several items may have the same key (ports of different protocols): the first one is merged.
     places: dict[str, list[int]] = defaultdict(list)
     for place, item in enumerate(standing):
         places[value_of(_keyed(item, key))].append(place)
@@ -139,7 +139,7 @@ def _delete_from(merged: Object, name: str, words: Any) -> None:
 
 
 def _reorder(merged: Object, name: str, order: Any, shape: ObjectShape) -> None:
-    """Put the items that *order* names first, in its order; the others keep theirs behind."""
+    """Move the items that *order* names to the front, in its order; the others keep theirs."""
     if not isinstance(order, list):
         raise _bad(f"{_ORDER}{name[:100]} must be a list")
     standing = merged.get(name)
@@ -153,7 +153,7 @@ def _reorder(merged: Object, name: str, order: Any, shape: ObjectShape) -> None:
 
 
 def _identity(item: Any, key: str) -> Any:
-    """What an item of an ordered list is told by: its merge key, or itself."""
+    """Identity of an item of an ordered list: its merge key, or itself."""
     return _keyed(item, key) if key else item
 
 

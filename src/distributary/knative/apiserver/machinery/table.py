@@ -1,4 +1,4 @@
-"""Objects as ``meta.k8s.io`` tables, which kubectl prints, and as metadata alone."""
+"""Renders objects as ``meta.k8s.io`` tables, which kubectl prints, and as partial metadata."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from distributary.knative.apiserver.machinery._kind import Column, Kind, Object
 from distributary.knative.apiserver.machinery.selector import value_at
 
 Include = Literal["None", "Metadata", "Object"]
-"""What of each object stands in its row of a table."""
+"""Part of each object in its row of a table."""
 
 _UNKNOWN: Final = "<unknown>"
 _NAME_COLUMN: Final = {
@@ -33,7 +33,7 @@ _SPANS: Final[tuple[tuple[float, int, str, int, str], ...]] = (
     (8 * _YEAR_S, _YEAR_S, "y", _DAY_S, "d"),
     (float("inf"), _YEAR_S, "y", 0, ""),
 )
-"""Below so many seconds: the unit, and the smaller one that is told too (none: 0)."""
+"""Upper bound, seconds, then the unit and the smaller unit that is also shown (none: 0)."""
 
 
 def table(
@@ -47,17 +47,17 @@ def table(
     continue_token: str = "",
     remaining: int | None = None,
 ) -> Object:
-    """*objects* as a table, a row for each in their order.
+    """Render *objects* as a table, one row each, in order.
 
     Args:
-        kind: Of all of them; gives the columns.
-        objects: Rows.
-        now_ms: What ages are counted to, milliseconds since 1970.
-        include: What of each object stands in its row.
+        kind: Of all objects; defines the columns.
+        objects: The rows.
+        now_ms: Current time for ages, milliseconds since 1970.
+        include: Part of each object in its row.
         version: Of the table: ``v1`` or ``v1beta1``.
         list_version: ``metadata.resourceVersion`` of the list; None: that of the only object.
-        continue_token: Where the list goes on; empty: it is whole.
-        remaining: Objects behind it, where that is known.
+        continue_token: ``continue`` token; empty: the list is complete.
+        remaining: Objects after this page, if known.
 
     Source:
         Kubernetes API concepts, "Receiving resources as Tables".
@@ -76,7 +76,7 @@ def table(
 def list_metadata(
     list_version: int, continue_token: str = "", remaining: int | None = None
 ) -> Object:
-    """``metadata`` of a list: its version, and where it goes on."""
+    """``metadata`` of a list: version, ``continue`` token, remaining objects."""
     metadata: Object = {"resourceVersion": str(list_version)}
     if continue_token:
         metadata["continue"] = continue_token
@@ -95,10 +95,10 @@ def partial(obj: Object, version: str = "v1") -> Object:
 
 
 def age(then: str, now_ms: int) -> str:
-    """Time from *then* (RFC 3339) to *now_ms*, as kubectl writes ages: ``5m2s``, ``3d4h``.
+    """Time from *then* (RFC 3339) to *now_ms* in kubectl's notation: ``5m2s``, ``3d4h``.
 
-    At most two units, the second one only while the first is small; ``<unknown>`` where *then* is
-    no time, ``<invalid>`` where it lies more than a second ahead.
+    At most two units, the second one only while the first is small; ``<unknown>`` if *then* is no
+    time, ``<invalid>`` if it is more than a second in the future.
     """
     try:
         moment = datetime.fromisoformat(then)

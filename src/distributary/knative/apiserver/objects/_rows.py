@@ -101,7 +101,7 @@ class Rows:
             now_ms: Wall clock, milliseconds.
 
         Raises:
-            StoreError: They are not stored; or, if the commit itself failed, the outcome is unknown.
+            StoreError: They are not stored; if the commit itself failed, the outcome is unknown.
         """
         with sqlite.writing(self._writer) as connection:
             _count(connection, changes, before)

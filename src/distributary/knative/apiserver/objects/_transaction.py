@@ -314,7 +314,7 @@ class Transaction:
     def _write(
         self, type_: ChangeType, key: Key, uid: str, content: Object, write: Write
     ) -> Stored:
-        """Add a change; returns the object after it (deleted: its last state, with a new version)."""
+        """Add a change; returns the new object (deleted: its last state, with a new version)."""
         before = self.get(key)
         early = before is not None and before.early and (write.by_server or bool(write.subresource))
         stored = _content.stored_as(key, uid, self.version + 1, content, early=early)
