@@ -1,1 +1,1 @@
-"""Knative Eventing: an API server, the kinds, and the reconciler that makes routes of them."""
+"""Knative Eventing: an API server, its kinds, and the reconciler that turns them into routes."""

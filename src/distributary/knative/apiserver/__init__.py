@@ -1,1 +1,1 @@
-"""The API of Kubernetes in small: its machinery, the objects in the store, and HTTP."""
+"""A small Kubernetes API server: its conventions, the object store, and HTTP."""

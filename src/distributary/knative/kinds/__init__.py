@@ -1,4 +1,4 @@
-"""Knative Eventing's kinds, and the core kinds they refer to: shape, defaults, validation.
+"""Kinds of Knative Eventing, and the core kinds they refer to: schema, defaults, validation.
 
 Called by ``apiserver.objects`` (admission), ``reconcile`` (``specs``, conditions) and
 ``apiserver.http`` (kinds). Pure.

@@ -1,4 +1,4 @@
-"""Admission: every fault of an object at once, in the words of the Kubernetes API."""
+"""Admission: validates objects, and reports all faults with the Kubernetes API's messages."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -41,7 +41,7 @@ OWN_CLASS: Final = "Distributary"
 """Class of a Broker that names none."""
 
 _IMMUTABLE_WORDS: Final = "field is immutable: Immutable fields changed (-old +new)"
-"""In the words of the API server, and in those of Knative's webhook."""
+"""Messages of the API server and of Knative's webhook."""
 
 _IMMUTABLE: Final = {
     BROKER.resource: "spec.config",
@@ -52,27 +52,25 @@ _IMMUTABLE: Final = {
 
 
 def admit(kind: Kind, new: Object, old: Object | None, check: FilterCheck) -> None:
-    """Refuse *new* where anything but its metadata is wrong.
+    """Refuse *new* if anything but its metadata is invalid.
 
-    A fault that *old* had already is no fault of this write: what was once taken can still be
-    labelled, and ended, when rules have become stricter. Fields that nobody knows are no fault
-    (``unknown_fields``).
+    Faults that *old* already had are ignored: an object accepted under older rules can still be
+    labelled and deleted. Unknown fields are no faults (``unknown_fields``).
 
     Args:
         kind: Of the object.
-        new: The object after ``defaulted``; any JSON in it is taken.
-        old: As it stands; None: it is being created.
+        new: The object after ``defaulted``; may contain any JSON.
+        old: The current object; None: it is being created.
         check: ``filter.check``.
 
-    Where events may be sent is not asked here: whether an address is one of this server itself,
-    and what a reference leads to, is known when destinations are resolved, and the operator's rule
-    is applied there and at each connection.
+    Sinks are not checked against the operator's rule here: references and addresses of this server
+    are known only when destinations are resolved. The rule is applied there and at each connection.
 
     Raises:
-        StatusError: ``Invalid``, with every cause; ``apiserver.machinery.CAUSES_MAX`` are named.
+        StatusError: ``Invalid``, with all causes, of which ``CAUSES_MAX`` are listed.
 
     Source:
-        Knative Eventing, "Resource Lifecycle" (what cannot be changed) and "Detailed Resources".
+        Knative Eventing, "Resource Lifecycle" (immutable fields) and "Detailed Resources".
     """
     causes = _causes(kind, new, check)
     if old is not None:
@@ -87,7 +85,7 @@ def admit(kind: Kind, new: Object, old: Object | None, check: FilterCheck) -> No
 
 
 def _named(causes: list[Cause]) -> list[Cause]:
-    """At most ``CAUSES_MAX`` of *causes*, and how many more there are."""
+    """At most ``CAUSES_MAX`` of *causes*, and the number of further ones."""
     more = len(causes) - CAUSES_MAX
     if more <= 0:
         return causes
@@ -111,7 +109,7 @@ def _causes(kind: Kind, obj: Object, filter_check: FilterCheck) -> list[Cause]:
 
 
 def _changed(kind: Kind, new: Object, old: Object) -> list[Cause]:
-    """The fields that cannot be changed and were."""
+    """Faults of changed immutable fields."""
     path = _IMMUTABLE.get(kind.resource)
     pairs = {} if path is None else {path: (value_at(new, path), value_at(old, path))}
     if kind is BROKER:
@@ -126,10 +124,10 @@ def _changed(kind: Kind, new: Object, old: Object) -> list[Cause]:
 
 
 def _of_the_server(kind: Kind, field: str, old: Object) -> bool:
-    """Whether the server filled in what a client wants otherwise: nobody has chosen it yet.
+    """Whether the old value is the server's default, which a client may still replace.
 
-    The Broker ``default/default`` is there from the start, before its owner can say of which class
-    it shall be; Channels of older versions have no template.
+    The Broker ``default/default`` exists from the start, before its owner can choose a class;
+    Channels of older versions have no template.
     """
     if kind is BROKER:
         named = (value_at(old, "metadata.namespace"), value_at(old, "metadata.name"))
@@ -171,7 +169,7 @@ def _trigger(causes: list[Cause], obj: Object) -> None:
 
 
 def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
-    """``brokerRef`` says in another way what ``broker`` says, and nothing else."""
+    """Check that ``brokerRef`` refers to the same Broker as ``broker``."""
     namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
     wanted = {"apiVersion": BROKER.api_version, "kind": BROKER.kind, "name": spec.get("broker")}
     ref = spec["brokerRef"]
@@ -182,7 +180,7 @@ def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
 
 
 def _subscription(causes: list[Cause], obj: Object) -> None:
-    spec = obj["spec"]  # there, as it has members that are required
+    spec = obj["spec"]  # present, since it has required members
     if spec is None:
         return
     if spec.get("channel") is not None:

@@ -1,4 +1,4 @@
-"""Annotations of a Trigger that Knative reads: what it waits for, and whether a Broker is made.
+"""Annotations of a Trigger that Knative defines: dependency and Broker injection.
 
 Source:
     knative/eventing 1.22, ``pkg/apis/eventing/v1/trigger_validation.go``.
@@ -12,14 +12,14 @@ from distributary.knative.apiserver.machinery import Cause, Object
 from distributary.knative.apiserver.machinery.names import bad_value, required
 
 DEPENDENCY: Final = "knative.dev/dependency"
-"""Names an object, as JSON, that must be Ready before the Trigger is."""
+"""Annotation with an object, as JSON, that must be Ready before the Trigger is."""
 
 INJECTION: Final = "eventing.knative.dev/injection"
-"""``enabled`` or ``disabled``, at the Broker ``default`` alone. It is checked and has no effect."""
+"""``enabled`` or ``disabled``, only for the Broker ``default``. Checked, without effect."""
 
 
 class ObjectReference(msgspec.Struct):
-    """As much of a ``v1.ObjectReference`` as counts."""
+    """The members of a ``v1.ObjectReference`` that are used."""
 
     apiVersion: str = ""  # noqa: N815 - the member's own name
     kind: str = ""
@@ -28,7 +28,7 @@ class ObjectReference(msgspec.Struct):
 
 
 def check_annotations(causes: list[Cause], trigger: Object) -> None:
-    """Note what is wrong with the annotations of *trigger*."""
+    """Add faults of the annotations of *trigger* to *causes*."""
     annotations = annotations_of(trigger)
     text = annotations.get(DEPENDENCY)
     if isinstance(text, str):
@@ -39,7 +39,7 @@ def check_annotations(causes: list[Cause], trigger: Object) -> None:
 
 
 def reference_in(text: str) -> ObjectReference | None:
-    """What the text of ``DEPENDENCY`` names; None: it is no reference."""
+    """Parse the value of ``DEPENDENCY``; None: it is no reference."""
     try:
         return msgspec.json.decode(text, type=ObjectReference)
     except msgspec.MsgspecError:
@@ -52,7 +52,7 @@ def annotations_of(obj: Object) -> Object:
 
 
 def _object(value: object) -> Object:
-    """What stands there, if it is an object: what is not is another's fault to name."""
+    """*value* if it is an object, else an empty one: type faults are reported elsewhere."""
     return value if isinstance(value, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""Faults in the words of the Kubernetes API."""
+"""Converts faults to causes of the Kubernetes API."""
 
 from typing import Final
 
@@ -15,10 +15,10 @@ _WORDS: Final = {
     "type": ("FieldValueTypeInvalid", "Invalid value"),
     "unknown-dialect": ("FieldValueNotSupported", "Unsupported value"),
 }
-"""Code of a ``Fault`` -> reason of a ``Cause`` and how its message begins; others: invalid."""
+"""Code of a ``Fault`` -> reason of a ``Cause`` and prefix of its message; others: invalid."""
 
 
 def of_fault(fault: Fault) -> Cause:
-    """*fault* as a cause; the value is not repeated: a URI may hold what should be secret."""
+    """*fault* as a cause, without the value: a URI may contain a secret."""
     reason, words = _WORDS.get(fault.code, _INVALID)
     return Cause(fault.path, reason, f"{words}: {fault.message}")

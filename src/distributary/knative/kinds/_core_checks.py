@@ -1,4 +1,4 @@
-"""What a Service and a ConfigMap must be, beyond their types."""
+"""Validation of Services and ConfigMaps beyond their schema."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _ADDRESS: Final = f"metadata.annotations[{SERVICE_ADDRESS}]"
 
 
 def check_service(causes: list[Cause], obj: Object) -> None:
-    """Note what is wrong with a Service: what may be dialled, and its ports."""
+    """Add faults of a Service to *causes*: its addresses and ports."""
     spec = obj.get("spec") or {}
     name = spec.get("externalName")
     if spec.get("type") == "ExternalName" and not name:
@@ -34,7 +34,7 @@ def check_service(causes: list[Cause], obj: Object) -> None:
 
 
 def check_config_map(causes: list[Cause], obj: Object) -> None:
-    """Note what is wrong with the keys of a ConfigMap."""
+    """Add faults of the keys of a ConfigMap to *causes*."""
     members = {name: obj.get(name) or {} for name in ("data", "binaryData")}
     for member, entries in members.items():
         for name in entries:

@@ -1,4 +1,4 @@
-"""What the server fills into an object before it is checked and stored."""
+"""Defaulting: members that the server fills in before an object is checked and stored."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -18,27 +18,26 @@ DEFAULT_TEMPLATE: Final[Object] = {
     "apiVersion": "messaging.knative.dev/v1",
     "kind": "InMemoryChannel",
 }
-"""``spec.channelTemplate`` of a Channel that has none: Knative's own default. Clients read it
-without asking whether it is there; nothing here follows from it."""
+"""Default of ``spec.channelTemplate``, as in Knative. Clients read it without checking that it
+exists; it has no effect here."""
 
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 """Label of a Namespace: its own name, to select by."""
 
 
 def defaulted(kind: Kind, new: Object, old: Object | None) -> Object:
-    """*new* as it is to be checked and stored.
+    """*new* with defaults, ready to be checked and stored.
 
-    Members that the schema does not know, and nulls, are left out (``unknown_fields`` names the
-    former). ``spec.delivery`` stays as it was sent.
+    Unknown members and nulls are removed (``unknown_fields`` lists the former). ``spec.delivery``
+    is unchanged.
 
     Args:
         kind: Of the object.
-        new: As a client sent or patched it, with its metadata; any JSON in it is taken.
-        old: As it stands; None: it is being created.
+        new: As a client sent or patched it, with its metadata; may contain any JSON.
+        old: The current object; None: it is being created.
 
     Returns:
-        A new object, which may share parts with *new* and *old*. Made again of the result, it is
-        the same.
+        A new object, which may share parts with *new* and *old*. Idempotent.
     """
     obj = known_part(kind, new)
     fill = _FILLS.get(kind.resource)
@@ -57,7 +56,7 @@ def _trigger(obj: Object, old: Object | None) -> Object:
     if spec:
         namespace = (metadata or {}).get("namespace")
         spec = _with_subscriber_placed(_with_broker_named(spec), namespace, old)
-        # Without a filter it has one that lets everything pass, as Knative fills in.
+        # The default filter passes everything, as in Knative.
         obj = {**obj, "spec": spec if "filter" in spec else {**spec, "filter": {}}}
     broker = spec.get("broker")
     labels = _member(metadata, "labels")
@@ -67,16 +66,16 @@ def _trigger(obj: Object, old: Object | None) -> Object:
 
 
 def _with_broker_named(spec: Object) -> Object:
-    """A Trigger that refers to its Broker names it as well."""
+    """Fill in ``broker`` from ``brokerRef``."""
     name = (_member(spec, "brokerRef") or {}).get("name")
     return spec if not name or spec.get("broker") else {**spec, "broker": name}
 
 
 def _with_subscriber_placed(spec: Object, namespace: Any, old: Object | None) -> Object:
-    """A reference to the subscriber names the Trigger's namespace where it names none.
+    """Fill in the Trigger's namespace in a reference to the subscriber that has none.
 
-    A server-side apply that takes the reference away leaves what it does not own, the namespace
-    that was filled in here: that goes too.
+    A server-side apply that removes the reference leaves the namespace that was filled in here,
+    which the manager does not own: remove that too.
     """
     subscriber = _member(spec, "subscriber") or {}
     ref = _member(subscriber, "ref")
@@ -93,7 +92,7 @@ def _with_subscriber_placed(spec: Object, namespace: Any, old: Object | None) ->
 
 
 def _channel(obj: Object, old: Object | None) -> Object:
-    """``spec.subscribers`` is the server's: it stays as it stands."""
+    """Add defaults; ``spec.subscribers`` belongs to the server and keeps its old value."""
     annotations = _member(_member(obj, "metadata"), "annotations")
     if annotations is not None:
         obj = _with_metadata(obj, "annotations", {SUBSCRIBABLE: "v1", **annotations})
@@ -140,7 +139,7 @@ def _port(port: Object) -> Object:
 
 
 def _member(obj: Any, name: str) -> Object | None:
-    """The object at *name*, an empty one where nothing stands there; None: no place for one."""
+    """The object at *name*; empty if absent; None: *obj* or the member is no object."""
     if not isinstance(obj, dict):
         return None
     value = obj.get(name)

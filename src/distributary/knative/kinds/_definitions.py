@@ -1,6 +1,6 @@
-"""CustomResourceDefinitions: what clients look up to learn which kinds of Knative's there are.
+"""CustomResourceDefinitions of Knative's kinds, for clients that look them up.
 
-They are made of the kinds, can be read and nothing else, and are no objects of the store.
+Generated from the kinds, read-only, and not in the object store.
 
 Source:
     apiextensions.k8s.io/v1; the labels are those of knative/eventing 1.22 (``config/core``).
@@ -26,7 +26,7 @@ DEFINITION: Final = Kind(
 )
 
 _CREATED: Final = "1970-01-01T00:00:00Z"
-"""As the build date of the server's version: it is a part of the program."""
+"""Like the build date in the server's version: definitions are part of the program."""
 
 _LABELS: Final = {
     BROKER.resource: {"duck.knative.dev/addressable": "true"},
@@ -38,7 +38,7 @@ _LABELS: Final = {
 
 
 def definitions() -> list[Object]:
-    """One for each of Knative's kinds, by name."""
+    """One definition for each of Knative's kinds, ordered by name."""
     made = [_definition(kind) for kind in (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION)]
     return sorted(made, key=lambda each: str(each["metadata"]["name"]))
 
@@ -59,7 +59,7 @@ def _definition(kind: Kind) -> Object:
         "storage": True,
         "subresources": {"status": {}},
         "additionalPrinterColumns": [_column(column) for column in kind.columns],
-        # The whole schema is at /openapi/v3, where clients read it.
+        # Clients read the full schema from /openapi/v3.
         "schema": {
             "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         },

@@ -1,4 +1,4 @@
-"""``DeliverySpec``: checked."""
+"""Validation of ``DeliverySpec``."""
 
 from typing import Any, Final
 
@@ -10,11 +10,11 @@ from distributary.resource.faults import Faults
 from distributary.resource.schema import checked
 
 _OPTIONS: Final = ("retry", "backoffPolicy", "backoffDelay", "backoffMax", "timeout")
-"""What means the same in the Subscriptions API, and is checked and completed by its rules."""
+"""Options shared with the Subscriptions API, checked and completed by its rules."""
 
 
 def check_delivery(causes: list[Cause], value: Object) -> None:
-    """Note what is wrong with ``spec.delivery``; a part that is None is noted already."""
+    """Add faults of ``spec.delivery`` to *causes*; None marks a part already reported."""
     faults = Faults()
     realize_delivery(faults, "spec.delivery", options_of(value), iso_alone=True)
     if value.get("retryAfterMax") is not None:
@@ -27,5 +27,5 @@ def check_delivery(causes: list[Cause], value: Object) -> None:
 
 
 def options_of(value: Object) -> dict[str, Any]:
-    """What in a ``DeliverySpec`` means the same in the Subscriptions API."""
+    """The options of a ``DeliverySpec`` that the Subscriptions API shares."""
     return {name: value[name] for name in _OPTIONS if value.get(name) is not None}

@@ -1,4 +1,4 @@
-"""Destinations and references, checked."""
+"""Validation of destinations and references."""
 
 import ipaddress
 import re
@@ -20,21 +20,21 @@ from distributary.resource.sinks import METADATA_NETWORKS, SinkRule
 from distributary.resource.uri import check_http_sink, check_reference
 
 CA_CERTS_CHARS_MAX: Final = 64 * 1024
-"""Longest ``CACerts``: some thirty certificates. A destination is signed by one or two."""
+"""Longest ``CACerts``, characters: some thirty certificates; a destination needs one or two."""
 
 _API_VERSION: Final = re.compile(r"(?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[a-z][a-z0-9]{0,62}")
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ALL: Final = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 ANYWHERE: Final = SinkRule(local_allowed=True, allowed=(*_ALL, *METADATA_NETWORKS))
-"""Every address: which are allowed is judged when the destination is resolved."""
+"""Allows every address: the operator's rule is applied when the destination is resolved."""
 
 _ANY_BASE: Final = "http://name.namespace.svc/"
-"""Stands for the URL that a reference leads to, which is not known here."""
+"""Placeholder for the URL of a reference, which is unknown here."""
 
 
 def check_destination(causes: list[Cause], path: str, value: dict[str, Any]) -> None:
-    """Note what is wrong with the ``duckv1.Destination`` *value* (a part that is None is noted)."""
+    """Add faults of the ``duckv1.Destination`` *value*; None marks a part already reported."""
     if "ref" not in value and "uri" not in value:
         causes.append(required(path, "expected at least one of ref, uri"))
     if value.get("ref") is not None:
@@ -48,7 +48,7 @@ def check_destination(causes: list[Cause], path: str, value: dict[str, Any]) -> 
 
 
 def check_kreference(causes: list[Cause], path: str, value: dict[str, Any]) -> None:
-    """Note what is wrong with the ``KReference`` *value*; that a member is missing is noted."""
+    """Add faults of the ``KReference`` *value*; missing members are reported already."""
     version, kind = value.get("apiVersion"), value.get("kind")
     if version and not _API_VERSION.fullmatch(version):
         why = "must be group/version, or v1 for the core group"
@@ -62,13 +62,13 @@ def check_kreference(causes: list[Cause], path: str, value: dict[str, Any]) -> N
 
 
 def check_name(causes: list[Cause], path: str, name: str, *, subdomain: bool = False) -> None:
-    """Note where *name* is no DNS label, or no DNS subdomain."""
+    """Add faults of *name* as a DNS label, or as a DNS subdomain."""
     faults = subdomain_faults(name) if subdomain else label_faults(name)
     causes.extend(bad_value(path, name, why) for why in faults)
 
 
 def _check_uri(faults: Faults, path: str, value: str, *, relative: bool) -> None:
-    """Absolute, or where *relative*, good behind any URL of http."""
+    """Check a URI: absolute, or with *relative* resolvable against any http URL."""
     if not relative or _ABSOLUTE.match(value):
         check_http_sink(faults, path, value, ANYWHERE)
         return
@@ -76,14 +76,14 @@ def _check_uri(faults: Faults, path: str, value: str, *, relative: bool) -> None
         return
     try:
         whole = urljoin(_ANY_BASE, value)
-    except ValueError as error:  # an authority with a bracket that is never closed
+    except ValueError as error:  # an unclosed bracket in the authority
         faults.add(path, "uri", str(error))
         return
     check_http_sink(faults, path, whole, ANYWHERE)
 
 
 def _check_ca_certs(causes: list[Cause], path: str, value: str) -> None:
-    """Note where *value* holds no certificates; it is read as the connector will read it."""
+    """Add a fault if *value* has no certificates that the connector can load."""
     if len(value) > CA_CERTS_CHARS_MAX:
         causes.append(too_long(path, f"may not be more than {CA_CERTS_CHARS_MAX} characters"))
         return

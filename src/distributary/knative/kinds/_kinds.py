@@ -1,4 +1,4 @@
-"""The kinds that this server serves."""
+"""The kinds that are served."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ EVENTING: Final = "eventing.knative.dev"
 MESSAGING: Final = "messaging.knative.dev"
 
 NAME_CHARS_MAX: Final = 63
-"""Longest name of an object of Knative's. Dots may stand in it; but a Trigger's label repeats the
-name of its Broker, and labels have no more than this."""
+"""Longest name of a Knative object, dots allowed: a Trigger's label repeats the name of its Broker,
+and labels have at most 63 characters."""
 
 _READY: Final = (
     Column("Age", "age", "date"),
@@ -65,7 +65,7 @@ TRIGGER: Final = _knative(
 )
 CHANNEL: Final = _knative(MESSAGING, "Channel", "channels", _URL, *_READY, short_name="ch")
 CHANNEL_KINDS: Final = ("Channel", "InMemoryChannel")
-"""What a reference may call a Channel: Knative's in-memory one is another name for it here."""
+"""Kind names for a Channel in references; Knative's in-memory one is an alias here."""
 
 SUBSCRIPTION: Final = _knative(
     MESSAGING, "Subscription", "subscriptions", *_READY, short_name="sub"
@@ -128,4 +128,4 @@ EVENT: Final = Kind(
 )
 
 KINDS: Final = (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION, SERVICE, CONFIG_MAP, NAMESPACE, EVENT)
-"""Every kind, in the order in which discovery lists them."""
+"""All kinds, in the order of discovery."""

@@ -1,4 +1,4 @@
-"""The schemas of all kinds: from them come type checks, unknown fields, OpenAPI and the docs."""
+"""The schemas of all kinds: source of type checks, unknown fields, OpenAPI and the docs."""
 
 import functools
 from typing import Final
@@ -11,14 +11,14 @@ from distributary.knative.kinds._schemas_duck import DUCK
 from distributary.knative.kinds._schemas_kinds import KNATIVE
 
 SCHEMAS: Final[dict[str, Schema]] = KNATIVE | DUCK | CORE
-"""Definitions of OpenAPI v2 by name, as the Kubernetes API server names and writes them.
+"""Definitions of OpenAPI v2 by name, in the API server's naming and style.
 
-A ``$ref`` to a definition that is not here is to one of ``apiserver.machinery`` (metadata). An
-object without ``properties`` and with ``x-kubernetes-preserve-unknown-fields`` holds anything.
+A ``$ref`` to a missing definition refers to one of ``apiserver.machinery`` (metadata). An object
+without ``properties`` and with ``x-kubernetes-preserve-unknown-fields`` may contain anything.
 """
 
 
 @functools.cache
 def shape_of(kind: Kind) -> ObjectShape:
-    """How patches merge objects of *kind*."""
+    """The merge rules for objects of *kind*."""
     return ObjectShape({"$ref": REF + kind.definition}, SCHEMAS)

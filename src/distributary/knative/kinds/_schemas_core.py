@@ -1,7 +1,7 @@
 """Schemas of the core kinds that Knative's refer to: Service, ConfigMap, Namespace, Event.
 
-Every field of Kubernetes' own is known, so that manifests written for a cluster are taken
-without a warning; the ones that mean something here say so.
+All fields of Kubernetes are included, so that manifests written for a cluster cause no warning;
+descriptions state which fields are used.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ _CORE: Final = "io.k8s.api.core.v1."
 
 INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 SERVICE_ADDRESS: Final = "distributary.dev/address"
-"""Annotation of a Service: ``host:port`` that is dialled for it (decision 25)."""
+"""Annotation of a Service: ``host:port`` to connect to (decision 25, ``v1/Service``)."""
 
 _PORT_MAX: Final = 65_535
 _NOT_USED: Final = " It is kept and not used."

@@ -1,8 +1,8 @@
 """Schemas that Knative's kinds share: destinations, delivery, conditions.
 
 Source:
-    Knative Eventing, "Detailed SubResource Objects". What goes beyond it (``CACerts``,
-    ``audience``, ``backoffMax``, ``timeout``, ``format``) is named as Knative names it.
+    Knative Eventing, "Detailed SubResource Objects". Further members (``CACerts``, ``audience``,
+    ``backoffMax``, ``timeout``, ``format``) have Knative's names.
 """
 
 from typing import Final
@@ -40,7 +40,7 @@ _AUDIENCE: Final = "OIDC audience of the destination. It is carried and not used
 
 
 def resolved(what: str, prefix: str) -> dict[str, Schema]:
-    """Members of a status that tell where *what* was resolved to; their names have *prefix*."""
+    """Members of a status with the resolved *what*; their names begin with *prefix*."""
     return {
         f"{prefix}Uri": text(f"Resolved URL of {what}; empty while it cannot be resolved."),
         f"{prefix}CACerts": text(f"Certificates (PEM) that {what} is trusted by."),
@@ -49,7 +49,7 @@ def resolved(what: str, prefix: str) -> dict[str, Schema]:
 
 
 def status(description: str, /, **members: Schema) -> Schema:
-    """A status: what all of Knative's kinds have in it, and *members*."""
+    """A status: the members common to Knative's kinds, and *members*."""
     return struct(
         description,
         annotations=texts("Further facts, for programs."),
@@ -67,10 +67,10 @@ def status(description: str, /, **members: Schema) -> Schema:
 
 
 def addresses(what: str) -> dict[str, Schema]:
-    """Members of a status that tell where *what* takes events.
+    """Members of a status with the address of *what*.
 
-    ``addresses`` and ``policies`` are Knative's alone: taken, so that whoever applies what another
-    cluster shows is not refused over them, and never written.
+    ``addresses`` and ``policies`` are accepted, so that objects exported from a cluster can be
+    applied, but never written.
     """
     policies = struct("An EventPolicy.", apiVersion=text("Its version."), name=text("Its name."))
     return {
@@ -85,7 +85,7 @@ AUTH: Final = struct(
     serviceAccountName=text("Name of a ServiceAccount."),
     serviceAccountNames=array("Names of ServiceAccounts."),
 )
-"""Member of a status that names an identity; Knative's alone, as ``policies`` above."""
+"""Member of a status that names an identity: accepted but never written, as ``policies`` above."""
 
 
 DUCK: Final[dict[str, Schema]] = {

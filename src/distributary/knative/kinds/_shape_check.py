@@ -1,6 +1,6 @@
-"""Objects held to their schema: what it does not know, and what is of the wrong type.
+"""Checks objects against their schema: unknown members, types, bounds.
 
-Filter expressions are left to ``filter.check``, metadata to ``apiserver.machinery``.
+``filter.check`` checks filter expressions, ``apiserver.machinery`` checks metadata.
 """
 
 import base64
@@ -24,38 +24,38 @@ from distributary.knative.kinds._schemas_kinds import FILTER, TRIGGER_FILTER
 from distributary.resource.times import parse_time_ms
 
 UNKNOWN_MAX: Final = 100
-"""Unknown fields that are named at once: nobody reads more."""
+"""Unknown fields reported at once."""
 
 _NAME_CHARS_MAX: Final = 64
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
 
 _KEPT_WHOLE: Final = frozenset({FILTER, TRIGGER_FILTER})
-"""What a client wrote here and is not known is no warning but a fault."""
+"""Definitions in which an unknown member is a fault, not a warning."""
 
 _WIDER: Final = "without it the filter would let more events pass than was meant"
 
 
 def known_part(kind: Kind, obj: Object, unknown: list[str] | None = None) -> Object:
-    """*obj* without the members that its schema does not know, and without nulls.
+    """*obj* without members unknown to its schema, and without nulls.
 
-    A null stands for an absent member, as everywhere in the Kubernetes API.
+    Null means absent, as everywhere in the Kubernetes API.
 
     Args:
         kind: Of the object.
         obj: Any JSON object.
-        unknown: Takes the paths of the unknown members, ``UNKNOWN_MAX`` at most.
+        unknown: Receives the paths of unknown members, at most ``UNKNOWN_MAX``.
 
     Returns:
-        A new object, which shares with *obj* what has no schema here (metadata).
+        A new object, which shares with *obj* the parts without a schema here (metadata).
     """
     part: Object = _known(SCHEMAS[kind.definition], obj, "", unknown)
     return part
 
 
 def unknown_fields(kind: Kind, obj: Object) -> list[str]:
-    """Paths of the members of *obj* that its schema does not know, such as ``spec.filtr``.
+    """Paths of members of *obj* that its schema does not know, such as ``spec.filtr``.
 
-    Those of ``metadata`` are for ``apiserver.machinery``; those of a Trigger's filters are faults.
+    Without those of ``metadata`` (``apiserver.machinery``), and of a Trigger's filters (faults).
     """
     unknown: list[str] = []
     known_part(kind, obj, unknown)
@@ -63,16 +63,16 @@ def unknown_fields(kind: Kind, obj: Object) -> list[str]:
 
 
 def sound_part(kind: Kind, obj: Object, causes: list[Cause]) -> Object:
-    """*obj* where it is as its schema wants it; a member that is not is None, and noted.
+    """*obj* with None in place of members that violate its schema.
 
     Args:
         kind: Of the object.
         obj: What ``known_part`` returned.
-        causes: Takes what is wrong: types, values out of the schema's bounds, missing members.
+        causes: Receives the faults: types, values out of bounds, missing members.
     """
     schema = SCHEMAS[kind.definition]
     spec = _target(schema["properties"].get("spec", {})) or {}
-    if spec.get("required"):  # so that what is missing in it is named
+    if spec.get("required"):  # so that its missing members are reported
         obj = {"spec": {}, **obj}
     part: Object = _sound(schema, obj, "", causes)
     return part
@@ -93,7 +93,7 @@ def key(path: str, name: str) -> str:
 
 
 def _target(schema: Schema) -> Schema | None:
-    """*schema*, or what it refers to; None where that is somebody else's."""
+    """*schema*, or what it refers to; None: defined elsewhere."""
     name = schema.get("$ref", "").removeprefix(REF)
     return SCHEMAS.get(name) if name else schema
 
@@ -159,7 +159,7 @@ def _sound_members(
 ) -> Object:
     part: Object = {}
     for name, each in value.items():
-        if name not in properties:  # of ``_KEPT_WHOLE``: elsewhere nothing unknown is left
+        if name not in properties:  # in ``_KEPT_WHOLE``: ``known_part`` has removed all others
             causes.append(forbidden(at(path, name), "there is no such field; " + _WIDER))
         elif each is not None:
             part[name] = _sound(properties[name], each, at(path, name), causes)
@@ -215,4 +215,4 @@ _TYPES: Final[dict[str, tuple[type, Callable[[Schema, Any, str, list[Cause]], An
     "object": (dict, _object),
     "string": (str, _text),
 }
-"""Type in a schema -> type of the value, and how the rest is checked."""
+"""Type in a schema -> Python type of the value, and further check."""

@@ -1,4 +1,4 @@
-"""Which events a Trigger wants: ``filter.attributes`` and ``filters``, checked and translated.
+"""Filters of a Trigger: validates ``filter.attributes`` and ``filters``, and translates them.
 
 Source:
     Knative Eventing, "TriggerFilter"; decision 26.
@@ -17,18 +17,17 @@ from distributary.resource.rules import FilterCheck
 _FILTERS: Final = "spec.filters"
 _ATTRIBUTES: Final = "spec.filter.attributes"
 _ATTRIBUTE_NAME: Final = re.compile(r"[a-z][a-z0-9]*")
-"""As Knative has it: stricter than CloudEvents, which lets a name begin with a digit."""
+"""As in Knative: stricter than CloudEvents, where a name may begin with a digit."""
 
 _IN_EXACT: Final = re.compile(r"\[0\]\.exact(?:\.(\w+))?")
-"""In the path of a fault: where ``filter.attributes`` stands for an expression."""
+"""Part of a fault's path to replace: ``filter.attributes`` is checked as an ``exact`` filter."""
 
 _DEPTH_MAX: Final = 64
-"""Expressions deeper than this are not translated. ``filter.check`` refuses them long before, and
-says so."""
+"""Expressions nested deeper are not translated; ``filter.check`` refuses them at a lower depth."""
 
 
 def check_filter(causes: list[Cause], value: Object, check: FilterCheck) -> None:
-    """Note what is wrong with ``spec.filter``; a part of it that is None is noted already."""
+    """Add faults of ``spec.filter`` to *causes*; None marks a part already reported."""
     attributes = value.get("attributes") or {}
     good: dict[str, str] = {}
     for name, text in attributes.items():
@@ -43,7 +42,7 @@ def check_filter(causes: list[Cause], value: Object, check: FilterCheck) -> None
 
 
 def check_filters(causes: list[Cause], value: list[Any], check: FilterCheck) -> None:
-    """Note what is wrong with ``spec.filters``, at the paths that the client wrote."""
+    """Add faults of ``spec.filters`` to *causes*, with the paths that the client wrote."""
     cesql: dict[str, str] = {}
     translated = [_translated(each, f"{_FILTERS}[{n}]", cesql) for n, each in enumerate(value)]
     causes.extend(
@@ -54,9 +53,9 @@ def check_filters(causes: list[Cause], value: list[Any], check: FilterCheck) -> 
 
 
 def filters_of(spec: Object) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """The expressions that an admitted Trigger's *spec* selects by, and what must be present.
+    """Filter expressions of an admitted Trigger's *spec*, and attributes that must be present.
 
-    ``filters`` alone counts where it holds anything; an empty one does not.
+    Non-empty ``filters`` take precedence over ``filter``.
     """
     filters = spec.get("filters")
     if filters:
@@ -68,10 +67,10 @@ def filters_of(spec: Object) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...
 
 
 def _translated(value: Any, path: str, cesql: dict[str, str], depth: int = 0) -> Any:
-    """*value* with ``sql`` for ``cesql``; *cesql* takes the new path and the old of each.
+    """*value* with ``cesql`` renamed to ``sql``; *cesql* receives new path -> old path.
 
-    An object with both is left as it is: that one dialect stands in an expression is its fault,
-    and that ``filter.check`` does not know ``cesql`` is none.
+    An object with both is unchanged: its fault is that it has two dialects, not that
+    ``filter.check`` does not know ``cesql``.
     """
     if not isinstance(value, dict) or depth == _DEPTH_MAX:
         return value

@@ -1,6 +1,6 @@
-"""Types of conditions, read as ``conditions.READY``; docs/reference says which kind has which.
+"""Types of conditions, used as ``conditions.READY``; docs/reference lists those of each kind.
 
-What has a severity (``ConfigurationResolved``, ``DeliveriesSucceeding``) does not count for
+Conditions with a severity (``ConfigurationResolved``, ``DeliveriesSucceeding``) do not affect
 ``Ready``.
 """
 

@@ -1,8 +1,8 @@
-"""Objects of a real cluster's export, made into what this server takes.
+"""Converts objects exported from a Knative cluster to objects for this server.
 
-An export (``kubectl get ... -o yaml``) holds what people wrote, and what the cluster's controllers
-wrote: versions, status, finalizers that only those controllers remove, objects that a Broker made
-for itself. ``converted`` tells the two apart, object by object. Pure; the server decides the rest.
+An export (``kubectl get ... -o yaml``) mixes what users wrote with what the cluster's controllers
+added: versions, status, finalizers that only those controllers remove, objects created for a
+Broker. ``converted`` removes the latter from each object. Pure; the server validates the result.
 
 Called by the command ``import``.
 """
@@ -26,7 +26,7 @@ from distributary.knative.kinds._kinds import (
 from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
 
 _ORDER: Final = (CONFIG_MAP, SERVICE, BROKER, CHANNEL, TRIGGER, SUBSCRIPTION)
-"""What an import takes, in the order in which references point back."""
+"""Kinds that are imported, ordered so that references point to earlier ones."""
 
 _BY_NAME: Final = {(kind.group, kind.kind): kind for kind in _ORDER}
 
@@ -41,8 +41,8 @@ _OF_THE_CLUSTER: Final = (
     "ownerReferences",
     "deletionGracePeriodSeconds",
 )
-"""Members of metadata that belong to the old cluster. A finalizer waits for its controller, and an
-owner is named by its uid there: neither is here."""
+"""Members of metadata that only make sense in the old cluster: among them finalizers, whose
+controllers do not exist here, and owners, referenced by their old uids."""
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -77,10 +77,10 @@ class Converted(NamedTuple):
 
     Attributes:
         label: Kind, namespace and name, for people.
-        kind: Its kind here; None: it is left.
-        obj: What is to be sent; empty where it is left.
-        changes: What is not as in the export, one text a change.
-        left: Why it is left; empty where it is taken.
+        kind: Its kind here; None: it is skipped.
+        obj: The object to send; empty if skipped.
+        changes: Differences from the export, one text each.
+        left: Why it is skipped; empty: it is imported.
     """
 
     label: str
@@ -91,10 +91,10 @@ class Converted(NamedTuple):
 
 
 def converted(documents: Iterable[Any]) -> list[Converted]:
-    """The objects in *documents*, lists taken apart, in an order in which they can be applied.
+    """Convert the objects in *documents*, in an order in which they can be applied.
 
     Args:
-        documents: Decoded YAML or JSON documents; empty ones are passed over.
+        documents: Decoded YAML or JSON documents; lists are expanded, empty ones skipped.
     """
     found = [_convert(obj) for obj in _objects(documents)]
     place = {kind: number for number, kind in enumerate(_ORDER)}
@@ -158,7 +158,7 @@ def _is_of_a_broker(metadata: Object, obj: Object) -> bool:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """What stands there, if it is a mapping: what is not, the server names as a fault."""
+    """*value* if it is a mapping, else an empty one: the server reports type faults."""
     return value if isinstance(value, dict) else {}
 
 
@@ -203,7 +203,7 @@ def _convert_service(spec: Object, metadata: Object) -> list[str]:
 
 
 def _convert_channel(spec: Object) -> list[str]:
-    """Subscribers of an exported Channel are what its Subscriptions made of it."""
+    """Remove ``spec.subscribers``, which follow from the Channel's Subscriptions."""
     return [] if spec.pop("subscribers", None) is None else ["without spec.subscribers"]
 
 
@@ -221,7 +221,7 @@ def _leads_to_channel(ref: Mapping[str, Any]) -> bool:
 
 
 def _resolve(spec: Object, status: Mapping[str, Any], changes: list[str]) -> str:
-    """Put URIs where references lead to kinds that are not here; why not, where none is known."""
+    """Replace references to unsupported kinds by URIs; returns why, if a URI is unknown."""
     known = {**status, **_mapping(status.get("physicalSubscription"))}
     places = (
         (spec, "subscriber", "subscriberUri"),

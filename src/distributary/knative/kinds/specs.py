@@ -1,7 +1,7 @@
-"""What the reconciler reads of Knative's kinds: the typed specs of objects that were admitted.
+"""Typed specs of admitted objects, for the reconciler.
 
-A ``ValueError``, ``KeyError`` or the like from here is a bug or a damaged store: what stands there
-was checked before. *early* is that of ``apiserver.objects.Stored``.
+The objects were validated before, so a ``ValueError``, ``KeyError`` or the like from here means a
+bug or a damaged store. *early* is that of ``apiserver.objects.Stored``.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ _FORMATS: Final[dict[str, Literal["binary", "structured"]]] = {
 
 @dataclass(frozen=True, slots=True)
 class KReference:
-    """``KReference``: names an object.
+    """``KReference``: a reference to an object.
 
     Attributes:
         api_version: ``group/version``.
         kind: In CamelCase.
         name: Of the object.
-        namespace: Of the object; filled in with that of the referring object where it was unset.
+        namespace: Of the object; default: that of the referring object.
     """
 
     api_version: str
@@ -45,7 +45,7 @@ class DuckDestination:
     Attributes:
         ref: An Addressable, or a ``v1/Service``.
         uri: Absolute, or relative to the address of *ref*.
-        ca_certs: PEM of certificates that the destination is trusted by.
+        ca_certs: PEM of CA certificates to trust for the destination.
         audience: OIDC audience; carried, not used.
     """
 
@@ -60,14 +60,14 @@ class Delivery:
     """``DeliverySpec`` with every default filled in (decision 21), units in the names.
 
     Attributes:
-        dead_letter_sink: Where an event goes that could not be delivered; None: it is kept.
+        dead_letter_sink: Where undeliverable events go; None: they are kept.
         retry: Retries after the first attempt.
         backoff_policy: ``linear`` or ``exponential``.
         backoff_delay_s: The first wait.
         backoff_max_s: Ceiling of a wait.
         timeout_s: Deadline of one attempt.
         format: ``binary`` or ``structured`` (Knative's ``json``).
-        retry_after_max_s: The most that ``Retry-After`` counts; None: *backoff_max_s*.
+        retry_after_max_s: Ceiling for ``Retry-After``; None: *backoff_max_s*.
     """
 
     dead_letter_sink: DuckDestination | None
@@ -85,8 +85,8 @@ class AddressedSpec:
     """Spec of a Broker or a Channel.
 
     Attributes:
-        config: What a Broker's ``spec.config`` names.
-        delivery: Of Triggers or Subscriptions that have none of their own; None: unset.
+        config: A Broker's ``spec.config``.
+        delivery: For Triggers or Subscriptions without delivery options; None: unset.
     """
 
     config: KReference | None
@@ -99,11 +99,11 @@ class TriggerSpec:
 
     Attributes:
         broker: Name of its Broker, in its own namespace.
-        filters: As the Subscriptions API's dialects have them: ``filters``, or made of
-            ``filter.attributes`` where that is what counts; ``cesql`` is called ``sql``.
-        present: Attributes that must be there with any value.
+        filters: In the dialects of the Subscriptions API: from ``filters``, else from
+            ``filter.attributes``; ``cesql`` becomes ``sql``.
+        present: Attributes that must be present with any value.
         subscriber: Where events go.
-        delivery: None: unset, the Broker's counts. Set (however little): whole.
+        delivery: None: unset, the Broker's applies. If set, it applies as a whole.
     """
 
     broker: str
@@ -119,9 +119,9 @@ class ChannelSubscriptionSpec:
 
     Attributes:
         channel: A Channel of its own namespace.
-        subscriber: Where events go; None: to *reply*, and no reply is asked for.
-        reply: Where the events go that the subscriber answers with.
-        delivery: None: unset, the Channel's counts. Set (however little): whole.
+        subscriber: Where events go; None: to *reply*, without requesting replies.
+        reply: Where the subscriber's replies go.
+        delivery: None: unset, the Channel's applies. If set, it applies as a whole.
     """
 
     channel: KReference
@@ -137,7 +137,7 @@ def dependency_of(trigger: Object) -> KReference | None:
         return None
     namespace = trigger["metadata"]["namespace"]
     found = reference_in(text)
-    if found is None:  # an older version let everything pass
+    if found is None:  # older versions did not validate it
         return KReference("", "", text, namespace)
     return KReference(found.apiVersion, found.kind, found.name, found.namespace or namespace)
 
@@ -182,11 +182,11 @@ def _spec(obj: Object) -> tuple[Object, str]:
 
 
 def _delivery(spec: Object, namespace: str, *, early: bool) -> Delivery | None:
-    """``spec.delivery`` with every default; None where none stands.
+    """``spec.delivery`` with every default; None: unset.
 
-    One that stands and says nothing of ``retry`` makes no retry, as Knative reads it: whoever
-    wants a dead letter sink and nothing else gets the dead letter at once. *early*: it was written
-    when that meant the default, and an empty one none at all.
+    Without ``retry`` it makes no retries, as in Knative: with only a dead letter sink, a failed
+    event becomes a dead letter at once. *early*: written when that meant the default number of
+    retries, and an empty ``delivery`` meant unset.
     """
     value = spec.get("delivery")
     if value is None or (early and not value):
