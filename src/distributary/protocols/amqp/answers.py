@@ -1,8 +1,8 @@
-"""What the answers of AMQP mean.
+"""Classifies the answers of AMQP as delivered, retried or dead-lettered.
 
-Codes are outcomes (``accepted``), or where an error condition came from and what it was: the
-outcome ``rejected``, the end of the ``link`` or of the ``connection``; ``sasl-`` ones are those of
-the login. An error condition without a row of its own stands in the row of where it came from.
+Codes are outcomes (``accepted``), or the origin of an error condition and the condition: the
+outcome ``rejected``, the end of the ``link`` or of the ``connection``; ``sasl-`` codes are those of
+the login. An error condition without its own row has the row of its origin.
 
 Source:
     OASIS AMQP 1.0, 2.8.14 to 2.8.18 (error conditions), 3.4 (outcomes), 5.3.3.6 (SASL codes).
@@ -66,4 +66,4 @@ RULES: Final = (
     retried("sasl-mechanism", "The broker offers no way to log in with this credential"),
     retried("other", "An answer that is not known here"),
 )
-"""Every answer with what it means; ``other`` stands for the rest."""
+"""Every answer with its meaning; ``other`` stands for the rest."""

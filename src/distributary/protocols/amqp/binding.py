@@ -1,12 +1,12 @@
 """The AMQP protocol binding: events from and to AMQP messages, binary and structured.
 
-Called by the AMQP transport and the AMQP consumer. Hides the modes and the names and types of
-properties. Pure: an ``AmqpMessage`` is plain values; its bytes are ``amqp.encode_message``'s work,
-and since every value has its length there, none can add a property.
+Called by the sink and the source. Hides the content modes and the names and types of properties.
+Pure: an ``AmqpMessage`` holds plain values. ``encode_message`` prefixes every value with its
+length, so none can add a property.
 
 Source:
     AMQP Protocol Binding for CloudEvents 1.0.2. It names properties ``cloudEvents:id``; clients
-    whose names have no colon (JMS) send ``cloudEvents_id``, which is read as well.
+    that cannot use a colon (JMS) send ``cloudEvents_id``, which is read too.
 """
 
 import base64
@@ -33,22 +33,21 @@ _STRUCTURED: Final = "application/cloudevents+json; charset=utf-8"
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _MEMO_MAX: Final = 256
-"""Names remembered; senders may make up as many as they like."""
+"""Attribute names in the cache; senders may use any number of them."""
 
 
 def decode(message: AmqpMessage) -> Event:
-    """The event that *message* holds.
+    """Decode *message* to an event.
 
-    The content type chooses the mode (section 3). In structured mode application properties are
-    ignored: the body says everything. In binary mode an empty body, or a null, is an event without
-    data. Values may be of their AMQP type or canonical strings (3.1.3.2): timestamps become
-    RFC 3339, bytes Base64, and a ``time`` that is an integer is milliseconds, as some senders
-    write it. Attributes with a null are unset.
+    The content type selects the mode (section 3). In structured mode application properties are
+    ignored. In binary mode an empty body, or a null, makes an event without data. Values have their
+    AMQP type or are canonical strings (3.1.3.2): timestamps become RFC 3339, bytes Base64, and an
+    integer ``time`` is milliseconds, as some senders write it. A null attribute is unset.
 
     Raises:
         UnsupportedFormatError: A CloudEvents content type other than JSON's; or neither such a
             content type nor any ``cloudEvents:`` property.
-        EventError: The message is no event; every fault, with the property's name or JSON path.
+        EventError: The message is not an event; every fault, with the property's name or JSON path.
     """
     content_type = message.content_type
     if content_type is not None and content_type.lower().startswith("application/cloudevents"):
@@ -66,12 +65,12 @@ def decode(message: AmqpMessage) -> Event:
 
 
 def encode_binary(event: Event) -> bytes:
-    """*event* in binary mode: a durable message with the data as they are.
+    """Encode *event* in binary mode, as a durable message.
 
     Integers and booleans have their AMQP type; everything else is a string.
 
     Raises:
-        EventError: *event* was built by hand and holds what no event may.
+        EventError: *event* was built by hand and is invalid.
     """
     event = content.in_binary_mode(event)
     attributes = event.attributes
@@ -83,7 +82,7 @@ def encode_binary(event: Event) -> bytes:
         }
         content_type = attributes.get("datacontenttype")
         if content_type is not None and not str(content_type).isascii():
-            # A symbol cannot say it; the attribute then travels as the others do.
+            # A symbol is ASCII; encode the attribute as a property like the others.
             properties[_property("datacontenttype")] = content_type
             content_type = None
         return encode_message(
@@ -99,7 +98,7 @@ def encode_binary(event: Event) -> bytes:
 
 
 def encode_structured(event: Event) -> bytes:
-    """*event* in structured mode (JSON): a durable message.
+    """Encode *event* in structured mode (JSON), as a durable message.
 
     Raises:
         EventError: As ``json_format.encode``.
@@ -129,7 +128,7 @@ def _decode_structured(content_type: str, body: Value) -> Event:
 
 
 def _attributes(message: AmqpMessage, faults: list[Fault]) -> dict[str, AttributeValue]:
-    """Attributes from application properties; what is wrong is added to *faults*."""
+    """Returns the attributes in application properties; adds to *faults*."""
     attributes: dict[str, AttributeValue] = {}
     found = False
     for key, value in message.application_properties.items():
@@ -155,7 +154,7 @@ def _attributes(message: AmqpMessage, faults: list[Fault]) -> dict[str, Attribut
 
 
 def _value(name: str, value: Value) -> AttributeValue | None:
-    """The attribute value that the property *value* stands for; None: there is none."""
+    """Converts the value of a property to that of an attribute; None: not possible."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -182,7 +181,7 @@ def _timestamp(value: dt.datetime) -> str:
 
 
 def _bytes(body: Value, faults: list[Fault]) -> bytes | None:
-    """The bytes of a body: data, or an AMQP value that is binary or a string."""
+    """Returns the bytes of a body: data, or an AMQP value that is binary or a string."""
     if body is None or isinstance(body, bytes):
         return body or None
     if isinstance(body, str):

@@ -1,7 +1,6 @@
-"""What a source reads of an AMQP broker: a node.
+"""Checks the keys of an AMQP source: the address of a node.
 
-Every check says why a value cannot be used, or gives None. Places that are read may hold wildcards;
-those that are published to (``settings``) may not.
+The check returns why a value is invalid, or None.
 """
 
 import re
@@ -14,7 +13,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def address(value: Any) -> str | None:
-    """The address of an AMQP node."""
+    """Check the address of a node."""
     if not isinstance(value, str) or not value or _CONTROL.search(value):
         return "expected an address such as orders or /queues/orders"
     if len(value.encode()) > ADDRESS_BYTES_MAX:

@@ -1,8 +1,8 @@
 """``protocolsettings`` of AMQP 1.0.
 
 Source:
-    Subscriptions API 3.2.2.3; decision 27 (settings of brokers): the address stands in the
-    settings, or in the path of the sink URI, or in both alike.
+    Subscriptions API 3.2.2.3; decision 27 (settings of brokers): the address is in the settings, in
+    the path of the sink URI, or the same in both.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from distributary.core.deliver.broker_settings import BrokerSettings, Scalar
 from distributary.resource import Faults, Schema, bounded_map, patterns
 
 ADDRESS_BYTES_MAX: Final = 1024
-"""Longest AMQP address in UTF-8. Brokers keep names of at most 255 bytes; some address forms have
-two of them and a prefix."""
+"""Longest AMQP address in UTF-8. Names at brokers have at most 255 bytes; some forms of an address
+have two of them and a prefix."""
 
 LINK_NAME_BYTES_MAX: Final = 256
-"""Longest ``linkname`` in UTF-8; names that peers make up have some 50."""
+"""Longest ``linkname`` in UTF-8; generated names have some 50 bytes."""
 
 WHOLE_MIN: Final = -(2**63)
 WHOLE_MAX: Final = 2**63 - 1
@@ -68,13 +68,13 @@ SETTINGS: Final[dict[str, Schema]] = {
 
 @dataclass(frozen=True, slots=True)
 class AmqpSettings(BrokerSettings):
-    """AMQP 1.0.
+    """Protocol settings of AMQP 1.0.
 
     Attributes:
-        address: Target node of the link: the setting, or what the path of the sink URI names.
+        address: Target node of the link, from the setting or the path of the sink URI.
         linkname: Name of the link; None: a random one.
         settled: ``sendersettlementmode: settled``: sent without acknowledgement, which gives up
-            at-least-once (decision 28). False: ``unsettled``.
+            at-least-once (decision 28, delivered means acknowledged). False: ``unsettled``.
         linkproperties: Properties of the link. May hold secrets, so left out of the ``repr``.
     """
 
@@ -85,7 +85,7 @@ class AmqpSettings(BrokerSettings):
 
     @property
     def place(self) -> str:
-        """What tells one sink at the broker from another."""
+        """The address, which identifies a sink at the broker."""
         return self.address
 
 

@@ -1,6 +1,6 @@
-"""Reads events from an AMQP 1.0 address, one receiving link with as much credit as there is room.
+"""The AMQP source: receives from an AMQP 1.0 address, over one link with bounded credit.
 
-Called by ``sources``. Hides links, credit and outcomes; the connection is the AMQP transport's.
+Called by ``sources``. Hides links, credit and outcomes. The sink's package opens the connection.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from distributary.protocols.amqp.sink import (
 )
 
 DIAL_S_MAX: Final = 10.0
-"""Longest time to connect and log in; as deliveries have."""
+"""Longest time to connect and log in; the same as for deliveries."""
 
 ATTACH_S_MAX: Final = 10.0
-"""Longest time for a broker to open the link or to refuse it; as deliveries have. One that does
-neither would be waited for as long as its connection lives."""
+"""Longest wait for a broker to accept or refuse the link; the same as for deliveries. A broker that
+does neither would block the source as long as its connection lives."""
 
 GOODBYE_S_MAX: Final = 1.0
-"""Longest time for a goodbye: a broker that does not answer it is left without one."""
+"""Longest wait for an orderly close; then the connection is aborted."""
 
 _OUTCOMES: Final = {
     Settlement.TAKEN: amqp.ACCEPTED,
@@ -41,12 +41,12 @@ _OUTCOMES: Final = {
 
 
 def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
-    """A consumer for ``AMQP``; ``spec.place`` is the address.
+    """Returns a consumer for ``AMQP``; ``spec.place`` is the address.
 
     Args:
         spec: The source.
         connector: Dials.
-        clock: Not needed: AMQP's messages have no deadline here.
+        clock: Not used: messages have no deadline here.
     """
     del clock
     return _AmqpConsumer(spec, connector)
@@ -86,7 +86,7 @@ class _AmqpConsumer:
 
 
 class _Reading(AmqpConnection):
-    """One connection with one receiving link."""
+    """One connection of the source, with one receiving link."""
 
     def __init__(
         self, spec: SourceSpec, take: Callable[[Message], None], unsettled_max: int
@@ -97,11 +97,11 @@ class _Reading(AmqpConnection):
         self._unsettled_max = unsettled_max
         self._count = 0
         self._leaving = False
-        self.begun = asyncio.Event()  # or over
+        self.begun = asyncio.Event()  # the link is open, or has ended
         self.over: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     def opened(self, engine: amqp.AmqpEngine) -> None:
-        """Begin to read; see ``amqp.Handler``."""
+        """Open the link; see ``amqp.Handler``."""
         super().opened(engine)
         link = engine.open_receiver(self._spec.place, self._spec.name)
         link.grant(self._unsettled_max)
@@ -122,9 +122,9 @@ class _Reading(AmqpConnection):
         """Nothing is sent here."""
 
     def received(self, link: amqp.AmqpLink, incoming: amqp.IncomingMessage) -> None:
-        """Hand the message over; the broker hears what became of it when it is settled."""
+        """Hand the message over; the broker gets its outcome when it is settled."""
         if self._leaving:
-            return  # it would not hear it any more, and gives the message again
+            return  # unsettled, so the broker redelivers it
         self._count += 1
         event, fault = _decoded(incoming)
 
@@ -135,7 +135,7 @@ class _Reading(AmqpConnection):
         self._take(Message(event, fault, f"{self._spec.place}#{self._count}", settle))
 
     def link_closed(self, link: amqp.AmqpLink) -> None:
-        """The broker gives nothing more from this address."""
+        """End the run when the broker has ended the link."""
         if link.ours and link.ended is not None:
             self._end(answer_of_link(link.ended))
 
@@ -144,7 +144,7 @@ class _Reading(AmqpConnection):
         self._end(answer_of_connection(ended))
 
     async def close(self) -> None:
-        """Take nothing more, and say goodbye; see ``AmqpConnection``."""
+        """Stop receiving, and close the connection; see ``AmqpConnection``."""
         self._leaving = True
         await super().close()
 
@@ -167,7 +167,7 @@ def _decoded(incoming: amqp.IncomingMessage) -> tuple[Event | None, EventError |
 
 
 def _error(answer: Answer) -> TransportError:
-    """*answer* of a broker as an error of the connection."""
+    """Returns the *answer* of a broker as an error of the connection."""
     if isinstance(answer, TransportError):
         return answer
     assert isinstance(answer, Acknowledgement)

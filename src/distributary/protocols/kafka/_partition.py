@@ -1,4 +1,4 @@
-"""Which offset of a partition may be committed: that of the first message that is not settled."""
+"""Tracks the offset that a partition may commit: that of its first unsettled message."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class ConsumedPartition:
-    """What was taken of one partition, while it is ours.
+    """Unsettled messages of one assigned partition.
 
     Attributes:
         number: Of the partition.
-        done: The offset to commit: everything from the first message taken to before it is settled.
-            None: nothing was taken.
-        unsettled: Messages taken and not settled.
-        ours: False once it was given to another member; what is settled later counts no more.
+        done: The offset to commit: all consumed messages below it are settled. None: none consumed.
+        unsettled: Messages consumed and not settled.
+        ours: False once the partition was revoked; later settlements have no effect.
     """
 
     number: int
@@ -24,10 +23,10 @@ class ConsumedPartition:
     _settled: set[int] = field(default_factory=set)
 
     def take(self, offset: int) -> None:
-        """Take note of a message; offsets only grow, and may leave some out.
+        """Add a consumed message; offsets increase, with gaps.
 
-        The first one is where its group has begun, which must stand: one that has committed
-        nothing, and begins at the end of a topic, would begin at another end the next time.
+        The first offset is committed even before it is settled: a group with ``offsetreset``
+        ``latest`` and without a commit would begin at a later end the next time.
         """
         if self.done is None:
             self.done = offset
@@ -35,7 +34,7 @@ class ConsumedPartition:
         self.unsettled += 1
 
     def settle(self, offset: int) -> None:
-        """The message at *offset*, taken before, is done with."""
+        """Settle the message at *offset*, which was added before."""
         self.unsettled -= 1
         self._settled.add(offset)
         while self._taken and self._taken[0] in self._settled:

@@ -1,7 +1,7 @@
-"""What the answers of KAFKA mean.
+"""Classifies the error codes of Kafka as delivered, retried or dead-lettered.
 
-The codes are those of the Kafka protocol, by the names that librdkafka gives them. What they say
-about a record, or about who may write it, stays; all else is about brokers, and passes.
+Codes are those of the Kafka protocol, by librdkafka's names. Errors about a record, or about the
+right to write it, are permanent; all others are about brokers, and transient.
 """
 
 from typing import Final
@@ -59,4 +59,4 @@ RULES: Final = (
     retried("UNKNOWN", "The broker failed"),
     retried("other", "An answer that is not known here"),
 )
-"""Every answer with what it means; ``other`` stands for the rest."""
+"""Every answer with its meaning; ``other`` stands for the rest."""

@@ -1,8 +1,7 @@
 """The Kafka protocol binding: events from and to the headers, key and value of a record.
 
-Called by the sink for deliveries and by the source for records that are read. No client library
-and no I/O: a record is a list of headers, a key and a value. The headers of a record carry their
-length, so no value can add a header or end one.
+Called by the sink and the source. No client library and no I/O: a record is a list of headers, a
+key and a value. Headers are prefixed with their length, so no value can add a header or end one.
 
 In binary mode a record without a value is an event without data; one with an empty value has
 empty data (Kafka Protocol Binding 1.0.3, 3.2.2). In a compacted topic the former deletes its key.
@@ -26,7 +25,7 @@ from distributary.core.event import (
 )
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
-"""Headers of a record in their order; Kafka knows values that are null."""
+"""Headers of a record in their order; values may be null."""
 
 HEADER_PREFIX: Final = "ce_"
 """Before an attribute's name (Kafka Protocol Binding 1.0.3, 3.2.3.1)."""
@@ -35,17 +34,17 @@ _CONTENT_TYPE: Final = "content-type"
 _STRUCTURED: Final = ((_CONTENT_TYPE, b"application/cloudevents+json; charset=utf-8"),)
 
 _PATHS: Final = {f"{HEADER_PREFIX}datacontenttype": _CONTENT_TYPE, HEADER_PREFIX: "$"}
-"""What a fault of ``validate`` is about, where that is not the header of its own name."""
+"""Path of a fault of ``validate`` -> its path here, where they differ."""
 
 _MEMO_MAX: Final = 256
-"""Names remembered; senders may make up as many as they like."""
+"""Names in a cache; senders may use any number of them."""
 
 
 def encode_binary(event: Event) -> tuple[list[tuple[str, bytes]], bytes | None]:
-    """*event* in binary mode: headers and value of its record; no value where it has no data.
+    """Encode *event* in binary mode; returns headers and value, None if the event has no data.
 
     Raises:
-        EventError: *event* was built by hand and holds what no event may.
+        EventError: *event* was built by hand and is invalid.
     """
     event = content.in_binary_mode(event)
     try:
@@ -59,7 +58,7 @@ def encode_binary(event: Event) -> tuple[list[tuple[str, bytes]], bytes | None]:
 
 
 def encode_structured(event: Event) -> tuple[list[tuple[str, bytes]], bytes]:
-    """*event* in structured mode (JSON): headers and value of its record.
+    """Encode *event* in structured mode (JSON); returns headers and value.
 
     Raises:
         EventError: As ``json_format.encode``.
@@ -68,12 +67,12 @@ def encode_structured(event: Event) -> tuple[list[tuple[str, bytes]], bytes]:
 
 
 def key_of(event: Event, attribute: str) -> bytes | None:
-    """The key of the record: the canonical string of *attribute*; None: it has no such attribute.
+    """Returns the key of the record: the canonical string of *attribute*; None if it is absent.
 
-    The attribute travels as well, unchanged (Kafka Protocol Binding 1.0.3, 3.1).
+    The attribute is sent as a header too, unchanged (Kafka Protocol Binding 1.0.3, 3.1).
 
     Raises:
-        EventError: The attribute holds what no event may.
+        EventError: The value of the attribute is invalid.
     """
     value = event.attributes.get(attribute)
     if value is None:
@@ -85,20 +84,20 @@ def key_of(event: Event, attribute: str) -> bytes | None:
 
 
 def decode(headers: Headers, value: bytes | None) -> Event:
-    """The event of one record.
+    """Decode one record.
 
-    The header ``content-type`` chooses the mode: one of CloudEvents is structured, in which all
-    other headers are ignored; any other, or none, is binary. The key adds nothing to the event.
+    The header ``content-type`` selects the mode: a CloudEvents type means structured mode, in
+    which all other headers are ignored; any other type, or none, means binary mode. The key is
+    ignored.
 
     Args:
-        headers: Headers of the record, values as they came. Others than ``ce_`` and
-            ``content-type`` are not looked at.
-        value: Value of the record; None: it has none.
+        headers: Headers of the record. All but ``ce_`` and ``content-type`` are ignored.
+        value: Value of the record; None if it is null.
 
     Raises:
         UnsupportedFormatError: A CloudEvents content type other than the JSON one (Kafka has no
             batches); or neither such a content type nor any ``ce_`` header.
-        EventError: The record is no event; every fault, with the header's name or JSON path.
+        EventError: The record is not an event; every fault, with the header's name or JSON path.
     """
     faults: list[Fault] = []
     content_type: str | None = None
@@ -139,7 +138,7 @@ def _add(
 
 
 def _text(path: str, raw: bytes | None, faults: list[Fault]) -> str | None:
-    """The text of a header; None: it is none, and *faults* says why."""
+    """Decode a header's value; None if it is not text, with the reason in *faults*."""
     if raw is None:
         faults.append(Fault(path, "type", "must not be null"))
         return None

@@ -1,7 +1,6 @@
-"""What a source reads of a Kafka cluster: a topic, as a member of a consumer group.
+"""Checks the keys of a Kafka source: a topic, a consumer group and its offset reset.
 
-Every check says why a value cannot be used, or gives None. Places that are read may hold wildcards;
-those that are published to (``settings``) may not.
+Every check returns why a value is invalid, or None.
 """
 
 import re
@@ -11,14 +10,14 @@ from distributary.core.protocol import Reading
 from distributary.protocols.kafka.settings import TOPIC_CHARS_MAX
 
 GROUP_CHARS_MAX: Final = TOPIC_CHARS_MAX
-"""Longest name of a consumer group: the broker keeps it as it keeps names of topics."""
+"""Longest name of a consumer group: the same as for a topic."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _TOPIC = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_CHARS_MAX}}}")
 
 
 def topic(value: Any) -> str | None:
-    """The name of one Kafka topic."""
+    """Check the name of a topic."""
     if not isinstance(value, str) or not _TOPIC.fullmatch(value) or value in {".", ".."}:
         return (
             "expected the name of a topic: letters, digits, full stops, _ and -,"
@@ -28,7 +27,7 @@ def topic(value: Any) -> str | None:
 
 
 def group(value: Any) -> str | None:
-    """A consumer group of Kafka."""
+    """Check the name of a consumer group."""
     fits = isinstance(value, str) and 0 < len(value) <= GROUP_CHARS_MAX
     if fits and not _CONTROL.search(value):
         return None
@@ -36,7 +35,7 @@ def group(value: Any) -> str | None:
 
 
 def offset_reset(value: Any) -> str | None:
-    """Where a consumer group of Kafka begins."""
+    """Check where a consumer group without commits begins."""
     if value in ("earliest", "latest"):
         return None
     return "expected earliest or latest"

@@ -1,9 +1,9 @@
 """``protocolsettings`` of Apache Kafka.
 
 Source:
-    Subscriptions API 3.2.2.4; decisions 19 and 27 (settings of brokers): the topic stands in the
-    settings, or in the path of the sink URI, or in both alike; without an extractor records have
-    no key.
+    Subscriptions API 3.2.2.4; decision 19 (topic in the path) and 27 (settings of brokers): the
+    topic is in the settings, in the path of the sink URI, or the same in both; without an extractor
+    records have no key.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from distributary.core.protocol import Scheme
 from distributary.resource import Schema, patterns
 
 HOSTS_MAX: Final = 16
-"""Hosts of one URI: each is looked up before every connection. One that answers is enough, since it
-names the others of its cluster; three are usual."""
+"""Hosts of one URI: each is resolved before every connection. One that answers is enough, since it
+lists the brokers of its cluster; three are usual."""
 
 SCHEMES: Final = {
     "kafka": Scheme(9092, with_tls="kafka+ssl", path="place"),
@@ -31,7 +31,7 @@ TOPIC: Final = "^(?:[A-Za-z0-9_-]|\\.[A-Za-z0-9_-]|\\.\\.[A-Za-z0-9._-])[A-Za-z0
 """The name of a Kafka topic, neither . nor .."""
 
 CLIENT_ID_CHARS_MAX: Final = 249
-"""Longest ``clientid``: as names of topics, since brokers keep metrics and quotas under it."""
+"""Longest ``clientid``: the same as for a topic, since brokers key metrics and quotas by it."""
 
 SETTINGS: Final[dict[str, Schema]] = {
     "topicname": {
@@ -84,12 +84,13 @@ SETTINGS: Final[dict[str, Schema]] = {
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings(BrokerSettings):
-    """Apache Kafka.
+    """Protocol settings of Apache Kafka.
 
     Attributes:
-        topicname: The topic: the setting, or what the path of the sink URI names (decision 19).
+        topicname: The topic, from the setting or the path of the sink URI (decision 19, topic in
+            the path).
         partitionkeyextractor: The CloudEvents attribute whose value is the key of a record; None:
-            records have no key (decision 27).
+            records have no key (decision 27, settings of brokers).
         clientid: Name of this client at the cluster; None: ``distributary``.
         acks: ``all``, ``1`` or ``0``. 0 has no acknowledgement and gives up at-least-once.
     """
@@ -101,7 +102,7 @@ class KafkaSettings(BrokerSettings):
 
     @property
     def place(self) -> str:
-        """What tells one sink at the broker from another."""
+        """The topic, which identifies a sink at the cluster."""
         return self.topicname
 
 

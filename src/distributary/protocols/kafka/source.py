@@ -1,8 +1,8 @@
-"""A source that reads a Kafka topic as a member of a consumer group.
+"""The Kafka source: consumes a topic as a member of a consumer group.
 
-The client is polled on a thread; messages are taken and settled on the loop. Offsets are committed
-by the thread, each up to the first message of its partition that is not settled, so that what the
-log does not have is read again, and what comes after it twice.
+A thread polls the client and commits offsets; messages are handed over and settled on the loop. A
+partition's commit is the offset of its first unsettled message: after a crash that message is read
+again, and settled ones after it twice.
 """
 
 import asyncio
@@ -22,36 +22,36 @@ from distributary.protocols.kafka._partition import ConsumedPartition
 from distributary.protocols.kafka.sink import Cluster, KafkaClient, answer_of
 
 SESSION_MS: Final = 6_000
-"""A member that is silent for so long has left the group, and its partitions go to others: the
-least that brokers allow. A server that was killed is replaced after so long."""
+"""Session timeout, the least that brokers allow: the partitions of a killed server move to other
+members after so long."""
 
 HEARTBEAT_MS: Final = SESSION_MS // 3
-"""How often a member says that it is there, and is told that partitions are to move."""
+"""Heartbeat interval; responses announce rebalances."""
 
 COMMIT_S: Final = 0.5
-"""How often offsets are committed: what a crash makes come twice, at most."""
+"""Commit interval: what was settled in it may be read twice after a crash."""
 
 POLL_S: Final = 0.1
-"""How long the thread waits for messages before it looks whether it is to end."""
+"""How long the thread waits for messages before it checks for a stop."""
 
 FULL_S: Final = 1.0
-"""While nothing more may be taken, the client keeps what it has fetched; after so long it is told
-to pause, and polled, so that the group knows that it lives."""
+"""How long polling may stop at the limit of unsettled messages; then the partitions are paused and
+polling continues, which keeps the membership."""
 
 GOODBYE_S: Final = 2.0
-"""How long the last commit and the farewell to the group may take, which gives its partitions to
-others at once: with what is under way at a stop (3 s), less than the process has to end (6 s)."""
+"""Longest wait for the last commit and for leaving the group, which moves its partitions at once.
+With the drain (3 s) it is less than the process has to stop (6 s)."""
 
 FETCHED_KIB_MAX: Final = 8 * 1024
-"""What the client fetches ahead: some times what may be unsettled, of events of 1 KB."""
+"""Prefetch of librdkafka: several times the limit of unsettled messages, at 1 KB each."""
 
 
 def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
-    """The consumer for *spec*, whose place is a topic.
+    """Returns the consumer for *spec*, whose place is a topic.
 
     Args:
-        spec: Options: ``group`` (else the source's name), ``offsetreset`` (``earliest``, unless it
-            says ``latest``): where a group begins that has committed nothing.
+        spec: Options: ``group`` (default: the source's name), ``offsetreset`` (default:
+            ``earliest``, else ``latest``): where a group without commits begins.
         connector: Checks every address before it is dialled.
         clock: For tokens.
     """
@@ -97,10 +97,10 @@ def _settings(spec: SourceSpec) -> dict[str, Any]:
 
 
 class _Reading:
-    """One consumer, polled on a thread of its own, and ended once the thread has.
+    """One consumer, polled on its thread, and closed after the thread has ended.
 
     Attributes:
-        ended: Fails with why it ended.
+        ended: Fails with the cause of the end.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class _Reading:
         self._partitions: dict[int, ConsumedPartition] = {}
         self._committed: dict[int, int] = {}
         self._commit_due_s = 0.0
-        self._lock = threading.Lock()  # of what messages were taken and settled
+        self._lock = threading.Lock()  # guards ``_partitions``
         self._room = threading.Event()  # set whenever a message is settled
         self._paused = False
         self._stopping = False
@@ -131,14 +131,14 @@ class _Reading:
         threading.Thread(target=self._run, name="kafka-source", daemon=True).start()
 
     async def stop(self) -> None:
-        """Commit what is settled, and leave the group; waits ``GOODBYE_S`` at most."""
+        """Commit settled offsets, and leave the group; waits ``GOODBYE_S`` at most."""
         self._stopping = True
         self._room.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GOODBYE_S):
                 await self._gone.wait()
         if self.ended.done() and not self.ended.cancelled():
-            self.ended.exception()  # it was told, or nobody wants to know any more
+            self.ended.exception()  # retrieved: already raised, or not needed
 
     # -- on the thread ------------------------------------------------------------------------
 
@@ -160,17 +160,17 @@ class _Reading:
             error = _error(answer_of(refused.args[0]))
         except TransportError as ended:
             error = ended
-        except Exception as bug:  # noqa: BLE001 - ours or the client's: nobody reads any more
+        except Exception as bug:  # noqa: BLE001 - ours or the client's: ends this run
             error = TransportError("protocol", f"The client cannot go on: {type(bug).__name__}")
         self._call_soon(self._finished, error)
 
     def _call_soon(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Have *call* called on the loop, unless that has ended."""
+        """Schedule *call* on the loop, unless that is closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call, *arguments)
 
     def _read_some(self) -> None:
-        """Take as many messages as there is room for, and commit what was settled."""
+        """Poll up to the limit of unsettled messages, and commit what was settled."""
         room = self._unsettled_max - self._unsettled()
         if room <= 0 and not self._paused:
             self._room.clear()
@@ -188,7 +188,7 @@ class _Reading:
             self._call_soon(self._look)
 
     def _poll(self, count: int) -> list[tuple[ConsumedPartition, Any]]:
-        """Up to *count* records, as soon as there is one."""
+        """Returns up to *count* records, as soon as there is one."""
         records: list[tuple[ConsumedPartition, Any]] = []
         record = self._consumer.poll(POLL_S)
         while record is not None:
@@ -213,7 +213,7 @@ class _Reading:
         self._paused = on
 
     def _commit(self) -> None:
-        """Commit what was settled since the last time."""
+        """Commit what was settled since the last commit."""
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415 - see _client
 
         with self._lock:
@@ -225,7 +225,7 @@ class _Reading:
         if not due:
             return
         offsets = [TopicPartition(self._topic, number, done) for number, done in due.items()]
-        # A commit that fails is made again; where none can succeed, polling says why.
+        # A failed commit is repeated; if none can succeed, polling raises the cause.
         with contextlib.suppress(KafkaException):
             self._consumer.commit(offsets=offsets, asynchronous=False)
             self._committed |= due
@@ -233,7 +233,7 @@ class _Reading:
     def _on_assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
         consumer.incremental_assign(partitions)
         if self._paused:
-            consumer.pause(partitions)  # as those that were there already
+            consumer.pause(partitions)  # like those assigned before
 
     def _on_revoked(self, _consumer: Any, partitions: Sequence[Any]) -> None:
         self._commit()
@@ -259,7 +259,7 @@ class _Reading:
                 self._take(self._message(partition, record))
 
     def _look(self) -> None:
-        """See whether the client has lost its brokers."""
+        """Check whether the client has lost its brokers."""
         why = self._client.end()
         if why is not None:
             self._end(_error(why))
@@ -280,11 +280,11 @@ class _Reading:
         return Message(event, fault, f"{self._topic}[{partition.number}]@{offset}", settle)
 
     def _finished(self, error: TransportError) -> None:
-        # The client is not ended before: its thread may still have been inside.
-        if self.ended.cancelled():  # whoever stops it may end the process next
+        # The client is closed only now: until here the thread used it.
+        if self.ended.cancelled():  # at a stop, wait until it has left the group
             self._client.forget(functools.partial(self._call_soon, self._gone.set))
         else:
-            self._client.forget()  # a group that cannot be reached must not put off the next run
+            self._client.forget()  # an unreachable group must not delay the next run
             self._gone.set()
         self._end(error)
 
@@ -303,7 +303,7 @@ def _headers(record: Any) -> Sequence[tuple[str, bytes | None]]:
 
 
 def _error(answer: Answer) -> TransportError:
-    """Why a source cannot read, said as the framework wants it said."""
+    """Returns *answer* as the ``TransportError`` that a consumer raises."""
     if isinstance(answer, TransportError):
         return answer
     assert not isinstance(answer, Reply)

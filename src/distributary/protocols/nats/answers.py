@@ -1,8 +1,8 @@
-"""What the answers of NATS mean.
+"""Classifies the answers of NATS as delivered, retried or dead-lettered.
 
-Codes are the server's own: the words of an ``-ERR`` line in lower case with hyphens, the
-``err_code`` of JetStream's ``errors.json`` for what a publish can be answered with, and three for
-what has no name of its own there (``stored``, ``flushed``, ``no-stream``).
+Codes are the server's: the text of an ``-ERR`` line in lower case with hyphens, and the
+``err_code`` of JetStream's ``errors.json`` for a publish; three have no name there (``stored``,
+``flushed``, ``no-stream``).
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from distributary.core.policy.acknowledgements import dead_lettered, delivered, retried
 
 RULES: Final = (
-    # What a message is answered with.
+    # Answers to a message.
     delivered("stored", "PubAck: a stream has stored the message"),
     delivered("duplicate", "PubAck with duplicate: the stream stored it at an earlier attempt"),
     delivered("flushed", "Core NATS: written, and the server has answered a PING behind it"),
@@ -47,7 +47,7 @@ RULES: Final = (
     retried("10164", "The last sequence of the stream is another one"),
     retried("10167", "Too many requests"),
     retried("10194", "The stream is offline"),
-    # What the connection is answered with.
+    # Answers to the connection.
     retried("authorization-violation", "The user, password or token is not let in"),
     retried("authentication-timeout", "The server did not finish the login in time"),
     retried("authentication-failure", "The login failed"),
@@ -76,4 +76,4 @@ RULES: Final = (
     retried("invalid-subject", "The server cannot read the subject"),
     retried("other", "An answer that is not known here"),
 )
-"""Every answer with what it means; ``other`` stands for the rest."""
+"""Every answer with its meaning; ``other`` stands for the rest."""

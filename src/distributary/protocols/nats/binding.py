@@ -1,12 +1,12 @@
 r"""The NATS protocol binding: events from and to a header block and a payload.
 
-Called by the NATS transport and the NATS consumer. Hides the modes and the escaping of header
-values. No client library and no I/O: a message is the bytes of its header block as they stand on
-the wire (``NATS/1.0\r\nname: value\r\n...\r\n\r\n``) and those of its payload.
+Called by the sink and the source. Hides the content modes and the escaping of header values. No
+client library and no I/O: a message is its header block on the wire
+(``NATS/1.0\r\nname: value\r\n...\r\n\r\n``) and its payload, as bytes.
 
 Source:
     NATS Protocol Binding for CloudEvents 1.0.3-wip, which adds binary mode and headers to 1.0.2.
-    A message of a sender that knows 1.0.2 alone has neither and holds the event as JSON.
+    Senders of 1.0.2 use neither: their payload is the event as JSON.
 """
 
 from functools import lru_cache
@@ -27,31 +27,30 @@ from distributary.core.event import (
 )
 
 VERSION_LINE: Final = b"NATS/1.0\r\n"
-"""What a header block begins with; a status may stand behind the version (NATS ADR-4)."""
+"""First line of a header block; a status may follow the version (NATS ADR-4)."""
 
 _VERSION: Final = b"NATS/1.0"
 _STRUCTURED: Final = b"Content-Type: application/cloudevents+json; charset=utf-8\r\n"
 _STRUCTURED_TYPE: Final = "application/cloudevents"
 
 _MEMO_MAX: Final = 256
-"""Names remembered; senders may make up as many as they like."""
+"""Attribute names in the cache; senders may use any number of them."""
 
 
 def decode(headers: bytes, payload: bytes) -> Event:
-    """The event of one NATS message.
+    """Decode one NATS message.
 
-    The content type chooses the mode (section 3). Without one, a message with ``ce-`` headers is
-    in binary mode, and one without any is JSON, as senders of version 1.0.2 leave it. In
-    structured mode ``ce-`` headers are ignored: the payload says everything. In binary mode an
-    empty payload is an event without data, and ``content-type`` stands in for a missing
-    ``ce-datacontenttype``: other implementations write it so.
+    The content type selects the mode (section 3). Without one, a message with ``ce-`` headers is
+    in binary mode, and one without any is JSON, as of version 1.0.2. In structured mode ``ce-``
+    headers are ignored. In binary mode an empty payload makes an event without data, and
+    ``content-type`` replaces a missing ``ce-datacontenttype``, as other implementations write it.
 
     Args:
         headers: The header block, with its version line; empty: the message has none.
-        payload: What follows the header block.
+        payload: The bytes after the header block.
 
     Raises:
-        EventError: The message is no event; every fault, with the header's name or JSON path.
+        EventError: The message is not an event; every fault, with the header's name or JSON path.
     """
     faults: list[Fault] = []
     fields = _fields(headers, faults)
@@ -66,13 +65,13 @@ def decode(headers: bytes, payload: bytes) -> Event:
 
 
 def encode_binary(event: Event) -> tuple[bytes, bytes]:
-    r"""*event* in binary mode: its header lines, each ending with ``\r\n``, and the payload.
+    r"""Encode *event* in binary mode; returns header lines, each ending with ``\r\n``, and payload.
 
-    The lines come without ``VERSION_LINE`` and without the empty line that ends a block. No value
-    can add a line: whatever is not plain ASCII is percent-encoded (3.1.3.2).
+    The lines exclude ``VERSION_LINE`` and the empty line that ends a block. No value can add a
+    line: all but plain ASCII is percent-encoded (3.1.3.2).
 
     Raises:
-        EventError: *event* was built by hand and holds what no event may.
+        EventError: *event* was built by hand and is invalid.
     """
     event = content.in_binary_mode(event)
     attributes = event.attributes
@@ -90,9 +89,9 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
 
 
 def encode_structured(event: Event) -> tuple[bytes, bytes]:
-    """*event* in structured mode (JSON): its one header line, and the payload.
+    """Encode *event* in structured mode (JSON); returns its one header line, and the payload.
 
-    The payload stands for itself where a server takes no headers.
+    The payload is sufficient for a server without headers.
 
     Raises:
         EventError: As ``json_format.encode``.
@@ -101,7 +100,7 @@ def encode_structured(event: Event) -> tuple[bytes, bytes]:
 
 
 def _fields(block: bytes, faults: list[Fault]) -> dict[str, bytes]:
-    """``ce-`` and ``content-type`` headers of *block* by their names in lower case."""
+    """Returns ``ce-`` and ``content-type`` headers of *block* by their names in lower case."""
     if not block:
         return {}
     first, *lines = block.split(b"\r\n")
@@ -150,7 +149,7 @@ def _decode_binary(fields: dict[str, bytes], content_type: str, payload: bytes) 
 
 
 def _faults(attributes: dict[str, AttributeValue]) -> list[Fault]:
-    """Every fault of *attributes*; here the content type of the data is a header as others."""
+    """Returns every fault of *attributes*, with ``ce-datacontenttype`` for the content type."""
     return [
         Fault("ce-datacontenttype", fault.code, fault.message)
         if fault.path == "content-type"
@@ -160,7 +159,7 @@ def _faults(attributes: dict[str, AttributeValue]) -> list[Fault]:
 
 
 def _plain(text: str) -> bool:
-    """Whether every character may stand in a header as it is."""
+    """Whether no character needs percent-encoding."""
     return (
         text.isascii()
         and text.isprintable()

@@ -1,7 +1,7 @@
-"""What a source reads of NATS: a subject, through a durable consumer where a stream holds it.
+"""Checks the keys of a NATS source: a subject, a stream and a durable consumer.
 
-Every check says why a value cannot be used, or gives None. Places that are read may hold wildcards;
-those that are published to (``settings``) may not.
+Every check returns why a value is invalid, or None. Subjects to read may hold wildcards; subjects
+to publish to (``settings``) may not.
 """
 
 import re
@@ -11,14 +11,14 @@ from distributary.core.protocol import Check, Reading
 from distributary.protocols.nats.settings import SUBJECT_BYTES_MAX
 
 NAME_CHARS_MAX: Final = 32
-"""Longest name of a stream or durable consumer: the servers advise it, as it names folders."""
+"""Longest name of a stream or durable consumer: NATS recommends it, since it names folders."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
 
 
 def subject(value: Any) -> str | None:
-    """A NATS subject: ``*`` is a whole token, ``>`` the last ones."""
+    """Check a subject: ``*`` is a whole token, ``>`` the last ones."""
     if not isinstance(value, str) or not value or re.search(r"\s", value) or _CONTROL.search(value):
         return "expected a subject such as orders.*.made or orders.>"
     if len(value.encode()) > SUBJECT_BYTES_MAX:

@@ -1,7 +1,7 @@
 """``protocolsettings`` of NATS.
 
 Source:
-    Subscriptions API 3.2.2.5; decision 27 (settings of brokers): ``jetstream`` is ours to add.
+    Subscriptions API 3.2.2.5; decision 27 (settings of brokers): ``jetstream`` is an addition.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from distributary.core.deliver.broker_settings import BrokerSettings
 from distributary.resource import Schema
 
 SUBJECT_BYTES_MAX: Final = 2048
-"""Longest NATS subject in UTF-8: with a reply subject it fits into the 4 KiB that servers take for
-one line of their protocol."""
+"""Longest NATS subject in UTF-8: with a reply subject it fits into 4 KiB, the servers' limit for a
+line of the protocol."""
 
 _CHAR: Final = "[^\\s\\u0000-\\u001f\\u007f-\\u009f*>.]"
 
 SUBJECT: Final = f"^{_CHAR}+(?:\\.{_CHAR}+)*$"
-"""A subject to publish to: no wildcards, no spaces, no token that is empty."""
+"""A subject to publish to: no wildcards, no spaces, no empty token."""
 
 SETTINGS: Final[dict[str, Schema]] = {
     "subject": {
@@ -51,13 +51,13 @@ SETTINGS: Final[dict[str, Schema]] = {
 
 @dataclass(frozen=True, slots=True)
 class NatsSettings(BrokerSettings):
-    """NATS.
+    """Protocol settings of NATS.
 
     Attributes:
-        subject: Where to publish; no wildcards.
-        jetstream: True: only an acknowledgement of a stream counts; where no stream holds the
-            subject the event is not delivered. None: by JetStream where a stream holds the
-            subject, by core publish where none does (decision 27). False: core publish.
+        subject: Subject to publish to; no wildcards.
+        jetstream: True: only an acknowledgement of a stream counts; without a stream for the
+            subject the event is not delivered. None: JetStream if a stream holds the subject, else
+            core publish (decision 27, settings of brokers). False: core publish.
     """
 
     subject: str
@@ -65,7 +65,7 @@ class NatsSettings(BrokerSettings):
 
     @property
     def place(self) -> str:
-        """What tells one sink at the broker from another."""
+        """The subject, which identifies a sink at the server."""
         return self.subject
 
 

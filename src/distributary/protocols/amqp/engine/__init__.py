@@ -1,11 +1,11 @@
-"""AMQP 1.0 connections on an event loop: proton's protocol engine without its sockets.
+"""AMQP 1.0 connections on asyncio, over proton's protocol engine without its sockets.
 
-Called by the AMQP transport, the AMQP source and the AMQP binding of the Subscriptions API. Hides
-proton: its engine, its events, its types. Can be imported where proton is not installed
-(``AVAILABLE``); only an ``AmqpEngine`` needs it.
+Called by the AMQP sink, the AMQP source and the AMQP binding of the Subscriptions API. Hides
+proton: its engine, events and types. Can be imported without proton (``AVAILABLE``); only an
+``AmqpEngine`` needs it.
 
 An ``AmqpEngine`` is an ``asyncio.Protocol`` for one connection, as a client or as a server. It
-calls a ``Handler`` of yours, and you call it and its ``AmqpLink`` objects::
+calls your ``Handler``, and you call it and its ``AmqpLink`` objects::
 
     class Echo:                                      # a Handler
         def link_opened(self, link): link.accept(); link.grant(10)
@@ -15,13 +15,13 @@ calls a ``Handler`` of yours, and you call it and its ``AmqpLink`` objects::
             link.grant(1)
         ...
 
-    await loop.create_server(lambda: Engine(Echo(), server=True), "127.0.0.1", 0)
+    await loop.create_server(lambda: AmqpEngine(Echo(), server=True), "127.0.0.1", 0)
 
-What a server should know: a link that the peer opens arrives in ``link_opened`` with ``sending``
-as *this* end sees it (a client's sender is ``sending=False`` here) and ``address`` as the peer asks
-(``dynamic``: give one to ``accept``). ``link.send`` needs ``link.credit`` above 0; ``credited``
-tells of more. After ``closed`` nothing is called any more, and what is still called on links and
-messages does nothing (``send`` must not be).
+For servers: a link that the peer opens arrives in ``link_opened`` with ``sending`` as seen from
+*this* end (a client's sender is ``sending=False`` here) and ``address`` as requested (``dynamic``:
+pass one to ``accept``). ``link.send`` needs ``link.credit`` above 0; ``credited`` reports changes.
+After ``closed`` no method of the handler is called, and methods of links and messages do nothing
+(except ``send``, which must not be called).
 """
 
 from distributary.protocols.amqp.engine._engine import AmqpEngine

@@ -1,8 +1,8 @@
-"""One AMQP connection without its wire: proton's engine, its events, its links.
+"""The sans-I/O core of one AMQP connection: drives proton and dispatches its events.
 
-Called by ``_engine``, which brings the bytes, and by the links. Hides proton: it is driven by its
-C functions (``cproton``), which are its documented interface, and not by the classes above them,
-which cost ten times as much for each message. No I/O, no clock.
+Called by ``_engine``, which has the socket, and by the links. Hides proton. Uses its C functions
+(``cproton``), a documented interface, since the Python classes above them cost ten times as much
+for each message. No I/O, no clock.
 """
 
 from collections.abc import Callable
@@ -25,23 +25,23 @@ _SETTLEMENTS: Final = ("unsettled", "settled", "mixed")
 
 
 class Core:
-    """What proton keeps of one connection.
+    """Protocol state of one connection, in proton.
 
     Args:
-        engine: Whose connection it is; told to the handler.
-        wake: Called when there may be something to write.
-        server: Whether it is the side that was connected to.
-        host: Name of the server, in a client's ``open``.
-        container: Name of this end.
+        engine: The engine; passed to the handler.
+        wake: Called when there may be bytes to write.
+        server: Whether this end is the server.
+        host: ``hostname`` of a client's ``open``.
+        container: ``container-id`` of this end.
         idle_ms: Idle time-out of this end.
-        message_bytes_max: Largest message that links here take.
+        message_bytes_max: Largest message that links accept.
 
     Attributes:
         ended: How the connection ended; None: it has not.
-        closing: Whether this end has closed it, or agreed to its end.
-        wake: Called when there may be something to write.
-        freed: Whether proton's memory is given back.
-        opened: Whether the peer has opened it.
+        closing: Whether this end has sent ``close``.
+        wake: Called when there may be bytes to write.
+        freed: Whether proton's memory was freed.
+        opened: Whether the peer has sent ``open``.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Core:
             c.pn_connection_open(self._connection)
 
     def _callbacks(self, c: Any) -> dict[int, Any]:
-        """Kind of proton's event -> what is done for it."""
+        """Returns type of proton's event -> callback."""
         return {
             c.PN_CONNECTION_REMOTE_OPEN: self._on_open,
             c.PN_CONNECTION_REMOTE_CLOSE: self._on_close,
@@ -101,10 +101,10 @@ class Core:
     # -- bytes and time -----------------------------------------------------------------------
 
     def take(self, raw: bytes) -> None:
-        """Read what the peer says, and call the handler for it; nothing after the end.
+        """Parse bytes from the peer, and call the handler. Ignored after the end.
 
         Raises:
-            AmqpError: It is no AMQP.
+            AmqpError: The bytes are not AMQP.
         """
         if self.ended is not None:
             return
@@ -114,12 +114,12 @@ class Core:
             room = c.pn_transport_capacity(self._transport)
             taken = c.pn_transport_push(self._transport, view[:room]) if room > 0 else -1
             if taken < 0:
-                break  # the connection is over: the reason is among the events
+                break  # the connection has ended: the reason is in an event
             view = view[taken:]
             self.run_events()
 
     def output(self) -> bytes | None:
-        """The next bytes for the peer; empty: none for now; None: there will be no more."""
+        """Returns the next bytes for the peer; empty: none for now; None: no more, ever."""
         c = self._c
         pending = c.pn_transport_pending(self._transport)
         if pending <= 0:
@@ -131,7 +131,7 @@ class Core:
         return raw
 
     def tell_written(self) -> None:
-        """Say of which links all is in ``output``, and that in the socket."""
+        """Call ``written`` for links without unwritten bytes; the socket's buffer is empty."""
         if not self._unwritten:
             return
         for pointer, link in list(self._unwritten.items()):
@@ -140,14 +140,14 @@ class Core:
                 self._handler.written(link)
 
     def tick(self, now_ms: int) -> int:
-        """Tell the time; when to do so again at the latest, or 0."""
+        """Pass the time to proton. Returns the deadline of the next call, ms, or 0."""
         due_ms: int = self._c.pn_transport_tick(self._transport, now_ms)
         return due_ms
 
     # -- the connection -----------------------------------------------------------------------
 
     def close(self, condition: str, text: str) -> None:
-        """Say goodbye."""
+        """Send ``close``, with an error if *condition* is set."""
         self.closing = True
         if condition:
             _proton.say(self._c.pn_connection_condition(self._connection), condition, text)
@@ -155,7 +155,7 @@ class Core:
         self.wake()
 
     def end(self, ended: Ended) -> None:
-        """Tell, once, that the connection is over."""
+        """Mark the connection and its links as ended, and call ``closed``, once."""
         if self.ended is not None:
             return
         self.ended = ended
@@ -166,7 +166,7 @@ class Core:
         self._handler.closed(ended)
 
     def free(self) -> None:
-        """Give proton's memory back; from here on nothing of it may be touched."""
+        """Free proton's memory; none of its pointers may be used after this."""
         if self.freed:
             return
         self.freed = True
@@ -181,7 +181,7 @@ class Core:
 
     @property
     def links_max(self) -> int:
-        """Links that may be open at once, by what both ends say of sessions."""
+        """Limit of open links, from both ends' limits of sessions."""
         if self.freed:
             return 0
         return self._sessions.most
@@ -203,7 +203,7 @@ class Core:
         pointer = self._new_link(c.pn_sender, name)
         c.pn_terminus_set_type(c.pn_link_target(pointer), c.PN_TARGET)
         c.pn_terminus_set_address(c.pn_link_target(pointer), address)
-        # RabbitMQ makes the queue of the address durable if this is said, and transient otherwise.
+        # RabbitMQ creates the queue of the address as durable with this, else as transient.
         c.pn_terminus_set_durability(c.pn_link_target(pointer), c.PN_CONFIGURATION)
         c.pn_terminus_set_type(c.pn_link_source(pointer), c.PN_SOURCE)
         c.pn_terminus_set_address(c.pn_link_source(pointer), name)
@@ -223,7 +223,7 @@ class Core:
             c.pn_terminus_set_address(source, address)
         c.pn_terminus_set_type(c.pn_link_target(pointer), c.PN_TARGET)
         c.pn_terminus_set_address(c.pn_link_target(pointer), name)
-        # What the peer settles as it sends it would be lost where it is not taken.
+        # A message that the peer sends settled would be lost if it is not stored.
         c.pn_link_set_snd_settle_mode(pointer, c.PN_SND_UNSETTLED)
         c.pn_link_set_rcv_settle_mode(pointer, c.PN_RCV_FIRST)
         return self._opened_here(pointer, address, sending=False)
@@ -260,8 +260,8 @@ class Core:
         if condition:
             _proton.say(c.pn_link_condition(pointer), condition, text)
         if c.pn_link_state(pointer) & c.PN_LOCAL_UNINIT:
-            # One that is refused is answered without the node that it asked for, and then ended
-            # (part 2 of the standard, section 2.6.3).
+            # A refusal is an attach without the requested node, then a detach (part 2 of the
+            # standard, section 2.6.3).
             node = c.pn_link_source(pointer) if link.sending else c.pn_link_target(pointer)
             c.pn_terminus_set_type(node, c.PN_UNSPECIFIED)
             c.pn_link_open(pointer)
@@ -294,7 +294,7 @@ class Core:
 
     def _on_open(self, _event: Any) -> None:
         if self.opened:
-            return  # proton does not mind that a peer says it twice
+            return  # proton accepts a second ``open``
         self.opened = True
         if self._server:
             self._c.pn_connection_open(self._connection)
@@ -334,7 +334,7 @@ class Core:
         for pointer, link in gone:
             self._forget(pointer, ended)
             self._handler.link_closed(link)
-        # Links that were refused go with their session too.
+        # Refused links end with their session too.
         self._peer_links = {
             pointer for pointer in self._peer_links if c.pn_link_session(pointer) != session
         }
@@ -346,7 +346,7 @@ class Core:
         link = self._links.get(pointer)
         if link is None:
             if not c.pn_link_state(pointer) & c.PN_LOCAL_UNINIT:
-                return  # we have closed it meanwhile
+                return  # closed here meanwhile
             self._peer_links.add(pointer)
             if len(self._peer_links) > PEER_LINKS_MAX:
                 self._engine.abort()
@@ -357,7 +357,7 @@ class Core:
             own = c.pn_link_remote_target if link.sending else c.pn_link_remote_source
         node = own(pointer)
         if link.ours and c.pn_terminus_get_type(node) == c.PN_UNSPECIFIED:
-            return  # a refusal: the reason comes with the end of the link
+            return  # a refusal: the reason follows in the detach
         address = _proton.text(c.pn_terminus_get_address, node)
         link.address = address if address or not link.ours else link.address
         link.dynamic = bool(c.pn_terminus_is_dynamic(node))
@@ -411,10 +411,10 @@ class Core:
             link.partial.clear()
             link.too_large = False
             c.pn_delivery_settle(delivery)
-            link.grant(1)  # no message has used it
+            link.grant(1)  # the credit was not used
             return
         if not c.pn_delivery_readable(delivery):
-            return  # its sender has forgotten it; it goes when it is settled here
+            return  # settled by its sender; freed when it is settled here
         size = c.pn_delivery_pending(delivery)
         if size:
             link.partial += c.pn_link_recv(pointer, size)[1]
@@ -427,7 +427,7 @@ class Core:
                 return
         if c.pn_delivery_partial(delivery):
             return
-        if c.pn_link_credit(pointer) <= 0:  # proton counts, and leaves it at that
+        if c.pn_link_credit(pointer) <= 0:  # proton counts credit without enforcing it
             text = "A message came for which there was no credit"
             self._end_incoming(link, "amqp:link:transfer-limit-exceeded", text)
             return
@@ -445,7 +445,7 @@ class Core:
         self._handler.received(link, incoming)
 
     def _end_incoming(self, link: AmqpLink, condition: str, text: str) -> None:
-        """The peer does not keep to what was agreed."""
+        """End the link of a peer that violates a limit."""
         link.partial.clear()
         link.close(condition, text)
         self._handler.link_closed(link)

@@ -1,9 +1,9 @@
-"""One AMQP connection as an ``asyncio.Protocol``: bytes in, calls of a handler out.
+"""One AMQP connection as an ``asyncio.Protocol``, with a handler for its events.
 
-Called by the AMQP transport and source (client) and by the AMQP binding of the Subscriptions API
-(server). Hides the wire, the login, and time; TLS is asyncio's: this end never sees it.
+Called by the AMQP sink and source (client) and by the AMQP binding of the Subscriptions API
+(server). Hides the socket, the login, and timers; TLS is asyncio's.
 
-Everything runs on the thread of one event loop.
+Runs on the thread of one event loop.
 """
 
 import asyncio
@@ -23,36 +23,36 @@ from distributary.protocols.amqp.engine._outcomes import Ended
 from distributary.protocols.amqp.engine._values import AmqpError
 
 IDLE_S: Final = 18.0
-"""A peer that says nothing for so long is gone; it is asked for a sign of life in half of it. With
-``TICK_S`` it stays below 20 s, twice the 10 s after which the other protocols ask."""
+"""A peer that sends nothing for so long counts as lost; half of it is announced as idle time-out.
+With ``TICK_S`` it is below 20 s, twice the other protocols' keepalive of 10 s."""
 
 TICK_S: Final = 1.0
-"""How often time is told to proton at least: the idle time-out is kept within as much. What is left
-of a connection that has ended is cut at the next time."""
+"""Longest interval between calls of proton's ``tick``, the precision of the idle time-out. A
+connection that has ended is aborted at the next tick."""
 
 OPENING_TICK_S: Final = 0.25
-"""The same until the peer has said its own time-out, which may be a second."""
+"""The same until the peer has announced its idle time-out, which may be a second."""
 
 UNREAD_BYTES_MAX: Final = 64 * 1024
-"""What is taken from a peer that does not read what it is told; more waits in its socket. Each
-byte may make us say and keep some thirty."""
+"""Bytes read from a peer that does not read ours; then reading pauses. Each byte may produce some
+thirty that are buffered here."""
 
 
 class AmqpEngine(asyncio.Protocol):
-    """One connection. Give it to ``create_connection``, ``create_server`` or a tunnel.
+    """One connection, for ``create_connection``, ``create_server`` or a tunnel.
 
     Args:
-        handler: What it calls.
-        server: Whether it is the side that was connected to. A server lets everybody in (SASL
-            ``ANONYMOUS``, or none): what it must protect it must not listen for.
-        login: Who a client is.
-        host: Name of the server, in a client's ``open``; some choose a virtual host by it.
-        container: Name of this end.
+        handler: Called with the events of the connection.
+        server: Whether this end is the server. A server has no authentication (SASL ``ANONYMOUS``,
+            or none): protect the socket otherwise.
+        login: Credentials of a client.
+        host: ``hostname`` of a client's ``open``; some servers select a virtual host by it.
+        container: ``container-id`` of this end.
         idle_s: See ``IDLE_S``.
-        message_bytes_max: Largest message that links here take.
+        message_bytes_max: Largest message that links accept.
 
     Attributes:
-        handler: What it calls.
+        handler: Called with the events of the connection.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class AmqpEngine(asyncio.Protocol):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._paused = self._flush_due = False
-        self._taken_bytes = 0  # while paused
+        self._taken_bytes = 0  # read while writing is paused
 
-    # -- what whoever handles it calls --------------------------------------------------------
+    # -- for the handler ----------------------------------------------------------------------
 
     @property
     def ended(self) -> Ended | None:
@@ -92,15 +92,14 @@ class AmqpEngine(asyncio.Protocol):
 
     @property
     def links_max(self) -> int:
-        """Links that this end may have open at once, by what both ends say of sessions."""
+        """Limit of open links of this end, from both ends' limits of sessions."""
         return self._core.links_max
 
     @property
     def has_room(self) -> bool:
-        """Whether a link may be opened: one that was ended takes room until the peer agrees.
+        """Whether a link may be opened; a closed one counts until the peer has confirmed it.
 
-        Must be asked where there may be many: proton ends a connection that has no room without
-        a word, and neither side hears anything from then on.
+        Check it before opening many: without room proton silently stalls the connection.
         """
         return self._core.has_room
 
@@ -112,38 +111,38 @@ class AmqpEngine(asyncio.Protocol):
         settled: bool = False,
         properties: dict[str, Any] | None = None,
     ) -> AmqpLink:
-        """Open a link that we send on, on a session of its own.
+        """Open a sending link, on a new session.
 
         Args:
-            address: Node at the peer.
+            address: Target node at the peer.
             name: Name of the link.
-            settled: All that is sent will be settled.
+            settled: Whether all messages will be sent settled.
             properties: Of the link.
 
         Raises:
-            AmqpError: A property cannot be said in AMQP.
+            AmqpError: A property cannot be encoded in AMQP.
         """
         return self._core.open_sender(address, name, settled=settled, properties=properties)
 
     def open_receiver(self, address: str | None, name: str) -> AmqpLink:
-        """Open a link that we receive on; ``grant`` it credit.
+        """Open a receiving link; ``grant`` it credit.
 
         Args:
-            address: None: a dynamic one, which is in ``link.address`` once it is opened.
+            address: Source node at the peer. None: dynamic; ``link.address`` once it is opened.
             name: Name of the link.
         """
         return self._core.open_receiver(address, name)
 
     def flush_soon(self) -> None:
-        """Write what was said in this turn of the loop at its end; all methods see to it."""
+        """Schedule a write of all output at the end of this loop iteration; all methods do so."""
         if not self._flush_due and self._loop is not None:
             self._flush_due = True
             self._loop.call_soon(self._flush_now)
 
     def close(self, condition: str = "", text: str = "") -> None:
-        """Say goodbye; the connection goes when the peer has answered, or by ``abort``.
+        """Send ``close``; the connection ends with the peer's ``close``, or by ``abort``.
 
-        ``Handler.closed`` is called when it is gone, with the cause ``local``.
+        ``Handler.closed`` is called then, with the cause ``local``.
         """
         core = self._core
         if core.freed or core.closing:
@@ -154,28 +153,28 @@ class AmqpEngine(asyncio.Protocol):
             core.close(condition, text)
 
     def abort(self) -> None:
-        """Cut the connection without a goodbye. ``Handler.closed`` is told, if it was not."""
+        """Abort the connection without ``close``. Calls ``Handler.closed``, if not called yet."""
         self._fail(CLOSED_BY_US)
 
-    # -- what the event loop calls ------------------------------------------------------------
+    # -- asyncio.Protocol ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin: a client with its login."""
+        """Start the timers; as a client, the SASL exchange too."""
         self._loop = asyncio.get_running_loop()
         wire = cast("asyncio.Transport", transport)
         self._wire = wire
         if self._core.ended is not None:
             wire.abort()
             return
-        # Paused as soon as the socket takes no more, resumed when all is in it: so it is known
-        # when a message is written, and nothing is buffered twice.
+        # Pause at the first byte that the socket does not accept, resume at an empty buffer: so
+        # ``written`` is exact, and no byte is buffered twice.
         wire.set_write_buffer_limits(high=1, low=0)
         if self._handshake is not None:
             wire.write(HEADER)
         self._keep_time()
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece of what the peer says."""
+        """Parse bytes from the peer."""
         if self._handshake is not None:
             data = self._log_in(self._handshake, data)
         try:
@@ -205,11 +204,11 @@ class AmqpEngine(asyncio.Protocol):
         return rest
 
     def eof_received(self) -> bool:
-        """The peer says no more: the connection is over."""
+        """Close the connection after the peer's EOF."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Report the end, and free proton's memory."""
         self._wire = None
         core = self._core
         text = f"The connection was closed ({exc or 'end of stream'})"
@@ -217,11 +216,11 @@ class AmqpEngine(asyncio.Protocol):
         self._free()
 
     def pause_writing(self) -> None:
-        """The socket takes no more for now."""
+        """The write buffer is not empty."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """All is in the socket."""
+        """The write buffer is empty."""
         self._paused = False
         taken_bytes, self._taken_bytes = self._taken_bytes, 0
         if taken_bytes > UNREAD_BYTES_MAX and self._wire is not None:
@@ -235,7 +234,7 @@ class AmqpEngine(asyncio.Protocol):
         self._flush()
 
     def _flush(self) -> None:
-        """Write what there is to write, as far as the socket takes it."""
+        """Write output, until the socket accepts no more."""
         core = self._core
         if core.freed or self._handshake is not None or self._wire is None:
             return
@@ -248,9 +247,9 @@ class AmqpEngine(asyncio.Protocol):
             self._wire.write(raw)
         if core.freed or self._paused:
             return
-        if raw is None:  # our last word is said
-            # Not before the peer's is heard: a socket that is closed over unread bytes is reset,
-            # and takes with it what the peer has not read yet.
+        if raw is None:  # all output is written
+            # Close only after the peer's ``close``: a socket closed with unread bytes is reset, and
+            # the peer may lose what it has not read yet.
             if core.ended is not None:
                 self._wire.close()
         else:
@@ -262,7 +261,7 @@ class AmqpEngine(asyncio.Protocol):
         if core.freed:
             return
         if core.ended is not None and self._wire is not None:
-            self._wire.abort()  # the peer takes its time to hear the last words
+            self._wire.abort()  # the peer is slow to read our ``close``
             return
         assert self._loop is not None
         now_s = self._loop.time()
@@ -277,9 +276,9 @@ class AmqpEngine(asyncio.Protocol):
         wire = self._wire
         self._core.end(ended)
         if wire is not None:
-            wire.abort()  # frees what is left, by ``connection_lost``
+            wire.abort()  # ``connection_lost`` frees the rest
         elif self._loop is None:
-            self._free()  # it never had a wire
+            self._free()  # it was never connected
 
     def _free(self) -> None:
         if self._tick is not None:

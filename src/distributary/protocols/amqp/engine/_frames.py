@@ -1,11 +1,10 @@
-"""What comes in, whole frame by whole frame, and what of it proton must not see.
+"""Splits input into frames, and rejects ``begin`` frames that would crash proton.
 
-Called by ``_core``. Proton believes a peer in one thing: a ``begin`` says which session of ours it
-answers. Where one is answered that does not wait for it proton (0.40) frees memory that is in use,
-and the process is gone: four frames that anybody may send who can connect. So sessions are watched
-here, in what both sides say.
+Called by ``_core``. Proton (0.40) does not check which session a peer's ``begin`` answers: if none
+of ours waits for it, proton uses freed memory and the process crashes. Any peer could do so with
+four frames. So this module tracks sessions in the frames of both sides.
 
-Pure; looks into ``begin`` and ``end`` alone.
+Pure; decodes ``begin`` and ``end`` only.
 
 Source:
     OASIS AMQP 1.0, part 2, sections 2.3 (frames) and 2.7.2 (begin).
@@ -18,7 +17,7 @@ from distributary.protocols.amqp.engine._limits import FRAME_BYTES_MAX
 from distributary.protocols.amqp.engine._values import AmqpError
 
 _HEADER: Final = int.from_bytes(b"AMQP")
-"""Protocol headers stand between frames, and have no size: eight bytes that begin with this."""
+"""Start of a protocol header, which comes between frames: eight bytes without a size."""
 
 _BEGIN: Final = 0x11
 _END: Final = 0x17
@@ -27,21 +26,21 @@ _NAMES: Final = {"amqp:begin:list": _BEGIN, "amqp:end:list": _END}
 
 _SMALL_ULONG: Final = 0x53
 _DESCRIPTORS: Final = frozenset((0x44, _SMALL_ULONG, 0x80, 0xA3, 0xB3))
-"""Format codes of what may stand as a descriptor: numbers (ulong) and symbols."""
+"""Format codes of descriptors: numbers (ulong) and symbols."""
 
 
 class Frames:
-    """The frames of one connection, and the sessions that they begin."""
+    """Frame splitter of one connection, with its sessions."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()  # the beginning of a frame that is not whole yet
-        self._sessions: set[int] = set()  # channels of those that the peer has begun
-        self._unanswered: set[int] = set()  # of ours: those that it has not answered
-        self._said_head = b""  # the beginning of a frame of ours of which more will be said
-        self._said_rest = 0  # bytes that are still to be said of one
+        self._buffer = bytearray()  # start of an incomplete frame
+        self._sessions: set[int] = set()  # channels that the peer has begun
+        self._unanswered: set[int] = set()  # our channels without the peer's ``begin``
+        self._said_head = b""  # start of an incomplete frame of ours
+        self._said_rest = 0  # bytes missing of a frame of ours
 
     def said(self, raw: bytes) -> None:
-        """Take note of *raw*, which this end says: proton's own, and cut anywhere."""
+        """Track the output *raw* of proton, which may be split anywhere."""
         raw = self._said_head + raw
         at, end = self._said_rest, len(raw)
         while end - at >= 8:
@@ -61,10 +60,10 @@ class Frames:
         self._said_rest = max(0, at - end)
 
     def take(self, raw: bytes) -> bytes:
-        """Read *raw*; the whole frames that there are now, in their order.
+        """Append *raw* to the input. Returns the complete frames, in order.
 
         Raises:
-            AmqpError: What came is no frame, or says what must not be said.
+            AmqpError: It is not a frame, or an invalid ``begin``.
         """
         if self._buffer:
             self._buffer += raw
@@ -79,7 +78,7 @@ class Frames:
         return raw[:end]
 
     def _whole(self, raw: bytes | bytearray) -> int:
-        """Where the last whole frame of *raw* ends."""
+        """Returns the end of the last complete frame in *raw*."""
         at, end = 0, len(raw)
         while end - at >= 8:
             size = int.from_bytes(raw[at : at + 4])
@@ -89,16 +88,16 @@ class Frames:
                 raise AmqpError("no frame of AMQP 1.0, or one that is too large")
             elif at + size > end:
                 break
-            else:  # whatever its type: proton does not ask for it either
+            else:  # of any type: proton ignores the type too
                 self._look(raw, at, at + size)
             at += size
         return at
 
     def _look(self, raw: bytes | bytearray, at: int, end: int) -> None:
-        """See what the frame from *at* to *end* does to sessions."""
+        """Track sessions by the frame from *at* to *end*."""
         body = at + 4 * raw[at + 4]
         if body == end:
-            return  # a sign of life
+            return  # an empty frame, the keepalive
         if not at + 8 <= body <= end - 3 or raw[body] != 0:
             raise AmqpError("a frame does not say what it is")
         code = raw[body + 2] if raw[body + 1] == _SMALL_ULONG else _code(bytes(raw[body:end]))
@@ -119,7 +118,7 @@ class Frames:
 
 
 def _answered(body: bytes) -> int | None:
-    """Channel of the session that a ``begin`` answers; None: it begins one."""
+    """Returns the ``remote-channel`` of a ``begin``; None: it begins a session."""
     fields = _values.decode(body)[0].value
     if not isinstance(fields, list):
         raise AmqpError("a begin is no list")
@@ -130,7 +129,7 @@ def _answered(body: bytes) -> int | None:
 
 
 def _code(body: bytes) -> object:
-    """What *body* is, where that is said at length."""
+    """Returns the code of a descriptor that is not a small ulong."""
     if body[1] not in _DESCRIPTORS:
         raise AmqpError("a frame does not say what it is")
     descriptor, _ = _values.decode(body, 1)

@@ -1,4 +1,4 @@
-"""Who is told what happens on a connection: the port of ``AmqpEngine``."""
+"""Callbacks of an ``AmqpEngine``."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,34 +10,34 @@ if TYPE_CHECKING:
 
 
 class Handler(Protocol):
-    """What an engine calls. No method may raise; all may use the engine and its links."""
+    """Callbacks of an engine. None may raise; all may use the engine and its links."""
 
     def opened(self, engine: "AmqpEngine") -> None:
-        """The peer has opened the connection; a client is logged in and may open links."""
+        """Called when the connection is open; a client is logged in and may open links."""
 
     def link_opened(self, link: AmqpLink) -> None:
-        """The peer has agreed to our link, or asks for one of its own (``not link.ours``).
+        """Called when the peer has accepted our link, or opens one (``not link.ours``).
 
-        One of its own it must be answered: ``link.accept`` or ``link.close``.
+        The latter needs an answer: ``link.accept`` or ``link.close``.
         """
 
     def credited(self, link: AmqpLink) -> None:
-        """The credit of a link that we send on has changed."""
+        """Called when the credit of a sending link changes."""
 
     def received(self, link: AmqpLink, incoming: IncomingMessage) -> None:
-        """A whole message came."""
+        """Called with a complete message."""
 
     def settled(self, link: AmqpLink, token: object, outcome: Outcome) -> None:
-        """The outcome of what was sent with *token*; ``link.unsettled`` no longer has it."""
+        """Called with the outcome of the message of *token*, now out of ``link.unsettled``."""
 
     def written(self, link: AmqpLink) -> None:
-        """All that was sent on *link* is in the socket."""
+        """Called when all messages of *link* are written to the socket."""
 
     def link_closed(self, link: AmqpLink) -> None:
-        """A link has ended, see ``link.ended``; not told where this end closed it."""
+        """Called when the peer has ended a link, see ``link.ended``."""
 
     def closed(self, ended: Ended) -> None:
-        """The connection is over; told once, and nothing after it.
+        """Called once, last, when the connection has ended.
 
-        Its links have ended with it, and are not told one by one.
+        Its links end without ``link_closed``.
         """

@@ -1,7 +1,7 @@
-"""What travels over a connection: links, and deliveries that came.
+"""Links and incoming messages of a connection.
 
-Called by whoever handles an ``AmqpEngine``. Hides proton's links and deliveries: none of their
-pointers lives longer here than in proton.
+For handlers of an ``AmqpEngine``. Hides proton's links and deliveries: no pointer is kept here
+longer than in proton.
 """
 
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 class AmqpLink:
-    """One link. Made by ``AmqpEngine.open_sender``, ``open_receiver``, or by the peer.
+    """One link, opened by ``AmqpEngine.open_sender``, ``open_receiver``, or the peer.
 
     Attributes:
-        engine: The connection that it belongs to.
-        name: As the one who opened it called it.
+        engine: Its connection.
+        name: Name of the link.
         sending: Whether this end sends.
         ours: Whether this end opened it.
-        address: The node at the server that it is for: target of what the client sends, source
-            of what it receives. None: the client named none (with ``dynamic``: asks for one).
-        dynamic: The client asks the server to make an address.
-        settlement: How the peer says that the sender settles: a mode of section 2.8.2.
+        address: Node at the server: target of a client's sender, source of its receiver. None: the
+            client named none (with ``dynamic``: requests one).
+        dynamic: Whether the client requests a new address.
+        settlement: The peer's sender settle mode (section 2.8.2).
         ended: How it ended; None: it has not.
-        unsettled: Tokens of what was sent here and has no outcome, in order.
-        context: Whatever whoever handles the link keeps with it.
+        unsettled: Tokens of sent messages without an outcome, in order.
+        context: For the handler.
     """
 
     __slots__ = (
@@ -71,20 +71,20 @@ class AmqpLink:
 
     @property
     def credit(self) -> int:
-        """Messages that may be sent (of a sender), or that the peer may still send."""
+        """Link credit: messages that this end (of a sender) or the peer may still send."""
         return 0 if self.ended is not None else int(self._c.pn_link_credit(self._pointer))
 
     @property
     def unwritten_bytes(self) -> int:
-        """Bytes that were sent here and still wait for the peer's window, or for the socket."""
+        """Bytes of sent messages that wait for the peer's window, or for the socket."""
         if self.ended is not None:
             return 0
-        # Each link of ours has a session of its own.
+        # Each link of ours has its own session.
         return int(self._c.pn_session_outgoing_bytes(self._c.pn_link_session(self._pointer)))
 
     @property
     def message_bytes_max(self) -> int:
-        """Largest message that the peer takes; 0: it gave no limit."""
+        """Largest message that the peer accepts; 0: no limit."""
         return (
             0
             if self.ended is not None
@@ -93,38 +93,38 @@ class AmqpLink:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """Properties that the peer gave the link."""
+        """The peer's properties of the link."""
         if self.ended is not None:
             return {}
         return _proton.read_map(self._c.pn_link_remote_properties(self._pointer))
 
     def accept(self, address: str | None = None) -> None:
-        """Agree to a link that the peer opened (in ``Handler.link_opened``, or later).
+        """Accept a link that the peer opened (in ``Handler.link_opened``, or later).
 
         Args:
-            address: What to call the node; needed where the link is ``dynamic``. None: as asked.
+            address: Address of the node; required if the link is ``dynamic``. None: as requested.
         """
         if self.ended is None:
             self._core.accept_link(self, self._pointer, address)
 
     def close(self, condition: str = "", text: str = "") -> None:
-        """End it; with *condition*: as an error. Also refuses one that was not accepted."""
+        """Detach the link, with an error if *condition* is set. Also refuses a peer's link."""
         if self.ended is None:
             self._core.close_link(self, self._pointer, condition, text)
 
     def grant(self, count: int) -> None:
-        """Let the peer send *count* messages more."""
+        """Add *count* to the credit of a receiving link."""
         if self.ended is None:
             self._c.pn_link_flow(self._pointer, count)
             self._core.wake()
 
     def send(self, payload: bytes, token: object, *, settled: bool = False) -> None:
-        """Send one message; only where there is ``credit``.
+        """Send one message; requires ``credit``.
 
         Args:
-            payload: See ``encode_message``.
-            token: Comes back with its outcome (``Handler.settled``).
-            settled: Ask for no outcome; see ``Handler.written``.
+            payload: From ``encode_message``.
+            token: Passed to ``Handler.settled`` with the outcome.
+            settled: Send it settled, without an outcome; see ``Handler.written``.
         """
         assert self.ended is None, "the link has ended"
         self._core.send(self, self._pointer, payload, token, settled=settled)
@@ -132,15 +132,14 @@ class AmqpLink:
 
 @dataclass(slots=True, eq=False)
 class IncomingMessage:
-    """A message that came, until it is settled.
+    """A received message, until it is settled.
 
     Attributes:
-        link: Where it came.
-        payload: See ``decode_message``.
-        settled: Whether its sender wants no outcome.
-        too_large: It is larger than messages may be here and was not kept: *payload* is empty.
-            By links that this end opened alone: whoever reads settles it and has the next one.
-            Links of the peer are ended by such a message.
+        link: The link that it came by.
+        payload: For ``decode_message``.
+        settled: Whether its sender sent it settled.
+        too_large: The message exceeds the limit and was dropped: *payload* is empty. Only on links
+            that this end opened; the peer's links are ended instead.
     """
 
     link: AmqpLink
@@ -151,7 +150,7 @@ class IncomingMessage:
     too_large: bool
 
     def settle(self, outcome: Outcome) -> None:
-        """Say what became of it. Once; where the link has ended meanwhile, nobody hears it."""
+        """Settle the message, once; has no effect if the link has ended."""
         pointer, self._pointer = self._pointer, None
         if pointer is not None and self.link.ended is None:
             _settle(pointer, outcome)

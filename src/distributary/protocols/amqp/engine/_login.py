@@ -1,6 +1,6 @@
-"""How a client logs in: the SASL frames that stand before AMQP itself on a connection.
+"""The client side of the SASL exchange that precedes AMQP on a connection.
 
-Called by ``_engine`` in client mode (proton's own SASL knows no tokens). Hides mechanisms and
+Called by ``_engine`` in client mode (proton's SASL does not support tokens). Hides mechanisms and
 frames. No I/O: bytes in, bytes out.
 
 Source:
@@ -17,12 +17,12 @@ from distributary.protocols.amqp.engine._values import AmqpError, Described, Sym
 HEADER: Final = b"AMQP\x03\x01\x00\x00"
 
 FRAME_BYTES_MAX: Final = 64 * 1024
-"""Longest SASL frame that is read: the standard says 512 bytes; nobody's list of mechanisms is
-longer than this."""
+"""Longest SASL frame accepted: the standard says 512 bytes, but lists of mechanisms may be
+longer."""
 
 FRAMES_MAX: Final = 8
-"""SASL frames of the server in one login. Three are needed: what it offers, perhaps a challenge,
-and the outcome; one that says more never comes to an end."""
+"""Limit of a server's SASL frames in one login. Three are needed: mechanisms, perhaps a challenge,
+and the outcome; a server that sends more might never finish."""
 
 _MECHANISMS: Final = 0x40
 _INIT: Final = 0x41
@@ -31,15 +31,15 @@ _RESPONSE: Final = 0x43
 _OUTCOME: Final = 0x44
 
 _CODES: Final = ("ok", "sasl-auth", "sasl-sys", "sasl-sys-perm", "sasl-sys-temp")
-"""Codes of an outcome, in their order; as the table of answers calls them."""
+"""Codes of an outcome, in order, by their names in ``protocols.amqp.answers``."""
 
 
 @dataclass(frozen=True, slots=True)
 class AmqpLogin:
-    """Who a client is. Nothing set: anonymous.
+    """Credentials of a client. Nothing set: anonymous.
 
     Attributes:
-        user: Name; may be empty beside a token.
+        user: User name; may be empty with a token.
         password: Password of *user*.
         token: Access token, in place of a password.
     """
@@ -50,11 +50,11 @@ class AmqpLogin:
 
 
 class LoginRefusedError(Exception):
-    """The server does not let us in.
+    """The server refused the login.
 
     Attributes:
-        code: ``sasl-auth`` and the others of the outcome; ``sasl-mechanism``: it offers no way to
-            log in that we know.
+        code: ``sasl-auth`` and the other codes of an outcome; ``sasl-mechanism``: it offers no
+            mechanism that is supported for the credentials.
     """
 
     def __init__(self, code: str, text: str) -> None:
@@ -63,14 +63,14 @@ class LoginRefusedError(Exception):
 
 
 class Handshake:
-    """The client's half of one SASL exchange.
+    """The client side of one SASL exchange.
 
     Args:
-        login: Who we are.
-        host: The server's name, which some servers choose their realm by.
+        login: Credentials.
+        host: The server's name; some servers select a realm by it.
 
     Attributes:
-        done: Whether we are in.
+        done: Whether the login has succeeded.
     """
 
     def __init__(self, login: AmqpLogin, host: str) -> None:
@@ -82,11 +82,11 @@ class Handshake:
         self.done = False
 
     def take(self, raw: bytes) -> tuple[bytes, bytes]:
-        """Read *raw*; what to send for it, and what of it belongs to AMQP itself.
+        """Parse *raw*. Returns the bytes to send, and the rest, which belongs to AMQP itself.
 
         Raises:
-            LoginRefusedError: The server says no.
-            AmqpError: It speaks no SASL.
+            LoginRefusedError: The server refused the login.
+            AmqpError: The bytes are not SASL.
         """
         self._buffer += raw
         answers: list[bytes] = []
@@ -121,7 +121,7 @@ class Handshake:
         if code == _MECHANISMS:
             return self._init(fields[0])
         if code == _CHALLENGE:
-            # The token mechanisms explain a refusal so, and wait for an empty word (RFC 7628).
+            # Token mechanisms send an error as a challenge; the response is empty (RFC 7628).
             return _frame(_RESPONSE, [b""])
         if code == _OUTCOME:
             outcome = fields[0]
@@ -145,7 +145,7 @@ class Handshake:
         )
 
     def _ways(self) -> list[tuple[str, str]]:
-        """Mechanisms and their first words, the best first."""
+        """Returns mechanisms and their initial responses, the best first."""
         login = self._login
         if login.token is not None:
             bearer = f"auth=Bearer {login.token}\x01\x01"
@@ -154,7 +154,7 @@ class Handshake:
             return [
                 ("OAUTHBEARER", f"n,{authorize},\x01host={self._host}\x01{bearer}"),
                 ("XOAUTH2", f"user={login.user}\x01{bearer}"),
-                ("PLAIN", f"\x00{login.user}\x00{login.token}"),  # as RabbitMQ takes tokens
+                ("PLAIN", f"\x00{login.user}\x00{login.token}"),  # for RabbitMQ
             ]
         if login.password is not None:
             return [("PLAIN", f"\x00{login.user}\x00{login.password}")]

@@ -1,4 +1,4 @@
-"""A message and its bytes: the sections of part 3 of the standard, both ways.
+"""Encodes and decodes messages: the sections of part 3 of the standard.
 
 Called by ``protocols.amqp.binding`` and by the AMQP binding of the Subscriptions API. Pure.
 """
@@ -26,10 +26,10 @@ Value: TypeAlias = (
     | Described
     | None
 )
-"""What a body that is no data, or an application property, may be."""
+"""Types of an AMQP value as a body, and of an application property."""
 
 MessageId: TypeAlias = int | uuid.UUID | bytes | str
-"""The four types that a message id and a correlation id may have; an ``int`` is a ``ulong``."""
+"""The four types of message ids and correlation ids; an ``int`` is a ``ulong``."""
 
 _SECTIONS: Final = {
     "amqp:header:list": 0x70,
@@ -49,23 +49,22 @@ _DATA_8: Final = b"\x00\x53\x75\xa0"
 _DATA_32: Final = b"\x00\x53\x75\xb0"
 
 _MEMO_MAX: Final = 1_024
-"""Property names and content types whose bytes are remembered."""
+"""Encoded property names and content types in the caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class AmqpMessage:
-    """One message; what is None or empty is not there.
+    """One message; a section or field that is None or empty is absent.
 
     Attributes:
-        body: ``bytes``: data. Anything else: an AMQP value, None included. To write no data
-            write ``b""``.
+        body: ``bytes``: data. Anything else: an AMQP value, None included. ``b""`` is empty data.
         application_properties: Names and plain values.
         content_type: Media type of the body.
-        message_id: Told apart by it; see ``MessageId``.
-        to: Address of the node that it is for.
-        reply_to: Address where an answer goes.
+        message_id: See ``MessageId``.
+        to: Address of the destination node.
+        reply_to: Address for replies.
         correlation_id: ``message_id`` of the message that this one answers.
-        durable: Whether whoever takes it must keep it over a restart.
+        durable: Whether intermediaries must keep it over a restart.
     """
 
     body: Value
@@ -79,7 +78,7 @@ class AmqpMessage:
 
 
 def encode_message(message: AmqpMessage) -> bytes:
-    """*message* as the payload of a transfer.
+    """Encode *message* as the payload of a transfer.
 
     Raises:
         AmqpError: A value is too large for its type or has none, or a text is not Unicode.
@@ -145,14 +144,13 @@ def _name(name: str) -> bytes:
 
 
 def decode_message(raw: bytes) -> AmqpMessage:
-    """The message that the payload *raw* of a transfer is.
+    """Decode the payload *raw* of a transfer.
 
-    Several data sections are joined; a message without any body, which some clients write where
-    they mean an empty one, has the body None. Annotations, the footer, and fields that
-    ``AmqpMessage`` does not have are read and left.
+    Joins several data sections. A message without a body section, which some clients send for an
+    empty one, has the body None. Annotations, the footer, and other fields are ignored.
 
     Raises:
-        AmqpError: It is none.
+        AmqpError: It is not a message.
     """
     fields: list[Any] = []
     application: dict[str, Any] = {}

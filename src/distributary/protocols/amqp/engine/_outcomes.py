@@ -1,32 +1,32 @@
-"""What becomes of deliveries, and how links and connections end. Plain values."""
+"""Outcomes of deliveries, and causes of the end of links and connections. Plain values."""
 
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
 CONDITION_CHARS_MAX: Final = 1_024
-"""Characters kept of what a peer says about an error."""
+"""Characters kept of a peer's error condition and description."""
 
 
 class DeliveryState(Enum):
-    """What the receiver of a delivery says about it."""
+    """Terminal delivery states by their descriptor."""
 
     ACCEPTED = 0x24
     REJECTED = 0x25
     RELEASED = 0x26
     MODIFIED = 0x27
     NONE = 0
-    """It settled the delivery and said nothing."""
+    """The receiver settled the delivery without an outcome."""
 
 
 class Outcome(NamedTuple):
-    """What became of a delivery.
+    """The outcome of a delivery.
 
     Attributes:
-        state: What the receiver says.
-        condition: Error of ``REJECTED``, such as ``amqp:not-allowed``; empty: none given.
-        text: What it adds for people.
-        failed: Of ``MODIFIED``: the delivery counts as a failed one.
-        undeliverable: Of ``MODIFIED``: not to be given to this link again.
+        state: The terminal state.
+        condition: Error of ``REJECTED``, such as ``amqp:not-allowed``; empty: none.
+        text: Description of the error, for people.
+        failed: ``delivery-failed`` of ``MODIFIED``.
+        undeliverable: ``undeliverable-here`` of ``MODIFIED``.
     """
 
     state: DeliveryState
@@ -40,10 +40,10 @@ class Ended(NamedTuple):
     """How a link or a connection ended.
 
     Attributes:
-        cause: ``peer``: it said so, with *condition* where it gave one. ``login``: it did not
-            let us in; *condition* is ``sasl-auth`` or another of the ``sasl-`` codes. ``lost``:
-            the connection broke. ``silent``: nothing came within the idle time-out.
-            ``protocol``: what came was no AMQP. ``local``: this end closed it.
+        cause: ``peer``: the peer closed it, perhaps with a *condition*. ``login``: refused;
+            *condition* is ``sasl-auth`` or another of the ``sasl-`` codes. ``lost``: the connection
+            broke. ``silent``: idle time-out. ``protocol``: the peer sent invalid AMQP. ``local``:
+            this end closed it.
         condition: Error condition, such as ``amqp:connection:forced``; empty: none.
         text: For people; never a secret of ours.
     """

@@ -1,6 +1,7 @@
-"""Proton's C functions, and what goes into and comes out of its structures.
+"""Wrappers of proton's C functions and structures.
 
-Called by ``_core``. Hides when proton is imported, and that what peers name may be any bytes.
+Called by ``_core`` and ``_link``. Hides the lazy import of proton, and that names from peers may be
+any bytes.
 """
 
 import functools
@@ -24,19 +25,19 @@ AVAILABLE: Final = importlib.util.find_spec("cproton") is not None
 """Whether proton is installed: it needs a C compiler, so it is an extra (``amqp``)."""
 
 STATES: Final = frozenset(state.value for state in DeliveryState if state is not DeliveryState.NONE)
-"""Delivery states that say what became of a message."""
+"""Terminal delivery states."""
 
 _ACCEPTED: Final = DeliveryState.ACCEPTED.value
 
 
 @functools.cache
 def library() -> Any:
-    """Proton's C functions; imported when the first connection is made, for memory's sake."""
+    """Returns proton's C functions; imported at the first connection, to save memory."""
     return importlib.import_module("cproton")
 
 
 def new_transport(*, server: bool, idle_ms: int) -> Any:
-    """The half of a connection that has bytes, with our limits; a server lets everybody in."""
+    """Create proton's transport with our limits; a server allows anonymous clients."""
     c = library()
     transport = c.pn_transport()
     if server:
@@ -50,10 +51,10 @@ def new_transport(*, server: bool, idle_ms: int) -> Any:
 
 
 def symbol_map(properties: Mapping[str, Any] | None) -> bytes:
-    """*properties* as an AMQP map with symbols as keys; empty: there are none.
+    """Encode *properties* as an AMQP map with symbols as keys; empty if there are none.
 
     Raises:
-        AmqpError: A name or a value cannot be said in AMQP.
+        AmqpError: A name or a value cannot be encoded in AMQP.
     """
     if not properties:
         return b""
@@ -61,7 +62,7 @@ def symbol_map(properties: Mapping[str, Any] | None) -> bytes:
 
 
 def read_map(structure: Any) -> dict[str, Any]:
-    """What a peer wrote into *structure*; what is no map that we can read is none."""
+    """Decode a peer's map in *structure*; empty if it is not a map or cannot be decoded."""
     c = library()
     size = 0 if structure == c.ffi.NULL else c.pn_data_encoded_size(structure)
     if size <= 0:
@@ -69,13 +70,13 @@ def read_map(structure: Any) -> dict[str, Any]:
     raw = bytes(c.pn_data_encode(structure, size)[1])
     try:
         found, _ = _values.decode(raw)
-    except AmqpError:  # what proton takes and we do not, such as a key that stands twice
+    except AmqpError:  # proton accepts more than we do, such as a repeated key
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def text(read: Any, structure: Any) -> str | None:
-    """What *read* reads as text from *structure*; bytes that are no UTF-8 are none."""
+    """Returns the text that *read* gets from *structure*; None if it is not UTF-8."""
     try:
         found: str | None = read(structure)
     except UnicodeDecodeError:
@@ -84,14 +85,14 @@ def text(read: Any, structure: Any) -> str | None:
 
 
 def say(condition: Any, name: str, description: str) -> None:
-    """Give a reason."""
+    """Set an error condition."""
     c = library()
     c.pn_condition_set_name(condition, name)
     c.pn_condition_set_description(condition, description[:CONDITION_CHARS_MAX])
 
 
 def said(condition: Any) -> Ended:
-    """What the peer gave as a reason."""
+    """Returns the peer's error condition."""
     c = library()
     if not c.pn_condition_is_set(condition):
         return Ended("peer")
@@ -101,8 +102,8 @@ def said(condition: Any) -> Ended:
 
 
 def outcome(delivery: Any, state: int) -> Outcome:
-    """What the peer says became of *delivery*, whose remote state is *state*."""
-    if state == _ACCEPTED:  # as nearly all are
+    """Returns the outcome of *delivery*, whose remote state is *state*."""
+    if state == _ACCEPTED:  # the most frequent
         return ACCEPTED
     c = library()
     if state not in STATES:
@@ -119,9 +120,9 @@ def outcome(delivery: Any, state: int) -> Outcome:
 
 
 def drop(link: Any, delivery: Any) -> None:
-    """Forget what comes by a *link* that has ended here and that the peer goes on with.
+    """Drop a delivery on a *link* that has ended here but not at the peer.
 
-    Otherwise proton keeps it all.
+    Otherwise proton keeps it.
     """
     c = library()
     if not c.pn_link_is_receiver(link) or not c.pn_delivery_readable(delivery):

@@ -1,6 +1,6 @@
-"""The sessions of one connection: how many there are, and when one may end.
+"""Counts the sessions of one connection, and defers the end of unanswered ones.
 
-Called by ``_core``. Hides that proton keeps channels for them and says nothing where none is left.
+Called by ``_core``. Hides that proton allocates channels and reports no error when none is left.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from distributary.protocols.amqp.engine._limits import SESSION_BYTES_MAX, SESSIO
 
 
 class Sessions:
-    """Those that either side has begun.
+    """Sessions that either side has begun.
 
     Args:
         connection: Proton's.
@@ -21,13 +21,13 @@ class Sessions:
         self._c = _proton.library()
         self._connection = connection
         self._transport = transport
-        self._count = 0  # that have a channel
-        self._going = 0  # of those: when all is written that is to be said they have none
-        self._unanswered: set[Any] = set()  # to be ended as soon as they are answered
+        self._count = 0  # with a channel
+        self._going = 0  # of those: ended, and without a channel once all output is written
+        self._unanswered: set[Any] = set()  # to end as soon as the peer has answered
 
     @property
     def most(self) -> int:
-        """How many there may be, by what both ends say."""
+        """Limit of sessions, the lower of both ends'."""
         remote: int = self._c.pn_transport_remote_channel_max(self._transport)
         return min(SESSIONS_MAX, remote + 1)
 
@@ -36,16 +36,16 @@ class Sessions:
         return self._count < self.most
 
     def begin(self) -> Any:
-        """A new one of ours."""
+        """Begin a session."""
         assert self.has_room, "the connection has no room for another link"
         session = self._c.pn_session(self._connection)
         self._open(session)
         return session
 
     def end(self, session: Any) -> None:
-        """End one of ours; one that has no answer yet, when it has one.
+        """End a session of ours, once the peer has answered its ``begin``.
 
-        Proton uses the channel for the next one at once, and would take the answer for its.
+        Proton reuses the channel at once, and would take a late answer for the next session's.
         """
         if self._c.pn_session_state(session) & self._c.PN_REMOTE_UNINIT:
             self._unanswered.add(session)
@@ -53,7 +53,7 @@ class Sessions:
             self._c.pn_session_close(session)
 
     def begun(self, session: Any) -> None:
-        """The peer has begun *session*, or has answered it."""
+        """Handle the peer's ``begin`` of *session*."""
         if self._c.pn_session_state(session) & self._c.PN_LOCAL_UNINIT:
             self._open(session)
         elif session in self._unanswered:
@@ -61,14 +61,14 @@ class Sessions:
             self._c.pn_session_close(session)
 
     def ended(self, session: Any) -> None:
-        """The peer has ended *session*: it is of no use to anybody after this."""
+        """Handle the peer's ``end`` of *session*, and free it."""
         self._unanswered.discard(session)
         self._c.pn_session_close(session)
         self._c.pn_session_free(session)
         self._going += 1
 
     def all_is_said(self) -> None:
-        """What was to be said is written, and the ends of sessions with it."""
+        """Release the channels of ended sessions: all output is written."""
         self._count -= self._going
         self._going = 0
 

@@ -1,10 +1,9 @@
-"""AMQP 1.0 values and bytes: the type system of part 1 of the standard, both ways.
+"""Encodes and decodes AMQP 1.0 values: the type system of part 1 of the standard.
 
-Called by ``_message``, ``_login`` and ``_proton``. Pure, and the only place that knows format
-codes.
+Called by ``_message``, ``_login``, ``_frames`` and ``_proton``. Pure. Hides format codes.
 
-The promise of the decoder: any bytes give a value or an ``AmqpError``, nothing else, in time and
-memory in proportion to the bytes.
+The decoder returns a value or raises ``AmqpError`` for any bytes, in time and memory proportional
+to them.
 """
 
 import datetime as dt
@@ -14,13 +13,13 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, NoReturn
 
 DEPTH_MAX: Final = 32
-"""Lists, maps and descriptions inside each other: events have two, and the deepest of proton's own
-messages five."""
+"""Nesting of lists, maps and described values: events have two levels, proton's deepest messages
+five."""
 
 OTHER_KEYS_MAX: Final = 64
-"""Keys of one map that are neither text nor bytes: the standard's own maps have text, and hardly
-ever numbers. Whoever chooses such keys (UUIDs, numbers, descriptions) can choose ones that Python
-hashes alike, and a map of them takes the square of its size: minutes for a mebibyte."""
+"""Keys of one map that are neither text nor bytes; the standard's maps hardly ever have them. A
+hostile peer can choose such keys (UUIDs, numbers, described values) with equal hashes in Python,
+which makes decoding quadratic: minutes for a mebibyte."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _INT64_MIN: Final = -(2**63)
@@ -28,11 +27,11 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class AmqpError(ValueError):
-    """Bytes that are no AMQP, or a value that AMQP cannot say."""
+    """Bytes that are not AMQP, or a value without an AMQP type."""
 
 
 class Symbol(str):
-    """An AMQP symbol: ASCII, the name of something that the standard or a peer knows."""
+    """An AMQP symbol: an ASCII name from a defined set."""
 
     __slots__ = ()
 
@@ -50,10 +49,10 @@ class UInt(int):
 
 
 class Described(NamedTuple):
-    """A value with what says what it is.
+    """A described value.
 
     Attributes:
-        descriptor: A ``ULong`` or a ``Symbol`` in everything that the standard defines.
+        descriptor: A ``ULong`` or a ``Symbol`` in all types of the standard.
         value: The value.
     """
 
@@ -65,14 +64,14 @@ class Described(NamedTuple):
 
 
 def encode(value: object) -> bytes:
-    """*value* in AMQP's bytes.
+    """Encode *value*.
 
     ``bool``, ``int`` (long), ``ULong``, ``UInt``, ``float`` (double), ``str``, ``Symbol``,
     ``bytes``, ``datetime`` (timestamp, milliseconds), ``UUID``, ``list``, ``dict`` (map),
     ``Described`` and None.
 
     Raises:
-        AmqpError: It is something else, or too large for its type.
+        AmqpError: It has another type, or is too large for its type.
     """
     writer = _WRITERS.get(type(value))
     if writer is None:
@@ -81,7 +80,7 @@ def encode(value: object) -> bytes:
 
 
 def encode_string(value: str) -> bytes:
-    """A string (``str8-utf8`` or ``str32-utf8``).
+    """Encode a string (``str8-utf8`` or ``str32-utf8``).
 
     Raises:
         AmqpError: It holds lone surrogates.
@@ -94,7 +93,7 @@ def encode_string(value: str) -> bytes:
 
 
 def encode_symbol(value: str) -> bytes:
-    """A symbol.
+    """Encode a symbol.
 
     Raises:
         AmqpError: It is not ASCII.
@@ -105,12 +104,12 @@ def encode_symbol(value: str) -> bytes:
 
 
 def encode_binary(value: bytes) -> bytes:
-    """Bytes (``vbin8`` or ``vbin32``)."""
+    """Encode bytes (``vbin8`` or ``vbin32``)."""
     return _sized(0xA0, value)
 
 
 def encode_long(value: int) -> bytes:
-    """A 64-bit signed integer.
+    """Encode a 64-bit signed integer.
 
     Raises:
         AmqpError: It has more bits.
@@ -123,7 +122,7 @@ def encode_long(value: int) -> bytes:
 
 
 def encode_items(parts: list[bytes], *, is_map: bool = False) -> bytes:
-    """A list, or a map as keys and values in turn, of parts that are encoded already."""
+    """Encode a list, or a map as alternating keys and values, of encoded parts."""
     body = b"".join(parts)
     small, large = (0xC1, 0xD1) if is_map else (0xC0, 0xD0)
     count = len(parts)
@@ -190,14 +189,13 @@ _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
 
 
 def decode(raw: bytes, start: int = 0) -> tuple[Any, int]:
-    """The value that stands at *start*, and where the next one would begin.
+    """Decode the value at *start*; returns it and the offset after it.
 
-    Integers are ``int`` (``ULong`` and ``UInt`` where they are such), ``float`` and ``double``
-    ``float``, arrays ``list``, timestamps ``datetime``; decimals, which nobody here needs, are
-    their bytes.
+    Integers become ``int`` (or ``ULong``, ``UInt``), ``float`` and ``double`` ``float``, arrays
+    ``list``, timestamps ``datetime``; decimals stay bytes.
 
     Raises:
-        AmqpError: No value stands there.
+        AmqpError: There is no valid value.
     """
     try:
         return _read(raw, start, DEPTH_MAX)
@@ -217,7 +215,7 @@ def _read(raw: bytes, start: int, depth: int) -> tuple[Any, int]:
 
 
 def _read_plain(code: int, raw: bytes, start: int, depth: int) -> tuple[Any, int]:
-    """The value of format *code* whose bytes begin at *start*."""
+    """Decode the value of format *code* with its bytes at *start*."""
     fixed = _FIXED.get(code)
     if fixed is not None:
         layout, make = fixed
@@ -297,8 +295,8 @@ def _read_array(raw: bytes, at: int, end: int, count: int, depth: int) -> list[A
         if code == 0x00:
             _refuse("the elements of an array are described twice")
     at += 1
-    # Elements may have no bytes of their own (null, true, an empty list): their number is all that
-    # is there then, and could be four thousand million. Nobody has a use for such arrays.
+    # Elements may have no bytes (null, true, an empty list), so a short array could claim four
+    # thousand million of them. Such arrays have no use.
     if count > end - at:
         _refuse("an array says that it has more elements than bytes")
     values: list[Any] = []
@@ -388,4 +386,4 @@ _FIXED: Final[dict[int, tuple[struct.Struct, Callable[[Any], Any] | None]]] = {
     0x94: (struct.Struct(">16s"), None),
     0x98: (struct.Struct(">16s"), lambda raw: uuid.UUID(bytes=raw)),
 }
-"""Format code -> layout, and what makes a value of the number; None: it is the value."""
+"""Format code -> layout, and a conversion of the unpacked number; None: no conversion."""

@@ -1,8 +1,8 @@
-"""AMQP 1.0: events to the addresses of a broker, each with its outcome.
+"""The AMQP sink: sends events to addresses of an AMQP 1.0 broker.
 
-Called by ``partitions`` (``make``) and by the AMQP consumer (``connect``). Hides links, credit,
-logins, and what of an answer is about one event. The protocol itself is ``engine``'s, which imports
-proton when the first connection is opened.
+Called by ``partitions`` (``make``) and by the source (``connect``). Hides links, credit, logins,
+and which answers are about one event. ``engine`` implements the protocol, and imports proton when
+the first connection is opened.
 """
 
 import asyncio

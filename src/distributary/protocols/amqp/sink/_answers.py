@@ -1,6 +1,6 @@
-"""Outcomes and ends of AMQP as answers: the codes of ``protocols.amqp.answers``.
+"""Maps outcomes and ends of links and connections to the codes of ``protocols.amqp.answers``.
 
-Called by ``_session`` and, through this package, by the AMQP consumer. Pure.
+Called by ``_session`` and, through this package, by the source. Pure.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ ACCEPTED: Final = Acknowledgement(PROTOCOL, "accepted")
 
 
 def answer_of_outcome(outcome: Outcome) -> Answer:
-    """What the receiver says about one message."""
+    """Returns the answer for the outcome of one message."""
     state = outcome.state
     if state is DeliveryState.ACCEPTED:
         return ACCEPTED
@@ -41,14 +41,14 @@ def answer_of_outcome(outcome: Outcome) -> Answer:
 
 
 def answer_of_link(ended: Ended) -> Answer:
-    """The answer of what waits for a link, or is under way on it, when it ends."""
+    """Returns the answer for messages queued or in flight on a link that ended."""
     if ended.cause != "peer":
         return answer_of_connection(ended)
     return _acknowledgement("link", "link", ended.condition, ended.text)
 
 
 def condemns(answer: Answer) -> bool:
-    """Whether *answer*, given to an event, means that it is not offered again."""
+    """Whether *answer* dead-letters an event."""
     return (
         isinstance(answer, Acknowledgement)
         and acknowledgement_rule(answer).decision is Decision.DEAD_LETTER
@@ -56,7 +56,7 @@ def condemns(answer: Answer) -> bool:
 
 
 def answer_of_connection(ended: Ended) -> Answer:
-    """The answer of what waits for a connection, or is under way on it, when it ends."""
+    """Returns the answer for messages queued or in flight on a connection that ended."""
     if ended.cause == "peer":
         return _acknowledgement("connection", "connection", ended.condition, ended.text)
     if ended.cause == "login":

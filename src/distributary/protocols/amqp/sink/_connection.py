@@ -1,7 +1,7 @@
-"""Opens AMQP connections: dialled or tunnelled, logged in, opened.
+"""Opens AMQP connections, directly or through a WebSocket tunnel, and logs in.
 
-Called by ``_session`` and, through this package, by the AMQP consumer. Hides which login a
-credential is, and the two ways to the wire.
+Called by ``_session`` and, through this package, by the source. Hides the login of a credential,
+and the two transports.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ SUBPROTOCOL: Final = "amqp"
 
 
 class AmqpConnection(amqp.Handler):
-    """A handler that can be waited for: until the connection is open, and until it is over."""
+    """A handler with ``await`` for the open connection and for its end."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -38,11 +38,11 @@ class AmqpConnection(amqp.Handler):
         self._over.set()
 
     async def ready(self) -> amqp.Ended | None:
-        """Wait until the connection is open (None) or over (how it ended)."""
+        """Wait until the connection is open (returns None) or has ended (returns how)."""
         return await self._ready
 
     async def close(self) -> None:
-        """Say goodbye, and wait for the peer's; cut it where that is cancelled."""
+        """Send ``close``, and wait for the peer's; abort the connection if cancelled."""
         engine = self.engine
         if engine is None:
             return
@@ -59,12 +59,12 @@ async def connect(
     credential: Credential | None,
     handler: AmqpConnection,
 ) -> amqp.Ended | None:
-    """Open a connection for *handler*, which gets its ``engine``.
+    """Open a connection for *handler*, and set its ``engine``.
 
-    Cancelled, it leaves no connection behind.
+    A cancelled call closes the connection.
 
     Returns:
-        None: it is open. Otherwise how it ended; the reason of a refused login is there.
+        None if it is open, else how it ended, with the reason of a refused login.
 
     Raises:
         TransportError: As ``Connector.open``; ``protocol`` where proton is not installed.
@@ -84,8 +84,8 @@ async def connect(
     opened = False
     try:
         if endpoint.scheme in {"ws", "wss"}:
-            # Few brokers are behind a tunnel: the others do without its library.
-            from distributary.net.tunnel import open_tunnel  # noqa: PLC0415 - as said above
+            # Few brokers need a tunnel: import its library only then.
+            from distributary.net.tunnel import open_tunnel  # noqa: PLC0415 - see above
 
             await open_tunnel(connector, endpoint, SUBPROTOCOL, lambda: engine)
         else:
@@ -99,7 +99,7 @@ async def connect(
 
 
 def login_of(credential: Credential | None) -> amqp.AmqpLogin:
-    """The login that *credential* is; none: anonymous."""
+    """Returns the login for *credential*; None: anonymous."""
     if credential is None:
         return amqp.AmqpLogin()
     if credential.type == "PLAIN":

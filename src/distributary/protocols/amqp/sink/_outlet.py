@@ -1,7 +1,4 @@
-"""The link to one place of a broker, and what waits for it.
-
-Called by ``_session``. Plain state; decides nothing.
-"""
+"""A sending link to one place of a broker, with its queue. Plain state, for ``_session``."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -14,17 +11,17 @@ from distributary.protocols.amqp.settings import AmqpSettings
 
 @dataclass(slots=True, eq=False)
 class Outlet:
-    """A link, and the flights that are for it.
+    """A link and its flights.
 
     Attributes:
-        link: Ours; opened by the peer or not yet.
-        settings: What it was opened for.
-        asked_s: When the peer was asked to open it; monotonic.
-        slow_start_until_s: Until when only one message is to be under way on it; monotonic. 0.0: as
-            many as the broker takes.
-        open: Whether the peer has agreed to it.
-        waiting: Flights that could not be sent yet, in order.
-        unwritten: Flights that were sent without acknowledgement and are not in the socket yet.
+        link: Our sending link.
+        settings: Settings of its destination.
+        asked_s: When the attach was sent; monotonic.
+        slow_start_until_s: End of its slow start, with one message in flight; monotonic. 0.0: none,
+            limited by credit only.
+        open: Whether the peer has accepted it.
+        waiting: Queue of flights to send, in order.
+        unwritten: Flights that were sent settled and are not written to the socket yet.
     """
 
     link: amqp.AmqpLink
@@ -37,16 +34,16 @@ class Outlet:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits for it or is under way on it."""
+        """Whether nothing is queued or in flight."""
         return not (self.waiting or self.unwritten or self.link.unsettled)
 
     @property
     def under_way(self) -> list[Flight]:
-        """What was sent and has no outcome, in order; also those whose time is over."""
+        """Flights without an outcome, in order, including those that timed out."""
         unsettled = cast("list[Flight]", list(self.link.unsettled.values()))
         return unsettled + self.unwritten
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody waits for the outcome of what is under way."""
+        """Whether a flight without an outcome has not timed out."""
         return not all(flight.answered for flight in self.under_way)

@@ -1,7 +1,7 @@
-"""One AMQP connection as a session of the broker transport, with a link for each place.
+"""The ``Session`` of a ``BrokerTransport`` over one AMQP connection, with a link for each place.
 
-Called by ``net.link._broker``. Hides links and their credit: what may not be sent yet waits here in
-its order, and one address without credit delays no other.
+Hides links and credit: events without credit are queued here in order, for each link, so one
+address without credit delays no other.
 """
 
 import asyncio
@@ -22,34 +22,33 @@ from distributary.protocols.amqp.sink._connection import AmqpConnection
 from distributary.protocols.amqp.sink._outlet import Outlet
 
 WINDOW: Final = 4_096
-"""Messages of one connection that have no outcome: at 6,000 a second more than half a second's, so
-that a broker that syncs its disk now and then is kept busy. Each costs a reference here. Those
-that wait for a link or its credit are not among them: an address that takes nothing must not use up
-the room of others."""
+"""Messages in flight on one connection: at 6,000 a second more than half a second's worth, which
+keeps a broker busy that syncs its disk now and then. Each costs a reference here. Messages queued
+for a link or credit do not count: an address without credit must not exhaust the window."""
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
-"""Bytes of one link that proton has and the socket has not; more waits as events, which are held
-anyway. The largest event by default, or a thousand of the usual size."""
+"""Bytes of one link that are in proton and not in the socket; beyond, events stay queued
+unencoded. The largest event by default, or a thousand of the usual size."""
 
 SPARE_SHARE: Final = 1 / 16
-"""Share of the links of a connection that is kept free while others are idle: the room of a link
-that is ended comes back when the broker has agreed to its end; new ones are opened meanwhile."""
+"""Share of a connection's links that is kept free by closing idle ones: a closed link counts until
+the broker has confirmed it, and new ones are opened meanwhile."""
 
 SWEEP_S: Final = 1.0
-"""How often what waits for credit is looked through for attempts whose time is over."""
+"""Interval at which queues are swept for attempts that timed out."""
 
 ATTACH_S_MAX: Final = 10.0
-"""Longest time for a broker to open a link or to refuse it; the next attempt asks again."""
+"""Longest wait for a broker to accept or refuse a link; the next attempt opens it again."""
 
 
 class AmqpSession(AmqpConnection):
     """One open connection; see ``net.link.Session``.
 
     Args:
-        clock: Says when a flight was sent.
-        lost: Told when the connection ends by itself.
-        note: Told before that, with whether the next connection has to be careful.
-        slow_start: Whether this one has to be.
+        clock: For the time of sending.
+        lost: Called when the connection is lost.
+        note: Called before that with whether the next connection needs a slow start.
+        slow_start: Whether this one does.
     """
 
     def __init__(
@@ -62,14 +61,14 @@ class AmqpSession(AmqpConnection):
         self._note = note
         self._since_s = clock.monotonic_s()
         self._slow_start_until_s = self._since_s + SLOW_START_S if slow_start else 0.0
-        self._careful_places: dict[AmqpSettings, float] = {}  # their next link, until when
+        self._careful_places: dict[AmqpSettings, float] = {}  # until when the next link is slow
         self._outlets: dict[AmqpSettings, Outlet] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     # -- net.link.Session ---------------------------------------------------------------------
 
     def publish(self, flight: Flight) -> None:
-        """Send it, or have it wait for its link, its turn or credit."""
+        """Send the event, or queue it for its link, its turn or credit."""
         settings = cast("AmqpSettings", flight.destination.settings)
         outlet = self._outlets.get(settings) or self._open_outlet(settings)
         if outlet.waiting or not self._may_send(outlet):
@@ -82,15 +81,15 @@ class AmqpSession(AmqpConnection):
             self._sweep.cancel()
             self._sweep = None
         for outlet in self._outlets.values():
-            # Told by whoever keeps them, or given to the next session: not for this one to judge,
-            # whatever the broker says before it hears the goodbye.
+            # The transport answers these flights or retries them in the next session, whatever the
+            # broker still sends.
             outlet.waiting.clear()
         await super().close()
 
     # -- sending ------------------------------------------------------------------------------
 
     def _wait(self, outlet: Outlet, flight: Flight) -> None:
-        flight.sent_s = 0.0  # that nothing answers it says nothing about the connection
+        flight.sent_s = 0.0  # not sent yet: its timeout does not count against the connection
         outlet.waiting.append(flight)
         self.window += 1
         self._sweep_later()
@@ -106,14 +105,14 @@ class AmqpSession(AmqpConnection):
         )
 
     def _must_wait(self, outlet: Outlet) -> bool:
-        """Whether something is under way that may be what has ended the last link."""
+        """Whether a message is in flight that may have ended the last link."""
         if outlet.slow_start_until_s <= self._monotonic_s():
             outlet.slow_start_until_s = 0.0
             return False
         return outlet.awaited
 
     def _all_must_wait(self) -> bool:
-        """Whether something is under way that may be what has ended the last connection."""
+        """Whether a message is in flight that may have ended the last connection."""
         if self._slow_start_until_s <= self._monotonic_s():
             self._slow_start_until_s = 0.0
             self._note(False)
@@ -138,7 +137,7 @@ class AmqpSession(AmqpConnection):
             outlet.unwritten.append(flight)
 
     def _pump(self, outlet: Outlet) -> None:
-        """Send what waits, as far as it may be."""
+        """Send queued flights, as credit and limits allow."""
         waiting = outlet.waiting
         while waiting and self._may_send(outlet):
             flight = waiting.popleft()
@@ -178,7 +177,7 @@ class AmqpSession(AmqpConnection):
         return outlet
 
     def _go_on(self, outlet: Outlet) -> None:
-        """Send what waits for *outlet*; where one of all may be sent, of those who wait longest."""
+        """Send queued flights of *outlet*; in slow start of all outlets, the oldest first."""
         if not self._slow_start_until_s:
             if outlet.waiting:
                 self._pump(outlet)
@@ -188,7 +187,7 @@ class AmqpSession(AmqpConnection):
             self._pump(each)
 
     def _close_idle(self) -> None:
-        """Make room for those that come next."""
+        """Close an idle link, to make room."""
         idle = next((each for each in self._outlets.values() if each.idle), None)
         if idle is not None:
             self._drop(idle)
@@ -198,7 +197,7 @@ class AmqpSession(AmqpConnection):
             self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_now)
 
     def _sweep_now(self) -> None:
-        """Free the places of flights that ran out of time before they could be sent."""
+        """Remove queued flights that timed out, and links that were not accepted in time."""
         self._sweep = None
         late_s = self._monotonic_s() - ATTACH_S_MAX
         for outlet in list(self._outlets.values()):
@@ -220,7 +219,7 @@ class AmqpSession(AmqpConnection):
         outlet.link.close()
 
     def _taken_back(self, outlet: Outlet) -> deque[Flight]:
-        """What waited for *outlet*, and does so no more."""
+        """Remove and return the queue of *outlet*."""
         flights, outlet.waiting = outlet.waiting, deque()
         self.window -= len(flights)
         return flights
@@ -233,7 +232,7 @@ class AmqpSession(AmqpConnection):
     # -- amqp.Handler -------------------------------------------------------------------------
 
     def link_opened(self, link: amqp.AmqpLink) -> None:
-        """Begin to send on it."""
+        """Start sending on the link."""
         if not link.ours:
             link.close("amqp:not-allowed", "This client takes no links")
             return
@@ -241,31 +240,31 @@ class AmqpSession(AmqpConnection):
         self._pump(link.context)
 
     def credited(self, link: amqp.AmqpLink) -> None:
-        """Go on with what waits."""
+        """Send queued flights."""
         self._pump(link.context)
 
     def received(self, link: amqp.AmqpLink, incoming: amqp.IncomingMessage) -> None:
-        """Nothing comes: no link of ours receives."""
+        """Ignored: the sink has no receiving link."""
         del link, incoming
 
     def settled(self, link: amqp.AmqpLink, token: object, outcome: amqp.Outcome) -> None:
-        """The answer of one flight."""
+        """Answer one flight."""
         cast("Flight", token).answer(_answers.answer_of_outcome(outcome))
         self._go_on(link.context)
 
     def written(self, link: amqp.AmqpLink) -> None:
-        """What was sent without acknowledgement is delivered now, and there is room again."""
+        """Answer flights that were sent settled: they are delivered once written."""
         outlet: Outlet = link.context
         flights, outlet.unwritten = outlet.unwritten, []
         self._tell(flights, _answers.ACCEPTED)
         self._go_on(outlet)
 
     def link_closed(self, link: amqp.AmqpLink) -> None:
-        """The broker wants no more on this link.
+        """Answer flights of a link that the broker ended.
 
-        Where several were under way none of them can be told apart, so all are tried again, and
-        the next link takes them one at a time: then the one that it was gets the broker's answer.
-        What waited behind them was not judged, and goes by the next link.
+        If several were in flight, the culprit is unknown: all are retried, and the next link starts
+        with one message at a time, where the culprit alone gets the broker's answer. Queued flights
+        move to the next link.
         """
         outlet: Outlet = link.context
         self._drop(outlet)
@@ -291,7 +290,7 @@ class AmqpSession(AmqpConnection):
         self._go_on(outlet)
 
     def _wait_again(self, settings: AmqpSettings, flights: Iterable[Flight]) -> None:
-        """Have *flights* wait for the next link to their place."""
+        """Queue *flights* for the next link to their place."""
         over = [flight for flight in flights if flight.answered]
         due = [flight for flight in flights if not flight.answered]
         try:
@@ -304,7 +303,7 @@ class AmqpSession(AmqpConnection):
         self._tell(over, _OVERDUE)
 
     def closed(self, ended: amqp.Ended) -> None:
-        """The connection is over; whoever keeps the flights tells them."""
+        """Report the end to the transport, which answers the flights."""
         super().closed(ended)
         if ended.cause == "local":
             return
@@ -317,6 +316,6 @@ class AmqpSession(AmqpConnection):
 
 
 _OVERDUE: Final = TransportError("timeout", "No credit within the time of one attempt")
-"""Given to flights that have their answer already."""
+"""Answer to flights that timed out already; it only frees their place."""
 
 _NO_LINK: Final = TransportError("timeout", f"No link within {ATTACH_S_MAX:g} s")

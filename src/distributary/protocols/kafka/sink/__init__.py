@@ -1,7 +1,7 @@
-"""Kafka: events to topics, and what a source needs to read them, through ``confluent-kafka``.
+"""The Kafka sink: publishes events to topics through ``confluent-kafka``.
 
 Called by ``partitions`` (the transport) and the source (connections). Hides librdkafka: its
-settings, its threads, its errors. It is imported when the first connection is opened, not before.
+settings, threads and errors. Imports it when the first connection is opened, not before.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a ``KafkaError`` comes to: an answer of the cluster, or that there was none."""
+"""Maps a ``KafkaError`` to an answer of the cluster or a transport error."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ _ANSWERS: Final = {
     "_ISR_INSUFF": "NOT_ENOUGH_REPLICAS",
     "_FENCED": "PRODUCER_FENCED",
 }
-"""What librdkafka concludes by itself from what brokers said -> the code that says the same."""
+"""Local codes that librdkafka derives from brokers' responses -> the equivalent code of Kafka."""
 
 _REASONS: Final = {
     "_MSG_TIMED_OUT": "timeout",
@@ -30,16 +30,16 @@ _REASONS: Final = {
     "_RESOLVE": "dns",
     "_SSL": "tls",
 }
-"""Codes of librdkafka itself that mean that no answer came -> the reason. The others are faults
-in the conversation: ``protocol``."""
+"""Local codes of librdkafka without an answer -> reason of the transport error. All others are
+faults of the protocol: ``protocol``."""
 
 
 def answer_of(error: Any, *, dialling: bool = False) -> Answer:
-    """The answer that *error*, a ``KafkaError``, stands for.
+    """Returns the answer for *error*, a ``KafkaError``.
 
     Args:
-        error: Of a delivery report or of a connection; codes of librdkafka begin with ``_``.
-        dialling: There was no connection yet: one that breaks was refused.
+        error: Of a delivery report or a connection; librdkafka's local codes begin with ``_``.
+        dialling: Whether there was no connection yet; then a reset counts as refused.
     """
     name = error.name()
     text = error.str()[:TEXT_CHARS_MAX]

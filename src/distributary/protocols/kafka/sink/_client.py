@@ -1,4 +1,4 @@
-"""One client of librdkafka: its beginning on a thread, what it says of its brokers, its end."""
+"""A librdkafka client that connects on a thread and checks the addresses of its brokers."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ from distributary.protocols.kafka.sink._answers import answer_of
 from distributary.protocols.kafka.sink._cluster import Settings, check_brokers
 
 SLICES_S: Final = (0.25, 0.5, 1.0, 2.0, 2.0, 2.0)
-"""How long the first answer of a cluster is waited for, with a look in between at what went wrong.
-Together less than ``DIAL_S_MAX``."""
+"""Waits for the first response of a cluster; errors are checked after each. In total less than
+``DIAL_S_MAX``."""
 
 BROKERS_LOOK_MS: Final = 10_000
-"""How often the brokers that the client knows are looked at for new ones."""
+"""Interval at which the client's list of brokers is checked for new ones."""
 
 
 class _Connected(NamedTuple):
-    """What came of an attempt to connect: a client and the hosts of its brokers, or neither."""
+    """Result of an attempt to connect: a client and the hosts of its brokers, or a refusal."""
 
     handle: Any = None
     brokers: frozenset[str] = frozenset()
@@ -31,17 +31,17 @@ class _Connected(NamedTuple):
 
 
 class KafkaClient:
-    """A producer or a consumer that answers for where its brokers are.
+    """A producer or consumer of librdkafka whose brokers' addresses are checked.
 
-    The client dials by itself. What it is told to dial is checked before; where the brokers say
-    that they are is checked as soon as they have said it, and before anything is sent or read;
-    brokers that come later are checked within ``BROKERS_LOOK_MS``.
+    librdkafka dials itself. Bootstrap servers are checked before; advertised addresses of brokers
+    as soon as the metadata is there, before anything is sent or read; brokers that are added later
+    within ``BROKERS_LOOK_MS``.
 
-    Making and ending it blocks, and is done on threads: daemons, so that none keeps the process
-    from ending.
+    Creating and closing a client blocks, so both run on threads: daemons, which never keep the
+    process alive.
 
     Args:
-        kind: Which of the two.
+        kind: Producer or consumer.
         settings: For librdkafka.
         connector: Checks addresses.
 
@@ -70,22 +70,22 @@ class KafkaClient:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def connect(self, topic: str, loop: asyncio.AbstractEventLoop) -> Answer | None:
-        """Wait until a broker has answered, and check all of them.
+        """Connect, fetch metadata, and check the addresses of all brokers.
 
         Args:
-            topic: What is asked about, so that the answer is small; it need not exist.
+            topic: Fetch metadata of this topic only, which keeps it small; it need not exist.
             loop: The running loop.
 
         Returns:
-            None: ``handle`` can be used. Else why not.
+            None if ``handle`` is usable, else why not.
 
         Raises:
-            TransportError: ``blocked-address``: a broker is where nothing must be dialled.
+            TransportError: ``blocked-address``: a broker's address must not be dialled.
         """
         self._loop = loop
         if self._settings.get("enable.idempotence"):
-            # Such a client asks any broker for a number, wherever that says that it is. One that
-            # has nothing to send stays with the servers that were checked.
+            # An idempotent producer requests its id from any advertised broker, unchecked. A
+            # plain one with nothing to send uses the bootstrap servers only: check with that first.
             first = self._settings | {"enable.idempotence": False}
             refusal = await self._round(topic, first, loop, keep=False)
             if refusal is not None:
@@ -95,11 +95,11 @@ class KafkaClient:
     async def _round(
         self, topic: str, settings: Settings, loop: asyncio.AbstractEventLoop, *, keep: bool
     ) -> Answer | None:
-        """Ask a client with *settings* who the brokers are, and check them; *keep*: use it then."""
+        """Fetch metadata with a client of *settings*, and check the brokers; *keep* the client."""
         connected: asyncio.Future[_Connected] = loop.create_future()
 
         def tell(made: _Connected) -> None:
-            if connected.done():  # nobody waits any more
+            if connected.done():  # the caller was cancelled
                 self.handle = made.handle
                 self.forget()
             else:
@@ -108,7 +108,7 @@ class KafkaClient:
         def run() -> None:
             try:
                 made = self._connect(topic, settings, keep=keep)
-            except Exception as error:  # noqa: BLE001 - whatever a broker makes it stumble over
+            except Exception as error:  # noqa: BLE001 - a broker may cause any error
                 made = _Connected(refusal=_stumbled(error))
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(tell, made)
@@ -125,7 +125,7 @@ class KafkaClient:
         return made.refusal
 
     def _connect(self, topic: str, settings: Settings, *, keep: bool) -> _Connected:
-        # Costs some 30 ms and 3 MB: only where Kafka is spoken to.
+        # Costs some 30 ms and 3 MB: import it only when a connection is opened.
         import confluent_kafka  # noqa: PLC0415 - see above
 
         try:
@@ -141,7 +141,7 @@ class KafkaClient:
                 handle.poll(0)
             else:
                 handle.poll(0)
-                self._why, self._down = None, False  # of servers that were tried before this one
+                self._why, self._down = None, False  # errors of servers tried before this one
                 hosts = frozenset(broker.host for broker in metadata.brokers.values())
                 if keep:
                     return _Connected(handle, hosts)
@@ -153,39 +153,39 @@ class KafkaClient:
         return _Connected(refusal=answer_of(self._why or why, dialling=True))
 
     def _trouble(self, error: Any) -> None:
-        """Take note of a ``KafkaError`` of a connection, or of the client as a whole."""
+        """Record a ``KafkaError`` of a connection or of the client."""
         if error.fatal():
             self._why, self._down = error, True
         elif error.name() == "_ALL_BROKERS_DOWN":
             self._down = True
             self._why = self._why or error
         elif error.name() == "_TRANSPORT" and self.handle is None:
-            # The client dials again, and that ends too: what went wrong first says why.
+            # librdkafka redials, and fails again: the first error has the cause.
             self._why = self._why or error
         else:
             self._why = error
 
     def poll(self) -> None:
-        """Have the callbacks called that are due, those of records too. Not while it is forgotten.
+        """Run due callbacks, delivery reports included. Not after ``forget``.
 
-        They come from here alone. Whatever they raise ends the client; see ``end``.
+        Callbacks run here only. An exception in one ends the client; see ``end``.
         """
         try:
             self.handle.poll(0)
-        except Exception as error:  # noqa: BLE001 - a broker's name may be no text, or garble all
+        except Exception as error:  # noqa: BLE001 - a broker's name may break UTF-8 or JSON
             self._refused = _stumbled(error)
 
     def _learn(self, statistics: str) -> None:
-        """Take note of the brokers of the cluster."""
+        """Record the brokers in librdkafka's statistics."""
         brokers = msgspec.json.decode(statistics, type=_Statistics).brokers.values()
         if len(brokers) != statistics.count('"nodename":'):
-            # librdkafka escapes nothing: a name with quotes could hide other brokers.
+            # librdkafka does not escape names: one with quotes could hide other brokers.
             raise ValueError("the names of the brokers are garbled")
         hosts = {broker.nodename.rpartition(":")[0] for broker in brokers}
         self._news = frozenset(filter(None, hosts))
 
     def end(self) -> Answer | None:
-        """Why the client can't be used any more; None: it can. Called on the loop, after polls."""
+        """Returns why the client is unusable, else None. Call it on the loop, after ``poll``."""
         if self._refused is not None:
             return self._refused
         if self._down:
@@ -205,10 +205,10 @@ class KafkaClient:
             self._checked |= hosts
 
     def forget(self, ended: Callable[[], None] = lambda: None) -> None:
-        """End the client, whatever it still holds, without waiting for that.
+        """Close the client and drop its queue, without waiting for it.
 
         Args:
-            ended: Called on another thread once the client has said goodbye.
+            ended: Called on another thread once the client is closed.
         """
         self._forgotten = True
         if self._looking is not None:

@@ -1,4 +1,4 @@
-"""A cluster as a sink or source names it: its servers, how to be let in, and where it may be."""
+"""A Kafka cluster of a sink or source: bootstrap servers, login, and address checks."""
 
 import ssl
 from collections.abc import Callable, Iterable
@@ -15,32 +15,32 @@ from distributary.net import Connector
 from distributary.protocols.kafka.settings import HOSTS_MAX, SCHEMES
 
 TOKEN_S: Final = 3_600.0
-"""How long a token that does not say when it expires is taken to last; the client then asks
-again and gets the same."""
+"""Assumed lifetime of a token without an expiry; the client then requests it again and gets the
+same."""
 
 SETUP_MS_MAX: Final = 5_000
 """Longest time for one connection to a broker: TCP, TLS and login."""
 
 SILENCE_MS_MAX: Final = 20_000
-"""A broker that owes an answer for so long is taken to be gone: twice the 10 s after which the
-other protocols ask whether anybody is there."""
+"""A broker that owes a response for so long counts as lost: twice the other protocols' keepalive
+of 10 s."""
 
 PAUSE_MS_FIRST: Final = 100
 PAUSE_MS_MAX: Final = 2_000
-"""Pauses of the client between its own attempts to connect, as those of all transports."""
+"""Backoff of librdkafka between attempts to connect; the same as for all transports."""
 
 Settings: TypeAlias = dict[str, Any]
-"""Of librdkafka: strings, numbers and callbacks."""
+"""Settings of librdkafka: strings, numbers and callbacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who is asked for the brokers of a cluster, and how this client is let in.
+    """Bootstrap servers and credentials of a cluster.
 
     Attributes:
         servers: Bootstrap servers, all of one scheme.
-        credential: Logs in; None: nobody asks.
-        ca_certs: PEM of certificates that its brokers are trusted by, besides the system's.
+        credential: For SASL; None: no login.
+        ca_certs: PEM of CA certificates for its brokers, besides the system's.
     """
 
     servers: tuple[Endpoint, ...]
@@ -49,12 +49,10 @@ class Cluster:
 
     @classmethod
     def of(cls, uri: str, credential: Credential | None, ca_certs: str | None) -> "Cluster":
-        """The cluster of a URI such as ``kafka://one:9092,two:9092/orders``.
-
-        The path names a topic or nothing, and is not looked at.
+        """Parse a URI such as ``kafka://one:9092,two:9092/orders``; its path is ignored.
 
         Raises:
-            TransportError: ``blocked-address``: the URI cannot be used.
+            TransportError: ``blocked-address``: the URI is invalid.
         """
         try:
             parts = urlsplit(uri)
@@ -69,11 +67,11 @@ class Cluster:
 
     @property
     def tls(self) -> bool:
-        """Whether its brokers are spoken to by TLS."""
+        """Whether connections use TLS."""
         return self.servers[0].tls
 
     async def settings(self, connector: Connector, clock: Clock) -> Settings:
-        """What a client must know to connect, for producers and consumers alike.
+        """Returns the connection settings of a producer or consumer.
 
         Raises:
             TransportError: ``blocked-address``: one of the servers must not be dialled;
@@ -81,21 +79,21 @@ class Cluster:
         """
         return {
             "bootstrap.servers": ",".join(await self._checked(connector)),
-            "log_level": 0,  # what matters comes as an error; the rest would go to stderr
+            "log_level": 0,  # errors reach ``error_cb``; log lines would go to stderr
             "socket.keepalive.enable": True,
             "socket.connection.setup.timeout.ms": SETUP_MS_MAX,
             "socket.timeout.ms": SILENCE_MS_MAX,
             "reconnect.backoff.ms": PAUSE_MS_FIRST,
             "reconnect.backoff.max.ms": PAUSE_MS_MAX,
-            "enable.metrics.push": False,  # a broker does not get to ask for metrics of ours
+            "enable.metrics.push": False,  # brokers must not collect our metrics
             **_security(self.tls, self.credential, clock),
             **(_trust(connector.tls_context(self.ca_certs)) if self.tls else {}),
         }
 
     async def _checked(self, connector: Connector) -> list[str]:
-        """``host:port`` of the servers that have an address; addresses where names are not needed.
+        """Returns ``host:port`` of the servers that have an allowed address.
 
-        A name is kept with TLS alone, whose certificate is for the name.
+        Names are resolved here, except with TLS, whose certificate is for the name.
         """
         found: list[str] = []
         unknown: TransportError | None = None
@@ -116,9 +114,9 @@ class Cluster:
 
 
 async def check_brokers(hosts: Iterable[str], connector: Connector) -> None:
-    """Check where the brokers of a cluster say that they are.
+    """Check the advertised addresses of a cluster's brokers.
 
-    A name without an address is left to the client: it cannot be dialled.
+    Skips a name without an address: librdkafka cannot dial it either.
 
     Raises:
         TransportError: ``blocked-address``: one of them must not be dialled.
@@ -159,10 +157,10 @@ def _token(credential: Credential, clock: Clock) -> Callable[[str], tuple[str, f
 
 
 def _trust(context: ssl.SSLContext) -> Settings:
-    """The certificates that *context* trusts: the client takes one set, and no other way."""
+    """Returns all CA certificates of *context* as one PEM: librdkafka accepts only one set."""
     settings: Settings = {"ssl.endpoint.identification.algorithm": "https"}
     certificates = context.get_ca_certs(binary_form=True)
-    if certificates:  # else the system keeps them where only the client's own search finds them
+    if certificates:  # else only librdkafka's own search finds the system's
         settings["ssl.ca.pem"] = "".join(map(ssl.DER_cert_to_PEM_cert, certificates))
     return settings
 

@@ -1,8 +1,8 @@
-"""One producer: a connection to a cluster that events are published by.
+"""The ``Session`` of a ``BrokerTransport`` over one Kafka producer.
 
-``produce`` only puts a record into the client's queue, and its own threads, which never touch the
-interpreter, do the rest. Delivery reports are collected by a timer on the loop, not by a thread of
-Python: a thread would wait up to 5 ms for the interpreter's lock, for each report.
+``produce`` only appends a record to librdkafka's queue; its threads, which do not hold the GIL,
+send it. A timer on the loop polls delivery reports, not a Python thread: that would wait up to
+5 ms for the GIL, for each report.
 """
 
 import asyncio
@@ -24,48 +24,47 @@ from distributary.protocols.kafka.sink._client import KafkaClient
 from distributary.protocols.kafka.sink._cluster import Cluster, Settings
 
 WINDOW: Final = 2_000
-"""Records in flight. Reports come some 15 ms after ``produce`` (the linger, a broker, our timer),
-so this carries 100,000 a second, and over a long wire (50 ms) 30,000."""
+"""Records in flight. Reports arrive some 15 ms after ``produce`` (linger, broker, our timer), so
+this allows 100,000 a second, and 30,000 to a broker that is 50 ms away."""
 
 QUEUE_KIB_MAX: Final = 64 * 1024
-"""Bytes in flight: a window full of the largest events would be 2 GB. Records beyond wait here."""
+"""KiB in flight: a window of the largest events would be 2 GB. Records beyond wait in ``_held``."""
 
 LINGER_MS: Final = 5
-"""How long the client waits for a batch to fill: a request for each record would cost the broker
-more than the record."""
+"""librdkafka's wait for a batch to fill: a request for each record would cost the broker more than
+the record."""
 
 BATCH_BYTES: Final = 64 * 1024
-"""Most bytes in a batch of several records. A broker judges the size of the batch by the limit for
-a record: with small batches the limit of a topic may be as low as this."""
+"""Largest batch of several records. A broker applies a topic's limit to the batch, so this is the
+lowest limit of a topic at which batches pass."""
 
 RECORD_BYTES_MAX: Final = 1_000_000_000
-"""The most that the client lets be set: how large a record may be is for the broker to say."""
+"""librdkafka's maximum: the broker decides how large a record may be."""
 
 RETRIES_MAX: Final = 3
-"""Repetitions of a request inside one attempt, with ``acks=all`` alone: there the broker knows
-records that it has by their number, so they come neither twice nor out of order, and a partition
-that moves to another broker costs no attempt. Beyond, the broker's own answer is told."""
+"""Retries of a request inside one attempt, only with ``acks=all``: there the producer is
+idempotent, so records are neither duplicated nor reordered, and a partition that moves to another
+broker costs no attempt. Beyond, the attempt gets the broker's answer."""
 
 ANSWER_MS_MAX: Final = 10_000
-"""How long a broker waits for its replicas before it says that they were too slow."""
+"""How long a broker waits for its replicas before it answers ``REQUEST_TIMED_OUT``."""
 
 UNKNOWN_TOPIC_MS: Final = 1_000
-"""A topic that was just made is known to all brokers after so long."""
+"""Time for a new topic to reach all brokers."""
 
 TOPICS_LOOK_MS: Final = 5_000
-"""How often the client asks about the topics that it writes to: one that did not exist is found
-again so soon."""
+"""Refresh interval of topic metadata: the longest time to find a topic created meanwhile."""
 
 POLL_S: Final = 0.002
-"""How often delivery reports are collected while any is due."""
+"""Poll interval while delivery reports are due."""
 
 POLL_IDLE_S: Final = 1.0
-"""How often news is collected otherwise: of connections that ended, of brokers that are new."""
+"""Poll interval otherwise: for lost connections and new brokers."""
 
 CLIENT_ID: Final = "distributary"
 
 _TOO_LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
-"""What a broker says where a record, or a batch of several, is larger than it takes."""
+"""Answers of a broker to a record, or a batch of several, above its limit."""
 
 _OVERDUE: Final = TransportError("timeout", "The client had no room within the time of one attempt")
 _NEVER_FITS: Final = Acknowledgement(
@@ -76,17 +75,17 @@ _NEVER_FITS: Final = Acknowledgement(
 
 
 def key_of(destination: Destination) -> Hashable:
-    """What of *destination* belongs to its connection; see ``BrokerTransport``.
+    """Returns the parts of *destination* that select a connection; see ``BrokerTransport``.
 
     Raises:
-        TransportError: ``blocked-address``: its URI cannot be used.
+        TransportError: ``blocked-address``: its URI is invalid.
     """
     settings = settings_of(destination)
     return cluster_of(destination), settings.clientid, settings.acks, _patience_s(destination)
 
 
 def producer_settings(destination: Destination) -> Settings:
-    """What librdkafka must know beyond how to connect."""
+    """Returns the producer settings of librdkafka, without those to connect."""
     settings = settings_of(destination)
     certain = settings.acks == "all"
     return {
@@ -109,7 +108,7 @@ def producer_settings(destination: Destination) -> Settings:
 
 
 def _patience_s(destination: Destination) -> int:
-    """How long the client tries one record: an attempt, rounded up to a power of two seconds.
+    """Returns ``message.timeout.ms`` in seconds: an attempt, rounded up to a power of two.
 
     Rounded, so that subscriptions with different timeouts share few connections.
     """
@@ -117,12 +116,12 @@ def _patience_s(destination: Destination) -> int:
 
 
 def cluster_of(destination: Destination) -> Cluster:
-    """The cluster that *destination* names."""
+    """Returns the cluster of *destination*."""
     return Cluster.of(destination.uri, destination.credential, destination.ca_certs)
 
 
 def settings_of(destination: Destination) -> KafkaSettings:
-    """The settings of *destination*, made with its protocol."""
+    """Returns the protocol settings of *destination*."""
     assert isinstance(destination.settings, KafkaSettings)
     return destination.settings
 
@@ -157,7 +156,7 @@ class ProducerSession:
         self._quick = False
 
     def publish(self, flight: Flight) -> None:
-        """Put the record into the client's queue; see ``Session``."""
+        """Append the record to librdkafka's queue; see ``Session``."""
         settings = settings_of(flight.destination)
         event = flight.event
         encode = (
@@ -177,21 +176,21 @@ class ProducerSession:
             on_delivery=functools.partial(self._reported, flight),
         )
         if self._held or not self._produced(flight, produce):
-            flight.sent_s = 0.0  # that nothing answers it says nothing about the connection
+            flight.sent_s = 0.0  # not sent yet: its timeout does not count against the connection
             self._held.append((flight, produce))
         if not self._quick:
             self._poll_in(POLL_S)
 
     def _produced(self, flight: Flight, produce: Callable[[], None]) -> bool:
-        """Whether the client took the record, or refused it for good; False: it has no room."""
+        """Call *produce*. False: the queue is full; True: the record is queued or refused."""
         try:
             produce()
         except BufferError:
             if self._in_flight:
                 return False
-            flight.answer(_NEVER_FITS)  # there is as much room as there will ever be
+            flight.answer(_NEVER_FITS)  # the queue is empty, and still too small
             return True
-        except self._refusal as error:  # a topic that it knows not to exist, a name that is none
+        except self._refusal as error:  # a topic known not to exist, an invalid name
             flight.answer(answer_of(error.args[0]))
             return True
         self._in_flight += 1
@@ -206,7 +205,7 @@ class ProducerSession:
         self._timer = self._loop.call_later(wait_s, self._poll)
 
     def _poll(self) -> None:
-        """Collect what the client has to say, and pass it on."""
+        """Poll delivery reports and errors, and answer."""
         self._client.poll()
         reports, self._reports = self._reports, []
         self._in_flight -= len(reports)
@@ -219,10 +218,10 @@ class ProducerSession:
             self._lost(end)
 
     def _go_on(self) -> None:
-        """Hand over what waits, as far as there is room."""
+        """Produce held records until the queue is full."""
         while self._held:
             flight, produce = self._held[0]
-            if flight.answered:  # its time is over; this frees its place
+            if flight.answered:  # timed out; this frees its place
                 flight.answer(_OVERDUE)
             else:
                 flight.sent_s = self._clock.monotonic_s()
@@ -232,7 +231,7 @@ class ProducerSession:
             self._held.popleft()
 
     async def close(self) -> None:
-        """Let go of the producer with all it holds; see ``Session``."""
+        """Close the producer and drop its queue; see ``Session``."""
         self._timer.cancel()
         self._held.clear()
         self._producer = None
@@ -240,7 +239,7 @@ class ProducerSession:
 
 
 def _judged(flight: Flight, error: Any) -> Answer:
-    """The answer to one record; a refusal of its batch for its size is told from one of its own."""
+    """Returns the answer to one record; tells whether its batch or itself was too large."""
     answer = answer_of(error)
     if isinstance(answer, Acknowledgement) and answer.code in _TOO_LARGE:
         alone = len(flight.event.data or b"") >= BATCH_BYTES

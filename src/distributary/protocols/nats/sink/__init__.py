@@ -1,7 +1,7 @@
-"""NATS: events to subjects, acknowledged by JetStream where a stream holds them.
+"""The NATS sink: publishes events to subjects, acknowledged by JetStream if a stream holds them.
 
-Called by ``partitions`` (``make``) and by the NATS consumer (``connect``). Hides the client, which
-is our own (decision 41, NATS).
+Called by ``partitions`` (``make``) and by the source (``connect``). Hides the client, which is our
+own (decision 41, NATS).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a NATS server says, as answers: its ``-ERR`` lines and the replies of JetStream.
+"""Parses ``-ERR`` lines and replies of JetStream into answers.
 
 Called by ``_connection`` and ``_session``. Pure. Codes are those of ``protocols.nats.answers``.
 """
@@ -24,7 +24,7 @@ NO_HEADERS: Final = Acknowledgement(
 BAD_SUBJECT: Final = Acknowledgement(PROTOCOL, "invalid-publish-subject", "No subject to send to")
 
 JETSTREAM_NOT_ENABLED: Final = frozenset({10039, 10076})
-"""What the API answers where JetStream is not enabled for this account, or at all."""
+"""Error codes of the API if JetStream is not enabled for this account, or at all."""
 
 SUBSCRIPTION_DENIED: Final = "permissions-violation-for-subscription"
 
@@ -36,7 +36,7 @@ _VIOLATION: Final = re.compile(
 _NOT_WORD: Final = re.compile(r"[^a-z0-9]+")
 
 _CODE_CHARS_MAX: Final = 64
-"""Characters of a code that is made of a server's words: codes end up in logs and metrics."""
+"""Characters of a code from a server's text: codes are part of logs and metrics."""
 
 
 class _Failure(msgspec.Struct):
@@ -60,7 +60,7 @@ _streams = msgspec.json.Decoder(_Streams)
 
 
 def of_reply(headers: bytes, payload: bytes) -> Acknowledgement:
-    """The answer to a publish: JetStream's PubAck, its refusal, or the server's 503."""
+    """Parse the reply to a publish: JetStream's PubAck, its error, or the server's 503."""
     if headers and (status := _STATUS.match(headers)):
         if status[1] == b"503":
             return NO_RESPONDERS
@@ -77,9 +77,9 @@ def of_reply(headers: bytes, payload: bytes) -> Acknowledgement:
 
 
 def of_look_up(headers: bytes, payload: bytes) -> list[str] | Acknowledgement:
-    """The answer to ``STREAM.NAMES``: the streams that hold the subject, or why nobody knows.
+    """Parse the reply to ``STREAM.NAMES``: the streams that hold the subject, or an error.
 
-    Without JetStream nobody answers (503), or it says so: then no stream holds anything.
+    Without JetStream (503, or an error code for it) the list is empty.
     """
     if headers and (status := _STATUS.match(headers)):
         if status[1] == b"503":
@@ -97,7 +97,7 @@ def of_look_up(headers: bytes, payload: bytes) -> list[str] | Acknowledgement:
 
 
 def of_error(text: str) -> Acknowledgement:
-    """The answer that an ``-ERR`` line is; its words are the code."""
+    """Parse the text of an ``-ERR`` line, which becomes the code."""
     said = text.removeprefix("nats: ").strip().strip("'")
     violation = _VIOLATION.match(said)
     if violation is not None:
@@ -109,13 +109,13 @@ def of_error(text: str) -> Acknowledgement:
 
 
 def too_large(bytes_max: int) -> Acknowledgement:
-    """The answer that the server would give, and end the connection with."""
+    """Returns the answer that a server would give, ending the connection."""
     text = f"The message is larger than max_payload, {bytes_max} bytes"
     return Acknowledgement(PROTOCOL, "maximum-payload-violation", text)
 
 
 def denied_subject(text: str) -> str:
-    """The subject that a permissions violation names, as the text has it; empty: none."""
+    """Returns the subject that a permissions violation names; empty: none."""
     violation = _VIOLATION.search(text)
     return "" if violation is None else violation[2]
 

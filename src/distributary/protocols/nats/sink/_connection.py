@@ -1,8 +1,8 @@
-"""A connection to a NATS server: dialling, logging in, sending, and who listens to it.
+"""One NATS connection as an ``asyncio.Protocol``: dial, handshake, publish, subscribe, keepalive.
 
-Called by ``_session`` and the NATS consumer. Hides how commands look, TLS that begins
-behind INFO, and the keepalive. A message costs no task and no future: frames of one turn of the
-loop leave together, and messages are handed over as they come off the wire.
+Called by ``_session`` and the source. Hides the syntax of commands, TLS that begins after INFO, and
+the keepalive. A message costs no task and no future: frames of one loop iteration are written
+together, and received messages are passed to the listener as they are parsed.
 """
 
 import asyncio
@@ -31,52 +31,51 @@ from distributary.protocols.nats.sink._parser import (
 )
 
 PING_S: Final = 10
-"""Seconds between PINGs; one that is not answered when the next is due ends the connection, so
-that a half-open wire is found within two."""
+"""Seconds between PINGs. One without a PONG when the next is due ends the connection, so a
+half-open connection is found within two intervals."""
 
 HANDSHAKE_S_MAX: Final = 10
-"""Longest handshake, TLS included, seconds; who waits for it gives up sooner."""
+"""Longest handshake, TLS included, seconds; callers have shorter timeouts."""
 
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What may wait for a server that reads nothing, bytes; then the connection is ended. Several times
-what a session has in flight: only a server that asks (PING) and does not read gets there."""
+"""Limit of the write buffer, bytes; beyond, the connection is ended. Several times what a session
+has in flight: only a server that sends PINGs and does not read reaches it."""
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
-"""Largest message that is taken where only answers are awaited: the longest names a thousand
-streams."""
+"""Largest message accepted where only replies arrive: the longest lists a thousand streams."""
 
 _MAX_PAYLOAD: Final = 1024 * 1024
-"""Largest message of a server that does not say (nats-server's default)."""
+"""``max_payload`` of a server whose INFO has none (nats-server's default)."""
 
 
 class NatsListener(Protocol):
-    """Takes what comes off the wire. Called on the loop; must not raise."""
+    """Callbacks of a connection, on the loop; they must not raise."""
 
     def taken(self, sid: int, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
-        """A message of the subscription *sid*; *headers* is its block, empty where it has none."""
+        """Called with a message of the subscription *sid*; *headers* is its block, or empty."""
 
     def denied(self, text: str) -> None:
-        """The server refused a publish or a subscription, and the connection goes on.
+        """Called when the server refuses a publish or a subscription; the connection stays open.
 
         Args:
-            text: Its words.
+            text: The server's text.
         """
 
     def lost(self, answer: Answer) -> None:
-        """The connection has ended by itself. Called once, and nothing is called after it."""
+        """Called once, last, when the connection was lost."""
 
 
 class NatsConnection(asyncio.Protocol):
-    """A connection, which ``log_in`` opens.
+    """The client side of one NATS connection; ``log_in`` opens it.
 
     Args:
-        listener: Takes what arrives once it is open.
-        received_bytes_max: Largest message that is taken, headers included; a larger one ends the
+        listener: Called with what arrives once it is open.
+        received_bytes_max: Largest message accepted, headers included; a larger one ends the
             connection.
 
     Attributes:
-        message_bytes_max: Bytes of the largest message that the server takes, headers included.
-        headers: Whether it takes headers.
+        message_bytes_max: Bytes of the largest message that the server accepts, headers included.
+        headers: Whether the server supports headers.
     """
 
     def __init__(self, listener: NatsListener, received_bytes_max: int) -> None:
@@ -88,10 +87,10 @@ class NatsConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._frames: list[bytes] = []
         self._info: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        self._held = False  # what is behind INFO is read when it is clear whether TLS begins there
+        self._held = False  # parsing pauses after INFO until it is decided whether TLS begins there
         self._open = False
         self._over: Answer | None = None  # why it has ended
-        self._pongs: deque[asyncio.Future[bool]] = deque()  # of each PING on its way
+        self._pongs: deque[asyncio.Future[bool]] = deque()  # one for each PING in flight
         self._kept_alive: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._sid = 0
@@ -104,7 +103,7 @@ class NatsConnection(asyncio.Protocol):
         context: Callable[[], ssl.SSLContext],
         credential: Credential | None,
     ) -> Acknowledgement | None:
-        """Shake hands once it is dialled.
+        """Do the handshake, after the dial.
 
         Args:
             endpoint: The server.
@@ -112,10 +111,10 @@ class NatsConnection(asyncio.Protocol):
             credential: Of type ``PLAIN``, or with an access token; None: none.
 
         Returns:
-            None, or what the server answered to the login.
+            None, or the server's refusal of the login.
 
         Raises:
-            TransportError: ``tls``, ``timeout``, ``protocol``, ``reset``: it is not open.
+            TransportError: ``tls``, ``timeout``, ``protocol``, ``reset``.
         """
         try:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
@@ -140,7 +139,7 @@ class NatsConnection(asyncio.Protocol):
         credential: Credential | None,
     ) -> None:
         required = info.get("tls_required") is True
-        if endpoint.scheme not in TUNNEL_SCHEMES:  # there TLS is outside, or nowhere
+        if endpoint.scheme not in TUNNEL_SCHEMES:  # in a tunnel TLS is outside, or not used
             if endpoint.tls and not (required or info.get("tls_available") is True):
                 raise TransportError("tls", "The server offers no TLS")
             if endpoint.tls or required:
@@ -155,7 +154,7 @@ class NatsConnection(asyncio.Protocol):
             "lang": "python",
             "version": "1",
             "protocol": 1,
-            "name": "distributary",  # what the server's monitoring calls the connection
+            "name": "distributary",  # the connection's name in the server's monitoring
             "headers": self.headers,
             "no_responders": self.headers,
             **_login_of(credential),
@@ -168,7 +167,7 @@ class NatsConnection(asyncio.Protocol):
 
     async def _begin_tls(self, host: str, context: ssl.SSLContext) -> None:
         assert self._transport is not None
-        self._parser.clear()  # what comes before TLS is not to be trusted
+        self._parser.clear()  # bytes before TLS are not trusted
         try:
             upgraded = await self._loop.start_tls(
                 self._transport, self, context, server_hostname=host
@@ -180,17 +179,17 @@ class NatsConnection(asyncio.Protocol):
     # -- what arrives -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connector has dialled."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not say so
+        """Keep the transport; see ``asyncio.Protocol``."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have arrived."""
+        """Parse bytes from the server; see ``asyncio.Protocol``."""
         if self._over is None:
             self._parser.feed(data)
             self._read()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Nothing more arrives."""
+        """The connection was lost; see ``asyncio.Protocol``."""
         text = f"The connection ended: {error or 'closed by the server'}"
         self._end(TransportError("reset", text))
 
@@ -210,7 +209,7 @@ class NatsConnection(asyncio.Protocol):
         elif isinstance(said, Refusal):
             self._refused(said.text)
         elif isinstance(said, Info):
-            # Other servers that a later one names are not dialled, and need not be remembered.
+            # A later INFO only lists other servers, which are never dialled.
             if not self._info.done():
                 self._held = True
                 self._info.set_result(said.values)
@@ -230,7 +229,7 @@ class NatsConnection(asyncio.Protocol):
         elif "permissions violation" in text.lower():
             self._listener.denied(text)
         elif acknowledgement_rule(said).decision is Decision.DEAD_LETTER:
-            # It is about one message; the others must not go down with it.
+            # The error is about one message; the others must be retried.
             self._end(TransportError("reset", f"The server ended the connection: {said.text}"))
         else:
             self._end(said)
@@ -238,7 +237,7 @@ class NatsConnection(asyncio.Protocol):
     # -- what leaves --------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
-        """Write *frame* at the end of this turn of the loop, with all others of the turn."""
+        """Write *frame* at the end of this loop iteration, together with its other frames."""
         if not self._frames:
             self._loop.call_soon(self._send_frames)
         self._frames.append(frame)
@@ -251,7 +250,7 @@ class NatsConnection(asyncio.Protocol):
                 self._transport.abort()
 
     def new_inbox(self) -> str:
-        """A subject that nobody else uses."""
+        """Returns a unique subject for replies."""
         return f"_INBOX.{secrets.token_hex(11)}"
 
     def publish(self, subject: str, payload: bytes, reply: str = "") -> None:
@@ -260,12 +259,12 @@ class NatsConnection(asyncio.Protocol):
         self.send(b"PUB %b%d\r\n%b\r\n" % ((subject + between).encode(), len(payload), payload))
 
     def subscribe(self, subject: str, queue: str = "", sid: int = 0) -> int:
-        """Have the messages of *subject* from now on; their number for ``NatsListener.taken``.
+        """Subscribe to *subject*. Returns the ``sid`` for ``NatsListener.taken``.
 
         Args:
             subject: May hold wildcards.
-            queue: Name of a group whose members share the messages; empty: none.
-            sid: Number of a subscription that was given up, to be used again; 0: a new one.
+            queue: Queue group, whose members share the messages; empty: none.
+            sid: The ``sid`` of an ended subscription, to reuse; 0: a new one.
         """
         if not sid:
             self._sid += 1
@@ -275,11 +274,11 @@ class NatsConnection(asyncio.Protocol):
         return sid
 
     def unsubscribe(self, sid: int) -> None:
-        """Have no more messages of a subscription; what is on its way still comes."""
+        """End a subscription; messages in flight still arrive."""
         self.send(b"UNSUB %d\r\n" % sid)
 
     async def flush(self, timeout_s: float) -> bool:
-        """Whether the server has read everything that was sent so far."""
+        """Wait until the server has read all that was sent. Returns False after the timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._ping()
@@ -287,7 +286,7 @@ class NatsConnection(asyncio.Protocol):
             return False
 
     def _ping(self) -> asyncio.Future[bool]:
-        """Send a PING; what comes of it: True: it was answered, False: the connection ended."""
+        """Send a PING. Resolves to True on PONG, to False if the connection ends."""
         pong: asyncio.Future[bool] = self._loop.create_future()
         if self._over is None:
             self._pongs.append(pong)
@@ -306,7 +305,7 @@ class NatsConnection(asyncio.Protocol):
     # -- the end ------------------------------------------------------------------------------
 
     def _end(self, answer: Answer) -> None:
-        """End at once, because of *answer*; the first one counts."""
+        """End the connection at once, with *answer*; the first one counts."""
         if self._over is not None:
             return
         self._over = answer
@@ -326,18 +325,18 @@ class NatsConnection(asyncio.Protocol):
             self._transport.abort()
 
     async def close(self) -> None:
-        """Write what waits and close; what the other end does not take at once is let go."""
+        """Write buffered frames and close; drops what the socket does not accept at once."""
         self._send_frames()
-        self._open = False  # the listener is told no more
+        self._open = False  # no more callbacks
         transport = self._transport
         if transport is not None and not transport.get_write_buffer_size():
-            transport.close()  # else nobody reads there: it would never be closed
+            transport.close()  # with bytes buffered it would wait for a server that does not read
         else:
             self._end(TransportError("closed", "The connection was closed"))
 
 
 def _settle(pong: "asyncio.Future[bool]", *, well: bool) -> None:
-    if not pong.done():  # nobody waits any longer
+    if not pong.done():  # cancelled by the waiter
         pong.set_result(well)
 
 
@@ -355,17 +354,17 @@ async def connect(
     listener: NatsListener,
     message_bytes_max: int = ANSWER_BYTES_MAX,
 ) -> NatsConnection | Acknowledgement:
-    """Connect and log in as *destination* says.
+    """Connect and log in to *destination*.
 
     Args:
         connector: Dials.
         destination: The server, the credential and the certificates.
-        listener: Takes what arrives.
-        message_bytes_max: Bytes of the largest message that is taken, headers included; a larger
-            one ends the connection.
+        listener: Called with what arrives.
+        message_bytes_max: Bytes of the largest message accepted, headers included; a larger one
+            ends the connection.
 
     Returns:
-        The connection, or what the server answered to the login.
+        The connection, or the server's refusal of the login.
 
     Raises:
         TransportError: There is no connection.

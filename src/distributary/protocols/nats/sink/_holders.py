@@ -1,6 +1,6 @@
-"""Which subjects a stream holds: asked once for each, and again after a while.
+"""A cache of which subjects a stream holds, refreshed every few seconds.
 
-Called by ``_session``, which sends the questions and publishes what waits for the answers.
+Called by ``_session``, which sends the lookups and publishes the events that wait for them.
 """
 
 from collections import deque
@@ -11,23 +11,23 @@ from typing import Final
 from distributary.net.link import Flight
 
 LOOK_AGAIN_S: Final = 5.0
-"""How long the answer stands which stream holds a subject: streams are made and deleted while we
-run, and one question in so many seconds costs nothing."""
+"""Lifetime of a cache entry: streams are created and deleted meanwhile, and a lookup at this
+interval costs nothing."""
 
 SUBJECTS_MAX: Final = 10_000
-"""Subjects whose stream is remembered; as many as there are destinations."""
+"""Subjects in the cache; as many as destinations."""
 
 
 @dataclass(slots=True, eq=False)
 class Holder:
-    """What is known about who holds a subject.
+    """Cache entry of one subject.
 
     Attributes:
         subject: The subject.
-        held: Whether a stream does; None: nobody knows yet, or what waited is just being sent.
-        asked_s: When it was last asked; monotonic.
-        token: Of the question that has no answer yet.
-        waiting: Events that wait for the first answer, in their order.
+        held: Whether a stream holds it; None: not known yet, or ``waiting`` is being sent.
+        asked_s: Time of the last lookup; monotonic.
+        token: Of the pending lookup.
+        waiting: Events that wait for the first lookup, in their order.
     """
 
     subject: str
@@ -38,10 +38,10 @@ class Holder:
 
 
 class Holders:
-    """What is known of all subjects of one connection.
+    """Cache of the subjects of one connection.
 
     Args:
-        ask: Sends the question about a subject; the token that its answer will name.
+        ask: Sends the lookup of a subject; returns the token of its reply.
     """
 
     def __init__(self, ask: Callable[[str], bytes]) -> None:
@@ -51,7 +51,7 @@ class Holders:
         self._may_ask = True
 
     def of(self, subject: str, now_s: float) -> Holder:
-        """What is known of *subject*; asks where that is nothing, or old."""
+        """Returns the entry of *subject*; starts a lookup if it is new or expired."""
         holder = self._by_subject.get(subject)
         if holder is None:
             if len(self._by_subject) >= SUBJECTS_MAX:
@@ -61,7 +61,7 @@ class Holders:
             return holder
         holder.asked_s = now_s
         if not self._may_ask:
-            holder.held = True  # whoever answers shows it
+            holder.held = True  # the reply to the publish will tell
             return holder
         self._asked.pop(holder.token, None)
         holder.token = self._ask(subject)
@@ -69,28 +69,31 @@ class Holders:
         return holder
 
     def _forget_many(self) -> None:
-        """Forget what is known, but not who waits for it."""
+        """Drop entries without waiting events."""
         self._by_subject = {
             subject: holder for subject, holder in self._by_subject.items() if holder.waiting
         }
 
     def answered(self, token: bytes) -> Holder | None:
-        """Whom the answer with *token* is about; None: nobody asked so."""
+        """Remove and return the entry whose lookup has *token*; None: no such lookup."""
         return self._asked.pop(token, None)
 
     def forget(self, subject: str) -> None:
-        """Have it asked again before the next event is sent."""
+        """Drop the entry, so that the next event triggers a lookup."""
         if self._may_ask:
             self._by_subject.pop(subject, None)
 
     def ask_no_more(self) -> list[Holder]:
-        """We may not ask: from now on, act as if a stream held each subject. Those in question."""
+        """Stop lookups, which are not permitted, and assume a stream for each subject.
+
+        Returns the entries with a pending lookup.
+        """
         self._may_ask = False
         asked, self._asked = self._asked, {}
         return list(asked.values())
 
     def clear(self) -> list[Holder]:
-        """Forget all, questions too; what was known until now."""
+        """Drop all entries and lookups. Returns the entries."""
         holders, self._by_subject = self._by_subject, {}
         self._asked.clear()
         return list(holders.values())

@@ -1,7 +1,7 @@
-"""Bytes from a NATS server -> what it says, without I/O.
+"""A sans-I/O parser of the NATS client protocol, from server to client.
 
-Called by ``_connection``. Hides the lines of the protocol, and bounds what a server can make us
-keep.
+Called by ``_connection``. Hides the lines of the protocol, and limits the memory that a server can
+use.
 
 Source:
     docs.nats.io, "Client Protocol".
@@ -15,25 +15,25 @@ import msgspec
 from distributary.core.errors import TransportError
 
 LINE_BYTES_MAX: Final = 64 * 1024
-"""Of a line of the protocol: INFO has some 500 bytes, and more in a cluster of many servers."""
+"""Longest line of the protocol: INFO has some 500 bytes, and more in a cluster of many servers."""
 
 _MESSAGE: Final = re.compile(
     rb"(H?)MSG[ \t]+(\S+)[ \t]+(\d{1,10})[ \t]+"
     rb"(?:(\S+)[ \t]+)??(?:(\d{1,10})[ \t]+)?(\d{1,10})\r\n"
 )
-"""HMSG or MSG: subject, number of the subscription, perhaps where to answer, bytes of the headers
-(HMSG), bytes of all. More digits exist only to overflow."""
+"""HMSG or MSG: subject, sid, optional reply subject, bytes of the headers (HMSG), bytes in total.
+More digits could only overflow."""
 
 
 class NatsMessage(NamedTuple):
     """MSG or HMSG.
 
     Attributes:
-        sid: Number of the subscription.
-        subject: Where it was sent.
-        reply: Where an answer goes; empty: none is wanted.
-        headers: Header block; empty: it has none.
-        payload: The rest.
+        sid: Id of the subscription.
+        subject: Subject of the message.
+        reply: Reply subject; empty: none.
+        headers: Header block; empty: none.
+        payload: The payload.
     """
 
     sid: int
@@ -44,13 +44,13 @@ class NatsMessage(NamedTuple):
 
 
 class Info(NamedTuple):
-    """INFO: what the server says of itself; nothing in it is checked."""
+    """INFO; its values are not validated."""
 
     values: dict[str, Any]
 
 
 class Refusal(NamedTuple):
-    """-ERR, in the server's words; never empty."""
+    """-ERR with the server's text; never empty."""
 
     text: str
 
@@ -70,10 +70,10 @@ Said: TypeAlias = NatsMessage | Info | Refusal | Signal
 
 
 class Parser:
-    """Takes bytes, gives what they say in order.
+    """Incremental parser: ``feed`` bytes, then take operations from ``next_said``.
 
     Args:
-        message_bytes_max: Largest message that is taken, headers included.
+        message_bytes_max: Largest message accepted, headers included.
     """
 
     __slots__ = ("_buffer", "_bytes_max", "_pos")
@@ -84,21 +84,21 @@ class Parser:
         self._pos = 0
 
     def feed(self, data: bytes) -> None:
-        """Keep *data* for ``next_said``."""
+        """Append *data* to the buffer."""
         del self._buffer[: self._pos]
         self._pos = 0
         self._buffer += data
 
     def clear(self) -> None:
-        """Forget what was not asked for yet."""
+        """Drop the buffer."""
         self._buffer.clear()
         self._pos = 0
 
     def next_said(self) -> Said | None:
-        """What comes next; None: more bytes are needed.
+        """Parse the next operation; None: more bytes are needed.
 
         Raises:
-            TransportError: ``protocol``: it is not NATS, or too much.
+            TransportError: ``protocol``: it is not NATS, or exceeds a limit.
         """
         line = _MESSAGE.match(self._buffer, self._pos)
         if line is not None:
@@ -122,14 +122,14 @@ class Parser:
         return signal
 
     def _message(self, line: re.Match[bytes]) -> NatsMessage | None:
-        """The message behind *line*, once all of it is here."""
+        """Parse the message after *line*; None if it is incomplete."""
         headed, subject, sid, reply, headers_size, size = line.groups()
         buffer, start = self._buffer, line.end()
         end = start + int(size)
         split = start
         if headed:
             split += int(headers_size or self._bytes_max + 1)
-        elif headers_size:  # one number alone: this is a subject
+        elif headers_size:  # MSG has one size only: this is the reply subject
             if reply:
                 raise _fault()
             reply = headers_size

@@ -1,15 +1,15 @@
-r"""One session: publishes events, and finds the answer to each.
+r"""The ``Session`` of a ``BrokerTransport`` over one NATS connection.
 
-Called by ``BrokerTransport``. Hides JetStream and core NATS. No task and no future for an event:
+Hides JetStream and core NATS. An event costs no task and no future:
 
 ::
 
-    which stream holds the subject?  (asked once for a subject, and again after a while)
+    which stream holds the subject?  (cached, see ``_holders``)
         one does  -> HPUB with a reply subject of our inbox -> PubAck, or 503        -> answer
-        none does -> HPUB, and one PING behind all of this turn of the loop -> PONG  -> answer
+        none does -> HPUB, and one PING after all of this loop iteration    -> PONG  -> answer
 
-Nobody but a stream answers a publish, so one whose subject no stream holds must not wait for an
-answer: a subscriber of core NATS would take it and say nothing.
+Only a stream replies to a publish. So without a stream for the subject no reply is awaited:
+subscribers of core NATS send none.
 """
 
 import asyncio
@@ -29,29 +29,29 @@ from distributary.protocols.nats.sink._connection import NatsConnection
 from distributary.protocols.nats.sink._holders import Holder, Holders
 
 WINDOW: Final = 1_024
-"""Most messages without an answer: JetStream acknowledges 20,000 a second or more, so that this is
-a twentieth of a second's worth, and waiting for the disk does not make it idle."""
+"""Messages in flight: JetStream acknowledges 20,000 a second or more, so this is a twentieth of a
+second's worth, and it stays busy while it waits for its disk."""
 
 FLYING_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Most bytes without an answer, beyond one message: events of a megabyte must not make a gigabyte
-of what waits to be written."""
+"""Bytes in flight, beyond one message: events of a megabyte must not make a write buffer of a
+gigabyte."""
 
 FLUSH_S_MAX: Final = 10
-"""Longest time for the answer to a PING behind messages; a server that gives none is left."""
+"""Longest wait for the PONG after messages; without it the connection is ended."""
 
 _LOOK_UP: Final = "$JS.API.STREAM.NAMES"
 _SUBJECT: Final = re.compile(r"[^\s\x00-\x20*>]+")
 
 
 _Sent: TypeAlias = tuple[int, Flight, int]
-"""A message without an answer: its number in the order of sending, the event, its bytes."""
+"""A message in flight: its number in the order of sending, the event, its bytes."""
 
 
 class NatsSession:
-    """See ``Session``; also the listener of its connection.
+    """A ``Session``, and the listener of its connection.
 
     Args:
-        lost: Told when the connection ends by itself.
+        lost: Called when the connection is lost.
     """
 
     def __init__(self, lost: Lost) -> None:
@@ -59,13 +59,13 @@ class NatsSession:
         self._tell_lost = lost
         self._connection: NatsConnection | None = None
         self._inbox = b""  # with the dot before the token; empty: not subscribed yet
-        self._deaf: Acknowledgement | None = None  # why no acknowledgement can reach us
+        self._deaf: Acknowledgement | None = None  # refusal of the inbox: no reply can reach us
         self._number = 0  # of the latest message
         self._flying: dict[bytes, _Sent] = {}  # by token, until the stream answers
         self._flying_bytes = 0
         self._holders = Holders(self._ask)
         self._unflushed: list[_Sent] = []
-        self._flushed_next: list[_Sent] = []  # a PING is on its way behind these
+        self._flushed_next: list[_Sent] = []  # followed by a PING in flight
         self._flusher: asyncio.Task[None] | None = None
 
     def start(self, connection: NatsConnection) -> None:
@@ -116,7 +116,7 @@ class NatsSession:
             self._flusher = asyncio.get_running_loop().create_task(self._flush())
 
     def _write_event(self, flight: Flight, subjects: bytes, identity: str = "") -> int:
-        """Send an event; its size in bytes. 0: it has its answer, it cannot be sent."""
+        """Send an event. Returns its bytes; 0: it cannot be sent, and was answered."""
         assert self._connection is not None
         binary = flight.destination.format == "binary"
         fields, payload = (nats.encode_binary if binary else nats.encode_structured)(flight.event)
@@ -124,7 +124,7 @@ class NatsSession:
             if binary:
                 flight.answer(_answers.NO_HEADERS)
                 return 0
-            fields = b""  # JSON stands for itself
+            fields = b""  # the JSON payload is sufficient
         elif identity:
             fields += b"Nats-Msg-Id: " + identity.encode() + b"\r\n"
         block = nats.VERSION_LINE + fields + b"\r\n" if fields else b""
@@ -140,7 +140,7 @@ class NatsSession:
         return size
 
     def _write(self, subjects: bytes, block: bytes, payload: bytes) -> int:
-        """Send one message, with a header block or without; its size in bytes."""
+        """Send one message, with a header block or without. Returns its bytes."""
         assert self._connection is not None
         if block:
             total = len(block) + len(payload)
@@ -167,7 +167,7 @@ class NatsSession:
                 self._count(-size)
                 flight.answer(answer)
             if not flushed:
-                # Its answer may come yet, and must not be taken for that to a later PING.
+                # A late PONG must not be taken for that of a later PING.
                 self._tell_lost(_NOT_FLUSHED)
                 return
         self._flusher = None
@@ -175,7 +175,7 @@ class NatsSession:
     # -- who holds a subject ------------------------------------------------------------------
 
     def _ask(self, subject: str) -> bytes:
-        """Send the question who holds *subject*; see ``Holders``."""
+        """Send the lookup of *subject*; see ``Holders``."""
         assert self._connection is not None
         if not self._inbox:
             inbox = self._connection.new_inbox()
@@ -188,9 +188,9 @@ class NatsSession:
         return token
 
     def _found(self, holder: Holder, found: list[str] | Acknowledgement) -> None:
-        """Send what waited for that, before anything that comes meanwhile."""
+        """Publish the events that waited for the lookup, before any newer ones."""
         if isinstance(found, Acknowledgement):
-            if holder.held is None:  # else what was known stands
+            if holder.held is None:  # else keep the older result
                 self._holders.forget(holder.subject)
             while holder.waiting:
                 flight = holder.waiting.popleft()
@@ -201,7 +201,7 @@ class NatsSession:
         while holder.waiting:
             flight = holder.waiting.popleft()
             self._count(-_data_bytes(flight))
-            if flight.answered:  # its time is over; this frees its place
+            if flight.answered:  # timed out; this frees its place
                 flight.answer(_answers.NO_STREAM)
             else:
                 self._publish_safely(flight, held=held)
@@ -216,17 +216,17 @@ class NatsSession:
             text = f"Cannot encode: {error}"
             flight.answer(TransportError("protocol", text, retryable=False))
 
-    # -- what the server says -----------------------------------------------------------------
+    # -- NatsListener -------------------------------------------------------------------------
 
     def taken(
         self, _sid: int, subject: bytes, _reply: bytes, headers: bytes, payload: bytes
     ) -> None:
-        """An answer has come to our inbox; see ``Listener``."""
+        """Handle a reply in our inbox; see ``NatsListener``."""
         token = subject[len(self._inbox) :]
         sent = self._flying.pop(token, None)
         if sent is not None:
             answer = _answers.of_reply(headers, payload)
-            if answer is _answers.NO_RESPONDERS:  # the stream is gone
+            if answer is _answers.NO_RESPONDERS:  # the stream was deleted
                 self._holders.forget(_subject(sent[1]))
             self._answer(sent, answer)
             return
@@ -235,7 +235,7 @@ class NatsSession:
             self._found(holder, _answers.of_look_up(headers, payload))
 
     def denied(self, text: str) -> None:
-        """A publish or the inbox was refused; see ``Listener``."""
+        """Handle the refusal of a publish or of the inbox; see ``NatsListener``."""
         answer = _answers.of_error(text)
         subject = _answers.denied_subject(text)
         inbox = self._inbox.decode()
@@ -243,7 +243,7 @@ class NatsSession:
             self._be_deaf(answer)
         elif subject == _LOOK_UP:
             for holder in self._holders.ask_no_more():
-                self._found(holder, ["?"])  # publish, and see who answers
+                self._found(holder, ["?"])  # publish, and wait for a reply or 503
         elif inbox and subject.startswith(inbox):
             sent = self._flying.pop(subject[len(inbox) :].encode(), None)
             if sent is not None:
@@ -260,7 +260,7 @@ class NatsSession:
             self._answer(sent, answer)
 
     def _deny_oldest(self, subject: str, answer: Acknowledgement) -> None:
-        """One of the messages to *subject* was refused: the server reads them in their order."""
+        """Answer the oldest message to *subject*, which was refused: the server reads in order."""
         everywhere = itertools.chain(self._flying.values(), self._flushed_next, self._unflushed)
         there = [sent for sent in everywhere if _subject(sent[1]) == subject]
         if not there:
@@ -280,7 +280,7 @@ class NatsSession:
     # -- the end ------------------------------------------------------------------------------
 
     def lost(self, answer: Answer) -> None:
-        """The connection has ended; see ``Listener``."""
+        """Called when the connection was lost; see ``NatsListener``."""
         self._tell_lost(answer)
 
     async def close(self) -> None:

@@ -1,9 +1,9 @@
-"""Reads NATS: a stream by a durable pull consumer, or a subject of core NATS.
+"""The NATS source: a stream by a durable pull consumer, or a subject of core NATS.
 
-Called by ``Source``. Hides which of the two it is. A stream gives again what was not acknowledged.
-Where no stream holds the subject, a core subscription is shared by all that have the name of the
-source, and nothing is acknowledged: what is published while nobody listens, or is not taken when
-the process ends, is gone (at most once).
+Called by ``Source``. Hides which of the two it is. A stream redelivers unacknowledged messages (at
+least once). Without a stream for the subject, the source subscribes to core NATS in a queue group
+of its name, where nothing is acknowledged: messages that are published while no member listens, or
+are unsettled when the process ends, are lost (at most once).
 """
 
 from collections.abc import Callable
@@ -21,18 +21,18 @@ from distributary.protocols.nats.source._stream import StreamReading
 from distributary.protocols.nats.source._talk import Talk
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Largest message that is read: nats-server allows no larger ``max_payload``."""
+"""Largest message accepted: nats-server allows no larger ``max_payload``."""
 
 
 def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
-    """The consumer of a source with the protocol ``NATS``.
+    """Returns the consumer of a source with the protocol ``NATS``.
 
     Args:
         spec: What to read. ``place`` is the subject; of ``options``, ``stream`` names the stream
-            that holds it (else it is looked up) and ``durable`` the consumer there (else it has
-            the name of the source). A durable consumer that is there already is used as it is.
+            that holds it (default: looked up) and ``durable`` the consumer there (default: the
+            name of the source). An existing durable consumer is used unchanged.
         connector: Dials.
-        clock: For what falls silent.
+        clock: For heartbeats.
     """
     return _NatsConsumer(spec, connector, clock)
 

@@ -1,4 +1,4 @@
-"""Reads a subject of core NATS, where nothing is acknowledged."""
+"""Reads a subject of core NATS, without acknowledgement (at most once)."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,22 +9,22 @@ from distributary.core.source import Message, Settlement, SourceSpec
 from distributary.protocols.nats.source._talk import Talk, message_of
 
 LATER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What may come after the subscription was given up, bytes: as much as nats-server keeps for one
-client (``max_pending``). A server that sends more does not stop, and is left."""
+"""Bytes that may arrive after UNSUB: nats-server's buffer for one client (``max_pending``). On more
+the connection is ended."""
 
 
 class CoreReading:
-    """One run over a subscription whose queue group has the name of the source.
+    """One run of a subscription in a queue group with the name of the source.
 
-    A core server cannot be made to wait. When as many messages are unsettled as may be, the
-    subscription is given up until half of them are settled: meanwhile the other members of the
-    group take what is published, and where there are none, it is gone.
+    Core NATS has no backpressure. At the limit of unsettled messages the source unsubscribes until
+    half of them are settled: meanwhile messages go to the other members of the group, or are lost
+    without any.
 
     Args:
         talk: The connection.
         spec: What to read.
-        take: Takes each message.
-        unsettled_max: Most messages taken and not settled.
+        take: Called with each message.
+        unsettled_max: Limit of unsettled messages.
     """
 
     def __init__(
@@ -34,10 +34,10 @@ class CoreReading:
         self._spec = spec
         self._take = take
         self._max = unsettled_max
-        self._sid = 0  # one number for good: what comes late belongs to it, and none are heaped up
+        self._sid = 0  # reused: late messages belong to it, and none accumulate
         self._subscribed = False
         self._unsettled = 0
-        self._later: deque[tuple[str, bytes, bytes]] = deque()  # came after the limit was reached
+        self._later: deque[tuple[str, bytes, bytes]] = deque()  # beyond the limit
         self._later_bytes = 0
         self._handing_over = False
 
@@ -45,7 +45,7 @@ class CoreReading:
         """Read until the connection ends.
 
         Raises:
-            TransportError: Why it has ended.
+            TransportError: The cause.
         """
         self._subscribe()
         await self._talk.wait()
@@ -63,7 +63,7 @@ class CoreReading:
 
     def _hand_over(self) -> None:
         if self._handing_over:
-            return  # a message was settled as it was taken: the loop below goes on
+            return  # re-entered: a message was settled inside ``take``
         self._handing_over = True
         try:
             while self._later and self._unsettled < self._max:

@@ -3,7 +3,7 @@ r"""Reads a stream of JetStream by a durable pull consumer.
 ::
 
     pull (as many as may be unsettled) -> message -> take ... settle -> +ACK | +TERM
-                                             \_ while it is not settled: +WPI, it is worked on
+                                             \_ while it is not settled: +WPI (in progress)
 """
 
 import json
@@ -17,22 +17,22 @@ from distributary.core.source import Message, Settlement, SourceSpec
 from distributary.protocols.nats.source._talk import Talk, error_code, error_text, message_of
 
 ACK_WAIT_S: Final = 10
-"""How long the server waits for word of a message before it gives it again, which is how long
-what was in hand waits after a crash. We send word three times as often, for as long as it takes.
+"""Time without an acknowledgement or +WPI after which the server redelivers a message, also after a
+crash. +WPI is sent three times as often, as long as a message is unsettled.
 
-A run that ends leaves it at that: -NAK for each would be quicker, but nats-server 2.9 then gives
-some of them twice and others not before this time is over."""
+A run that ends sends no -NAK, which would be quicker: nats-server 2.9 then redelivers some messages
+twice and others only after this time."""
 
 UNACKNOWLEDGED_MAX: Final = 10_000
-"""Messages that the server gives to all that share a consumer before one is acknowledged. Each asks
-for no more than it may hold; what one held that was killed counts until ``ACK_WAIT_S`` is over, and
-must not keep the others waiting."""
+"""``max_ack_pending`` of the consumer, for all processes that share it. Each pulls no more than it
+may hold; messages of a killed one count until ``ACK_WAIT_S`` is over, and must not block the
+others."""
 
 PULL_S: Final = 30
-"""How long one request for messages stands; then the server ends it and we ask again."""
+"""Expiry of one pull request; then a new one is sent."""
 
 HEARTBEAT_S: Final = 5
-"""The server shows so often that a request stands; one that is silent for two has forgotten it."""
+"""Idle heartbeat of a pull request; a server that misses two has dropped the request."""
 
 _SECOND: Final = 1_000_000_000
 """JetStream counts in nanoseconds."""
@@ -46,15 +46,15 @@ _CONSUMER_NOT_FOUND: Final = 10014
 
 
 class StreamReading:
-    """One run over one stream.
+    """One run of a durable pull consumer of one stream.
 
     Args:
         talk: The connection.
         spec: What to read.
-        stream: Where.
-        take: Takes each message.
-        unsettled_max: Most messages taken and not settled.
-        clock: For what falls silent.
+        stream: Name of the stream.
+        take: Called with each message.
+        unsettled_max: Limit of unsettled messages.
+        clock: For heartbeats.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class StreamReading:
         self._durable = str(spec.options.get("durable", spec.name))
         self._inbox = talk.new_inbox()
         self._number = 0
-        self._pulls: dict[str, int] = {}  # by token: messages that are still to come
-        self._unsettled: dict[str, None] = {}  # where to answer, oldest first
+        self._pulls: dict[str, int] = {}  # by token: messages still due
+        self._unsettled: dict[str, None] = {}  # reply subjects, oldest first
         self._heard_s = 0.0
 
     async def read(self) -> None:
         """Read until the connection or the consumer ends.
 
         Raises:
-            TransportError: Why it has ended.
+            TransportError: The cause.
         """
         ack_wait_s = await self._have_consumer()
         self._talk.subscribe(f"{self._inbox}.*", self._came)
@@ -95,7 +95,7 @@ class StreamReading:
             self._report_progress()
 
     async def _have_consumer(self) -> float:
-        """Have the durable consumer; how long it waits for word of a message, seconds."""
+        """Find or create the durable consumer. Returns its ``ack_wait``, seconds."""
         found = await self._talk.ask(f"CONSUMER.INFO.{self._stream}.{self._durable}")
         if error_code(found) == _CONSUMER_NOT_FOUND:
             wanted = {
@@ -118,7 +118,7 @@ class StreamReading:
         return ack_wait / _SECOND if isinstance(ack_wait, int) and ack_wait > 0 else ACK_WAIT_S
 
     def _pull(self) -> None:
-        """Ask for as many messages as may come, once that is a good many."""
+        """Pull as many messages as the limit allows, once that is over half of it."""
         room = self._max - len(self._unsettled) - sum(self._pulls.values())
         if room <= self._max // 2:
             return
@@ -137,9 +137,9 @@ class StreamReading:
         )
 
     def _came(self, subject: str, reply: str, headers: bytes, payload: bytes) -> None:
-        """A message has come, or word of the request that it names.
+        """Handle a message, or the status of a pull request.
 
-        A message keeps its own subject: only its request's status comes to the inbox by name.
+        A message keeps the subject of its publisher; only a status has the inbox as its subject.
         """
         self._heard_s = self._clock.monotonic_s()
         if not reply:
@@ -152,7 +152,7 @@ class StreamReading:
         self._pull()
 
     def _count_down(self) -> None:
-        """One message less is to come; requests are served in their order."""
+        """Count one message of the oldest request; requests are served in order."""
         for token, left in self._pulls.items():
             if left > 1:
                 self._pulls[token] = left - 1
@@ -161,7 +161,7 @@ class StreamReading:
             return
 
     def _status(self, token: str, headers: bytes) -> None:
-        """100: the request stands. 404, 408: it has ended. Everything else ends the run."""
+        """Handle a status. 100: heartbeat. 404, 408: the request has ended. Others end the run."""
         line = headers.partition(b"\r\n")[0].removeprefix(b"NATS/1.0").strip()
         code = line[:3]
         if code == b"100":
@@ -174,7 +174,7 @@ class StreamReading:
         self._talk.fail(TransportError("reset", f"The consumer has ended: {text}"))
 
     def _settle(self, reply: str, outcome: Settlement) -> None:
-        self._unsettled.pop(reply, None)  # a server may have given the same one twice
+        self._unsettled.pop(reply, None)  # absent if redelivered meanwhile
         self._talk.publish(reply, _SETTLEMENTS[outcome])
         self._pull()
 
@@ -188,7 +188,7 @@ class StreamReading:
 
 
 def _where(reply: str, stream: str) -> str:
-    """Stream and sequence of a message, from the subject that acknowledges it (NATS ADR-15)."""
+    """Returns stream and sequence of a message, from its reply subject (NATS ADR-15)."""
     tokens = reply.split(".")
     sequence = {9: 5, 11: 7, 12: 7}.get(len(tokens))
     return stream if sequence is None else f"{stream}@{tokens[sequence]}"

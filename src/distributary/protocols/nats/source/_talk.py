@@ -1,6 +1,6 @@
-"""One connection of a consumer: questions to JetStream's API, messages, and how it ends.
+"""One connection of a source: requests to JetStream's API, subscriptions, and the end.
 
-Called by the two ways of reading. Hides the inbox that all answers come to.
+Called by ``_core`` and ``_stream``. Hides the inbox for replies.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats.sink import JETSTREAM_NOT_ENABLED, NatsConnection
 
 ASK_S_MAX: Final = 5.0
-"""Longest time for an answer of JetStream's API."""
+"""Longest wait for a reply of JetStream's API."""
 
 Take: TypeAlias = Callable[[str, str, bytes, bytes], None]
-"""Takes a message: subject, reply subject (empty: none), header block and payload."""
+"""Called with a message: subject, reply subject (empty: none), header block and payload."""
 
 
 class Talk:
-    """A connection and what goes over it; its listener."""
+    """A client of JetStream's API over one connection, and the listener of it."""
 
     def __init__(self) -> None:
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -42,19 +42,19 @@ class Talk:
         self._takers[connection.subscribe(f"{self._inbox}.*")] = self._answered
 
     def end(self) -> None:
-        """Nothing more is taken or sent; what is not settled the server gives again."""
+        """Stop receiving and sending; a stream redelivers what is not settled."""
         self._connection = None
         self._over = True
         if self._ended.done():
-            self._ended.exception()  # it was raised already, or the run was cancelled
+            self._ended.exception()  # retrieved: already raised, or the run was cancelled
 
     async def wait(self, timeout_s: float | None = None) -> None:
         """Wait until the connection ends, or *timeout_s* is over.
 
         Raises:
-            TransportError: Why it has ended.
+            TransportError: The cause of the end.
         """
-        # Not awaited by itself: whoever cancels the run would cancel it too.
+        # Not awaited directly: cancelling the run would cancel the future too.
         await asyncio.wait([self._ended], timeout=timeout_s)
         if self._ended.done():
             self._ended.result()
@@ -67,12 +67,12 @@ class Talk:
     # -- what is sent -------------------------------------------------------------------------
 
     def publish(self, subject: str, payload: bytes, reply: str = "") -> None:
-        """Send a message; nothing where the run has ended."""
+        """Send a message, unless the run has ended."""
         if self._connection is not None:
             self._connection.publish(subject, payload, reply)
 
     def subscribe(self, subject: str, take: Take, queue: str = "", sid: int = 0) -> int:
-        """Subscribe to *subject* (``NatsConnection.subscribe``). 0: the run has ended."""
+        """Subscribe to *subject* (``NatsConnection.subscribe``). Returns 0 if the run has ended."""
         if self._connection is None:
             return 0
         sid = self._connection.subscribe(subject, queue, sid)
@@ -80,22 +80,22 @@ class Talk:
         return sid
 
     def unsubscribe(self, sid: int) -> None:
-        """Have no more messages; what is on its way still comes, to whom it came before."""
+        """End a subscription; messages in flight still reach its callback."""
         if self._connection is not None:
             self._connection.unsubscribe(sid)
 
     def new_inbox(self) -> str:
-        """A subject that nobody else uses."""
+        """Returns a unique subject for replies."""
         assert self._connection is not None
         return self._connection.new_inbox()
 
     # -- JetStream's API ----------------------------------------------------------------------
 
     async def stream_of(self, subject: str) -> str:
-        """The stream that holds *subject*; empty: none does.
+        """Returns the stream that holds *subject*; empty: none.
 
         Raises:
-            TransportError: Several do, or nobody can tell.
+            TransportError: Several streams hold it, or there is no valid reply.
         """
         found = await self.ask("STREAM.NAMES", {"subject": subject})
         streams = found.get("streams") or []
@@ -107,10 +107,10 @@ class Talk:
         return streams[0] if streams else ""
 
     async def ask(self, what: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer of the API; empty where there is no JetStream.
+        """Send a request to the API. Returns the reply, empty without JetStream.
 
         Raises:
-            TransportError: There is no answer.
+            TransportError: There is no reply.
         """
         self._number += 1
         token = str(self._number)
@@ -126,7 +126,7 @@ class Talk:
         if not answer.done():
             raise TransportError("timeout", f"JetStream does not answer {what}")
         headers, payload = answer.result()
-        found = {} if headers else _object(payload)  # 503: nobody answers for JetStream
+        found = {} if headers else _object(payload)  # 503: no JetStream
         return {} if error_code(found) in JETSTREAM_NOT_ENABLED else found
 
     def _answered(self, subject: str, _reply: str, headers: bytes, payload: bytes) -> None:
@@ -154,7 +154,7 @@ class Talk:
 def message_of(
     headers: bytes, payload: bytes, where: str, settle: Callable[[Settlement], None]
 ) -> Message:
-    """What a source takes: the event, or why there is none."""
+    """Decode a message; a ``Message`` with the event, or with the fault."""
     try:
         return Message(nats.decode(headers, payload), None, where, settle)
     except EventError as fault:
@@ -172,13 +172,13 @@ def _object(payload: bytes) -> dict[str, Any]:
 
 
 def error_code(found: dict[str, Any]) -> object:
-    """The ``err_code`` of an answer of the API; None: it is no refusal."""
+    """Returns the ``err_code`` of a reply of the API; None: it is no error."""
     error = found.get("error")
     return error.get("err_code") if isinstance(error, dict) else None
 
 
 def error_text(found: dict[str, Any]) -> str:
-    """Why the API refuses, for people."""
+    """Returns the description of the API's error, for people."""
     error = found.get("error")
     text = error.get("description") if isinstance(error, dict) else None
     return str(text or "no answer")[:TEXT_CHARS_MAX]
