@@ -1,8 +1,8 @@
-"""The data directory: where things lie in it, and what its processes tell one another there.
+"""The data directory: its paths, and the files by which its processes exchange state.
 
-Called by every process of a server. ``DataDir`` knows the names; a ``MappedStatusPage`` is a page
-of numbers that several processes see at once; ``LiveFile`` holds the settings that change while the
-server runs; ``Sickness`` keeps why a partition cannot be owned.
+``DataDir`` holds the paths; a ``MappedStatusPage`` is a page of numbers in shared memory;
+``LiveFile`` holds the settings that change while the server runs; ``Sickness`` records why a
+partition cannot be owned.
 
 Hides: names of files, shared memory.
 """

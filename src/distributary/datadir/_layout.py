@@ -1,4 +1,4 @@
-"""Where things lie in a data directory: the one place that knows the names.
+"""The layout of a data directory: all paths in it.
 
 ::
 
@@ -6,14 +6,14 @@
       LOCK                        one server at a time
       state.db                    resources (control)
       credentials.key             opens the sink credentials in it, unless chosen elsewhere
-      log/p0000/…                 the log (log room)
-      outcome/p0000/journal       cursor and outcomes (outcome room)
+      log/p0000/…                 the log (``core.log``)
+      outcome/p0000/journal       cursor and outcomes (``core.journal``)
       outcome/p0000/delivery.db   retries, backfills, dead letters
       outcome/p0000/routes        route table at a durable cursor (a cache, can be rebuilt)
       outcome/p0000/OWNER         locked by the process that delivers the partition
       outcome/quota.db            deliveries of counted subscriptions (all partitions)
-      run/                        sockets, status pages, metric snapshots, failing routes: nothing
-      to keep spark/                      Spark's checkpoint: scratch, rebuilt when damaged
+      run/                        sockets, status pages, metrics, failing routes: nothing to keep
+      spark/                      Spark's checkpoint: scratch, rebuilt when damaged
 """
 
 import sys
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 KEY_FILE_NAME: Final = "credentials.key"
-"""The key of the sink credentials lies there unless it is chosen elsewhere."""
+"""Default key file of the sink credentials, in the data directory."""
 SOCKET_PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
 """Longest path of a Unix socket."""
 
@@ -39,7 +39,7 @@ class _Below:
 
 
 class _OfPartition:
-    """A path below the data directory for each partition, whose number stands in it."""
+    """A path below the data directory that contains the partition's number."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -50,7 +50,7 @@ class _OfPartition:
 
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """Paths below one data directory; those of a partition take its number."""
+    """Paths below one data directory; those of a partition are functions of its number."""
 
     root: Path
 
@@ -64,7 +64,7 @@ class DataDir:
     """Counts of deliveries, shared by all partitions."""
 
     outcome = _OfPartition("outcome/{}")
-    """Folder of what came of the matches of a partition."""
+    """Folder of the outcomes of a partition."""
     journal = _OfPartition("outcome/{}/journal")
     """Cursor and outcomes."""
     delivery_db = _OfPartition("outcome/{}/delivery.db")
@@ -77,41 +77,41 @@ class DataDir:
     run = _Below("run")
     """Sockets, status pages, snapshots of metrics."""
     control_socket = _Below("run/control.sock")
-    """Where the API listens; the ingest process passes requests on to it."""
+    """Socket of the API; the ingest process proxies requests to it."""
     append_socket = _Below("run/append.sock")
-    """Where the ingest process takes route records from the control process."""
+    """Socket of the ingest process, which appends route records for the control process."""
     worker_sockets = _Below("run/workers")
     """Folder of the sockets between the JVM and its Python workers."""
     live = _Below("run/settings.json")
     """Settings that may change while the server runs."""
     seen = _Below("run/seen.json")
-    """Types and sources of events, as the ingest process saw them."""
+    """Types and sources of accepted events."""
     status_page = _OfPartition("run/{}.board")
-    """Numbers shared between processes."""
+    """Status page of the partition."""
     failing = _OfPartition("run/failing-{}.json")
     """Routes whose deliveries fail, as the owner of the partition sees them."""
     sick = _OfPartition("run/sick-{}.txt")
-    """Why the partition could not be owned when that was last tried."""
+    """Why the last attempt to own the partition failed."""
     ingest_page = _Below("run/ingest.board")
-    """Whether the ingest process lives and its log takes events."""
+    """Status page of the ingest process: heartbeat, and whether the log accepts events."""
     driver_page = _Below("run/driver.board")
-    """Whether the driver of the pipeline lives."""
+    """Status page of the pipeline's driver."""
     sources_page = _Below("run/sources.board")
-    """Whether the process of the sources lives."""
+    """Status page of the sources process."""
 
     @classmethod
     def of(cls, data_dir: str) -> "DataDir":
-        """The places below *data_dir*."""
+        """Returns the paths below *data_dir*."""
         return cls(Path(data_dir))
 
     def key_file(self, chosen: str = "") -> Path:
-        """The keys of credentials: where *chosen* says, else here."""
+        """Path of the credential keys: *chosen*, else the default."""
         return Path(chosen) if chosen else self.root / KEY_FILE_NAME
 
     def meter(self, role: str) -> Path:
-        """Snapshot of the counters of *role*."""
+        """Path of the metric snapshot of *role*."""
         return self.run / "metrics" / f"{role}.json"
 
     def meters(self) -> list[Path]:
-        """Every snapshot of counters."""
+        """Paths of all metric snapshots."""
         return sorted((self.run / "metrics").glob("*.json"))

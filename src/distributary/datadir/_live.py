@@ -1,8 +1,7 @@
-"""Settings that change while the server runs: a file that ``serve`` writes and processes look at.
+"""Settings that change while the server runs: a file that ``serve`` writes and its children poll.
 
-Called by ``server`` (writes it, and reads it in its children) and by ``spark`` (the driver ends an
-epoch when there is news, and owners begin with what stands there). A file outlives the processes,
-so that one that is started again finds the newest settings.
+Read by the child processes of ``server`` and by ``spark``: the driver ends an epoch after a change,
+and owners start with the newest settings. A file outlives processes, so a restarted one finds them.
 """
 
 from pathlib import Path
@@ -17,10 +16,10 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The newest settings. Holds no secret.
 
     Attributes:
-        number: Of these settings; it rises with each change.
+        number: Version number, which rises with each change.
         log_level: Least level that is logged.
-        session: For owners, as JSON of their own.
-        ingest: For the ingest process, as JSON of its own.
+        session: Settings of owners (``SessionSettings``), as JSON.
+        ingest: Settings of the ingest process (``IngestStart``), as JSON.
     """
 
     number: int
@@ -30,10 +29,10 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveFile:
-    """The file, for one reader or for its writer.
+    """The settings file, for one reader or for its writer.
 
     Args:
-        path: Where it is; it need not exist.
+        path: Path of the file, which need not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,7 +40,7 @@ class LiveFile:
         self._seen = (0, 0)
 
     def look(self) -> LiveSettings | None:
-        """What stands there, where it is news since the last look; else None."""
+        """Returns the settings if they have changed since the last call; else None."""
         try:
             found = self._path.stat()
             seen = (found.st_ino, found.st_mtime_ns)
@@ -49,15 +48,15 @@ class LiveFile:
                 return None
             live = msgspec.json.decode(self._path.read_bytes(), type=LiveSettings)
         except (OSError, msgspec.MsgspecError):
-            return None  # not there; a version before this one may have left another
+            return None  # missing, or in the format of an earlier version
         self._seen = seen
         return live
 
     def write(self, live: LiveSettings) -> None:
-        """Put *live* there, at once for all readers.
+        """Replace the settings atomically.
 
         Raises:
-            StoreError: It stays as it was.
+            StoreError: Writing failed; the file is unchanged.
         """
         try:
             write_atomically(self._path, msgspec.json.encode(live), mode=PRIVATE_MODE)

@@ -1,7 +1,7 @@
-"""A partition that cannot be owned now: why, and when it is tried again. The others go on.
+"""Retry backoff and failure reason of a partition that cannot be owned; the others continue.
 
-What is known stands on the partition's status page, so that whichever process is next to try waits
-as well, and readiness tells it.
+The state is on the partition's status page, so that the backoff holds for whichever process tries
+next, and readiness reports it.
 """
 
 from structlog.typing import FilteringBoundLogger
@@ -12,23 +12,23 @@ from distributary.datadir._layout import DataDir
 from distributary.datadir._status_page import ConsumerPhase, StatusField, StatusPage
 
 WAIT_S = (1.0, 2.0, 5.0, 15.0, 30.0)
-"""Waits before a partition that cannot be owned is tried again, the last one for good: what ails it
-may be mended in a moment or by a person, and each try costs the other partitions some CPU."""
+"""Backoff of a partition that cannot be owned; the last wait repeats. A cause may pass in a moment
+or need an operator, and each retry costs the other partitions some CPU."""
 STEADY_S = 60.0
-"""An owner that ran for so long began well: waits begin anew."""
+"""An owner that ran this long resets the backoff."""
 REASON_CHARS_MAX = 1_000
-"""Of a reason that is told: the rest is in the log."""
+"""Longest reason that is stored: the rest is in the log."""
 
 
 class Sickness:
-    """What keeps one partition from being owned.
+    """Failures of one partition's owners, with backoff.
 
     Args:
-        paths: Of the data directory.
-        partition: Its number.
-        status_page: Its status page.
-        clock: Time.
-        log: Is told each failure.
+        paths: Paths of the data directory.
+        partition: Partition number.
+        status_page: Status page of the partition.
+        clock: For the backoff.
+        log: Logs each failure.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Sickness:
         self._began_s: float | None = None
 
     def due(self) -> bool:
-        """Whether the partition may be tried now."""
+        """Whether the partition may be retried now."""
         status_page = self._status_page
         if not status_page[StatusField.FAILURES]:
             return True
@@ -56,22 +56,22 @@ class Sickness:
         return wait_ms <= 0 or wait_ms > WAIT_S[-1] * 1000
 
     def began(self) -> None:
-        """An owner runs."""
+        """Note that an owner has started."""
         self._began_s = self._clock.monotonic_s()
 
     def goes_on(self) -> None:
-        """The owner still runs; called at least every second."""
+        """Note that the owner still runs; called at least every second."""
         if not self._status_page[StatusField.FAILURES] or self._began_s is None:
             return
         if self._clock.monotonic_s() - self._began_s >= STEADY_S:
             self.over()
 
     def over(self) -> None:
-        """The partition is well: the owner ran for long, or to an orderly end."""
+        """Reset the failures: the owner ran for long, or to an orderly end."""
         self._status_page[StatusField.FAILURES] = 0
 
     def note(self, error: BaseException) -> None:
-        """It could not begin, or ended, because of *error*."""
+        """Record that the owner could not start, or ended, because of *error*."""
         status_page = self._status_page
         self._began_s = None
         failures = status_page[StatusField.FAILURES] + 1
@@ -94,7 +94,7 @@ class Sickness:
 
 
 def is_sick(status_page: StatusPage) -> bool:
-    """Whether the partition of *status_page* could not be owned when that was last tried."""
+    """Whether the last attempt to own the partition of *status_page* failed."""
     return (
         bool(status_page[StatusField.FAILURES])
         and status_page[StatusField.PHASE] != ConsumerPhase.RUNNING
@@ -102,7 +102,7 @@ def is_sick(status_page: StatusPage) -> bool:
 
 
 def sickness_of(paths: DataDir, partition: int) -> str:
-    """Why *partition* could not be owned when that was last tried, for people."""
+    """Returns why the last attempt to own *partition* failed, for people."""
     try:
         return paths.sick(partition).read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,9 +1,8 @@
-"""The status page of a partition: a page of numbers that several processes see at once.
+"""The status page of a partition: a page of numbers in shared memory.
 
-The owner writes where it stands; the driver writes what it wants; the reader, the ingest
-process (retention) and the API (readiness, backlog) look. A word is eight bytes in a shared
-memory map: one store, never torn. Nothing on it is needed after a restart: truth is in the
-log and in the outcome journal.
+The owner writes its progress, the driver its requests; the reader, the ingest process (retention)
+and the API (readiness, backlog) read. A field is eight bytes in a shared memory map: one store,
+never torn. Nothing on it is needed after a restart: log and outcome journal are authoritative.
 """
 
 import enum
@@ -17,29 +16,29 @@ _BYTES = _FIELDS * 8
 
 
 class StatusField(enum.IntEnum):
-    """Place of each number on the status page."""
+    """Index of each number on the status page."""
 
     # Written by the owner (the process that holds the partition).
     HEARTBEAT_MS = 0
-    """Wall clock of the owner's last sign of life, milliseconds."""
+    """Wall clock of the owner's last heartbeat, milliseconds."""
     EPOCH = 1
     """Epoch that the owner serves."""
     PHASE = 2
     """A ``ConsumerPhase``."""
     LIVE_OFFSET = 3
-    """Next record that the live path will look at."""
+    """Next record of the live path."""
     WATERMARK = 4
     """The durable cursor."""
     KEEP_FROM = 5
-    """Lowest record that a cursor, backfill or retry still needs: retention stays above."""
+    """Lowest record that a cursor, backfill or retry still needs: retention deletes below it."""
     IN_FLIGHT = 6
     """Attempts under way."""
     QUEUED = 7
-    """Tasks that wait in queues."""
+    """Tasks in queues."""
     BACKFILLING = 8
-    """Routes that are backfilled."""
+    """Routes with a backfill."""
     WAITING = 9
-    """Durable retry rows that wait."""
+    """Waiting retry rows."""
     OLDEST_IN_FLIGHT_MS = 10
     """Age of the oldest attempt under way, milliseconds."""
     CONSUMER_PID = 11
@@ -47,27 +46,27 @@ class StatusField(enum.IntEnum):
     FAILED_READER = 12
     """Token of the reader whose owner failed: that reader returns."""
     TAKES = 13
-    """Token of the reader whose rows the owner takes: no other one sends any."""
+    """Token of the reader whose rows the owner accepts: no other one sends any."""
     TAKES_FROM = 14
-    """The first record that it takes."""
+    """The first record that it accepts."""
     FAILURES = 15
-    """How often in a row the partition could not be owned."""
+    """Consecutive failures to own the partition."""
     RETRY_AT_MS = 16
-    """Wall clock at which that is tried again, milliseconds."""
+    """Wall clock of the next retry, milliseconds."""
 
     # Written by the reader (the process that tails the partition).
     READER_MS = 20
-    """Wall clock of its last sign of life, milliseconds."""
+    """Wall clock of the reader's last heartbeat, milliseconds."""
     READER_PID = 21
-    """Process id of the reader; 0 while there is none."""
+    """Process id of the reader; 0: there is none."""
     READER_WAITS = 22
-    """1 while it hands rows on: it waits for whoever takes them."""
+    """1 while it sends rows: it may wait for their receiver."""
     PREPARED = 23
-    """Epoch in which the reader's process has made what the next owner needs."""
+    """Epoch in which the reader's process has prepared for the next owner."""
 
     # Written by the task that becomes the owner.
     SETTINGS = 25
-    """Number of the settings that the owner began with; see ``LiveSettings``."""
+    """Version of the settings that the owner started with; see ``LiveSettings``."""
 
     # Written by the ingest process, on its own status page.
     COMMITTING = 24
@@ -75,7 +74,7 @@ class StatusField(enum.IntEnum):
 
     # Written by the driver.
     DRAINING = 32
-    """1: an orderly end of the epoch is near; start nothing on slow sinks."""
+    """1: an orderly end of the epoch is near; start no attempts on slow sinks."""
     END_EPOCH = 33
     """Readers of epochs up to this one return."""
     STOP = 34
@@ -83,9 +82,9 @@ class StatusField(enum.IntEnum):
     READY = 35
     """1: the pipeline is warm and has been seen running since it was started."""
     HOLD = 36
-    """1: owners get ready and deliver nothing: the first epoch of a query warms up."""
+    """1: owners load and deliver nothing: the first epoch of a query warms up."""
     PREPARE = 37
-    """Epoch whose end is near: the reader's process makes what the next owner needs."""
+    """Epoch whose end is near: the reader's process prepares for the next owner."""
 
 
 class ConsumerPhase(enum.IntEnum):
@@ -98,28 +97,27 @@ class ConsumerPhase(enum.IntEnum):
 
 
 class StatusPage(Protocol):
-    """Status words: numbers that a partition's consumer, its reader and the driver exchange.
+    """Numbers that a partition's consumer, its reader and the driver exchange.
 
-    Each word has one writer and is whole at any time; two of them are not of one instant. What
-    was written is seen by everybody who looks later, and outlives its writer. Words that nobody
-    wrote are 0.
+    Each field has one writer and is read atomically; two fields are not consistent with each other.
+    Values are visible to all later readers, and outlive their writer. The initial value is 0.
     """
 
     def __getitem__(self, field: StatusField) -> int:
-        """The number at *field*."""
+        """Returns the number at *field*."""
 
     def __setitem__(self, field: StatusField, value: int) -> None:
         """Write *value*, from 0 to 2**64 - 1, at *field*."""
 
     def close(self) -> None:
-        """Look and write no more; the words stay."""
+        """Close this view; the values stay."""
 
 
 class MappedStatusPage:
-    """The status words of one partition in shared memory: for processes of one machine.
+    """A status page in shared memory, for processes of one machine.
 
     Args:
-        path: File of the status page; made when it is missing.
+        path: File of the status page; created when it is missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -142,6 +140,6 @@ class MappedStatusPage:
         self._words[field] = value
 
     def close(self) -> None:
-        """Let go of the map; the file stays."""
+        """Unmap the page; the file stays."""
         self._words.release()
         self._map.close()

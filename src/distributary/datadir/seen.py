@@ -1,8 +1,8 @@
-"""Which event types and sources were accepted so far: for the service description.
+"""Event types and sources accepted so far, for the service description.
 
-Callers: ``_protocol`` asks for names that are new, ``_exchange`` adds them when their events are
-durable; ``server`` saves and loads them, and reads the file for the API. A help, not a record:
-nothing depends on it, it is never synced, and the newest names may be lost with the process.
+Callers: ``server.ingest`` adds the names of durable events; ``server.processes`` saves and loads
+them, and reads the file for the API. Informational: nothing depends on it, it is never synced, and
+the newest names may be lost with the process.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,21 +15,21 @@ from distributary.core.event import Event, canonical
 from distributary.core.files import write_atomically
 
 SEEN_NAMES_MAX: Final = 1_000
-"""Types, and as many sources, that are kept: senders choose them, so there may be any number. The
-first ones stay; a description with more helps nobody."""
+"""Most types, and most sources, that are kept: the first ones. Senders may choose any number, and
+a longer description would be of no use."""
 
 SEEN_CHARS_MAX: Final = 1_024
 """Longest type or source that is kept; a subscription can name no longer type either."""
 
 
 class SeenNames(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen; also the file's JSON.
+    """Types and sources seen; also the file's JSON.
 
     Attributes:
-        types: Event types of accepted events, in the order of their first event.
-        types_truncated: There were more, or longer ones.
-        sources: Likewise.
-        sources_truncated: There were more, or longer ones.
+        types: Types of accepted events, in the order of their first event.
+        types_truncated: Whether some were left out: too many, or too long.
+        sources: Sources of accepted events, likewise.
+        sources_truncated: As ``types_truncated``.
     """
 
     types: tuple[str, ...] = ()
@@ -39,12 +39,12 @@ class SeenNames(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Names:
-    """Names of one kind: the first ``SEEN_NAMES_MAX``, in their order.
+    """The first ``SEEN_NAMES_MAX`` types or sources, in order.
 
     Attributes:
         known: The names.
-        truncated: One was left out.
-        closed: As many are known as are kept, and that more came was noted: nothing is news.
+        truncated: Whether one was left out.
+        closed: Whether it is full and ``truncated``: nothing can change.
     """
 
     __slots__ = ("closed", "known", "truncated")
@@ -55,7 +55,7 @@ class _Names:
         self.closed = truncated and len(self.known) >= SEEN_NAMES_MAX
 
     def add(self, name: str) -> bool:
-        """Keep *name*, or note that it was left out; True where that is news."""
+        """Keep *name*, or note that it was left out; True where that is a change."""
         if name in self.known:
             return False
         if len(self.known) < SEEN_NAMES_MAX and len(name) <= SEEN_CHARS_MAX:
@@ -71,10 +71,10 @@ class Seen:
     """Types and sources of accepted events. For one thread.
 
     Args:
-        names: What an earlier process saw.
+        names: Names that an earlier process saw.
 
     Attributes:
-        changed: Something is new since the last ``save``.
+        changed: Whether something has changed since the last ``save``.
     """
 
     __slots__ = ("_sources", "_types", "changed")
@@ -87,7 +87,7 @@ class Seen:
 
     @property
     def names(self) -> SeenNames:
-        """What was seen so far."""
+        """The names seen so far."""
         return SeenNames(
             types=tuple(self._types.known),
             types_truncated=self._types.truncated,
@@ -96,10 +96,10 @@ class Seen:
         )
 
     def unseen(self, events: Sequence[Event]) -> list[Event] | None:
-        """Those of *events* whose type or source is not known; None: there are none.
+        """Returns those of *events* whose type or source is unknown; None: there are none.
 
-        On the hot path: one look-up for the type and one for the source of each event. When as
-        many are known as are kept, unknown ones count as known: there is nothing to add.
+        On the hot path: one look-up for the type and one for the source of each event. Once the
+        names are full, unknown ones count as known.
         """
         types, sources = self._types, self._sources
         found: list[Event] | None = None
@@ -115,7 +115,7 @@ class Seen:
         return found
 
     def add(self, events: Iterable[Event]) -> None:
-        """Keep the types and sources of *events*, which were accepted."""
+        """Add the types and sources of accepted *events*."""
         for event in events:
             type_is_news = self._types.add(canonical(event.attributes["type"]))
             source_is_news = self._sources.add(canonical(event.attributes["source"]))
@@ -123,17 +123,17 @@ class Seen:
                 self.changed = True
 
     def save(self, path: Path) -> None:
-        """Write everything to *path*; never synced.
+        """Write all names to *path*; never synced.
 
         Raises:
-            OSError: It could not be written (a full disk); it stays ``changed``.
+            OSError: Writing failed (a full disk); ``changed`` stays.
         """
         write_atomically(path, msgspec.json.encode(self.names))
         self.changed = False
 
 
 def load_seen(path: Path) -> SeenNames:
-    """What ``Seen.save`` wrote to *path*; nothing where there is no such file, or a damaged one."""
+    """Reads the file of ``Seen.save``; returns no names where it is missing or damaged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=SeenNames)
     except (OSError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""The network below the protocols: what may be dialled, who dials, and what connections share."""
+"""The network below the protocols: address rule, resolver, connector, and shared deadlines."""
 
 from distributary.net._addresses import (
     DENIED,

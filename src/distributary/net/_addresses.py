@@ -1,7 +1,7 @@
-"""Which addresses a delivery may reach: the rule against server-side request forgery.
+"""The address rule against server-side request forgery: which addresses may be dialled. Pure.
 
 Called by ``_connector`` for every address before it dials and for every peer after, and by
-``server`` for the allow list of the operator. Pure.
+``server`` for the allow list of the operator.
 """
 
 import ipaddress
@@ -18,12 +18,12 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 DENIED: Final = resource.DENIED_NETWORKS
-"""Never dialled unless the operator allows it. What is IPv6 and not in ``2000::/3`` (global
-unicast) is refused as well, listed or not."""
+"""Never dialled unless the operator allows it. IPv6 addresses outside ``2000::/3`` (global unicast)
+are refused as well, listed or not."""
 
 METADATA: Final = frozenset(network.network_address for network in resource.METADATA_NETWORKS)
-"""Addresses that hand out credentials of the machine: allowed by an entry for that very address
-alone (decision 22), not by a range around it."""
+"""Metadata services, which issue credentials of the machine: allowed only by an entry for that very
+address, not by a range around it (decision 22, private addresses)."""
 
 OWN: Final = resource.LOCAL_NETWORKS
 """This machine and its private networks: allowed while the server listens on loopback only."""
@@ -31,14 +31,14 @@ OWN: Final = resource.LOCAL_NETWORKS
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _NAT64_LOCAL: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
-"""For translators of a site (RFC 8215). Which part of it is whose prefix, nobody else knows."""
+"""For local translators (RFC 8215); which prefixes a site uses in it is unknown."""
 _NAT64_LOCAL_BITS: Final = (48, 56, 64)
-"""Lengths of prefixes in there beside the usual 96."""
+"""Lengths of prefixes in it besides the usual 96."""
 _V4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
 def normal(address: str) -> Address:
-    """The address of that text, IPv4-mapped IPv6 as IPv4 and without a zone.
+    """Parses an address: IPv4-mapped IPv6 becomes IPv4, a zone is removed.
 
     Raises:
         ValueError: The text is not an address.
@@ -60,7 +60,7 @@ def _translated(address: ipaddress.IPv6Address, bits: int) -> ipaddress.IPv4Addr
 def _embedded(
     address: Address, prefixes: Iterable[ipaddress.IPv6Network]
 ) -> Iterator[ipaddress.IPv4Address]:
-    """The IPv4 addresses that a translator or relay would turn *address* into."""
+    """Yields the IPv4 addresses to which a translator or relay would forward *address*."""
     if isinstance(address, ipaddress.IPv4Address):
         return
     if address.sixtofour is not None:
@@ -77,7 +77,7 @@ def _embedded(
 
 
 def _may_hide_metadata(address: Address) -> bool:
-    """Whether *address* hides one behind a prefix of a length that nobody told us."""
+    """Whether *address* embeds a metadata address behind a prefix of unknown length."""
     return (
         isinstance(address, ipaddress.IPv6Address)
         and address in _NAT64_LOCAL
@@ -94,11 +94,11 @@ class AddressRule:
     """Which addresses may be dialled.
 
     Attributes:
-        allow: Networks that the operator allows although they stand in ``DENIED``. A network of
-            one address names that address: this is how metadata addresses are allowed.
-        loopback_allowed: Whether ``OWN`` is allowed (decision 22).
-        own: This server's own addresses: who dials one of its listeners is refused.
-        nat64: Prefixes of translators to IPv4 beside the well-known ones.
+        allow: Networks that the operator allows although ``DENIED`` lists them. A metadata address
+            needs a network of one address.
+        loopback_allowed: Whether ``OWN`` is allowed (decision 22, private addresses).
+        own: This server's own addresses: dialling its listeners is refused.
+        nat64: Prefixes of translators to IPv4 besides the well-known ones.
     """
 
     allow: tuple[Network, ...] = ()
@@ -108,7 +108,7 @@ class AddressRule:
 
     @classmethod
     def of(cls, reach: Reach) -> "AddressRule":
-        """The rule by the operator's settings, which were checked."""
+        """Returns the rule of the operator's settings, which are valid."""
         nat64 = tuple(ipaddress.IPv6Network(text) for text in reach.nat64_prefixes)
         allow = parse_networks(reach.allow_sinks)
         return cls(allow, reach.private_allowed, reach.own, nat64)
@@ -116,13 +116,13 @@ class AddressRule:
     def refusal(
         self, address: str, port: int | None = None, is_local: resource.IsLocal = _unknown
     ) -> str | None:
-        """Why *address* must not be dialled; None: it may be.
+        """Returns why *address* must not be dialled; None: it may be.
 
-        Any text gives an answer: what is no address is refused.
+        Accepts any text: what is no address is refused.
 
         Args:
-            address: To dial, or that was reached.
-            port: To dial; None: it is not known, and nothing is said of it.
+            address: Address to dial, or of a peer.
+            port: Port to dial; None: unknown, and not checked.
             is_local: Whether an address is one of this machine's.
         """
         try:
@@ -143,9 +143,9 @@ class AddressRule:
         return None
 
     def final(self, address: str) -> bool:
-        """Whether no setting but an entry for that very address would allow *address*.
+        """Whether *address* is refused unless the allow list names that very address.
 
-        Whatever else is refused is refused by settings that may change.
+        Other refusals depend on settings that may change.
         """
         try:
             parsed = normal(address)
@@ -176,12 +176,12 @@ _STRICT: Final = AddressRule()
 
 
 def is_private(address: str) -> bool:
-    """Whether *address* is no host of the public internet: private, reserved, or no address."""
+    """Whether *address* is not on the public internet: private, reserved, or no address."""
     return _STRICT.refusal(address) is not None
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """The networks of an allow list, as the operator wrote it.
+    """Parses the operator's allow list.
 
     Args:
         texts: Addresses or CIDR blocks (``10.1.2.3``, ``10.0.0.0/8``, ``fd00::/8``).

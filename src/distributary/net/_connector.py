@@ -1,9 +1,8 @@
-"""The one place that dials. Everything that leaves this machine goes through here.
+"""The connector: dials every outbound connection, and enforces the address rule.
 
-Called by the transports, and by whatever else must reach an address that a user named (token
-URLs, handshakes). Hides name look-up and the address rule, in the order that leaves no gap:
-resolve once, check every answer, dial the checked address and not the name, check the peer that
-was reached. Proxies of the environment are not used.
+Called by the transports, and by all else that dials an address named by a user (token URLs,
+handshakes). Resolves once, checks every address, dials a checked address and not the name, then
+checks the peer: no gap for DNS rebinding. Ignores proxies of the environment.
 """
 
 import asyncio
@@ -23,20 +22,18 @@ from distributary.net import _addresses
 from distributary.net._resolver import Resolver
 
 ADDRESSES_TRIED_MAX: Final = 4
-"""Addresses of one name that one attempt dials: a name with a hundred dead ones must not use up
-the attempt; the next attempt begins anew."""
+"""Addresses of one name that one attempt dials: a hundred dead ones must not use up its time."""
 
 RECEIVE_BYTES: Final = 128 * 1024
-"""What the kernel may hold of an answer that we have not read, bytes. By default a sink can fill
-6 MB a connection."""
+"""Receive buffer in the kernel, bytes. By default a sink can fill 6 MB for each connection."""
 
 CONTEXTS_MAX: Final = 64
-"""TLS contexts kept for sinks with certificates of their own: each holds the system's too, about a
-megabyte. The one that was used least lately goes first."""
+"""TLS contexts cached for sinks with custom certificates: each holds the system's too, about a
+megabyte. The least recently used is evicted first."""
 
 DIAL_S_EACH: Final = 3.0
-"""An address that is silent for so long (one lost SYN is sent again after 1 s) gives way to the
-next, where there is one."""
+"""Time for one address before the next one is dialled, if there is one; a lost SYN is resent after
+1 s."""
 
 
 class Connector:
@@ -44,7 +41,7 @@ class Connector:
 
     Args:
         rule: Which addresses are allowed.
-        resolver: Who looks names up.
+        resolver: Resolves names.
         tls: Context for ``https``; None: the system's trust store, names verified, TLS 1.2 and
             newer.
     """
@@ -61,18 +58,18 @@ class Connector:
         self._trusting: dict[str, ssl.SSLContext] = {}
 
     def endpoint(self, uri: str) -> Endpoint:
-        """The endpoint of a sink URI; see ``Endpoint``.
+        """Returns the endpoint of a sink URI; see ``Endpoint``.
 
         Raises:
-            TransportError: ``blocked-address``: the URI itself cannot be used.
+            TransportError: ``blocked-address``: the URI is unusable.
         """
         return _endpoint.parse(uri)
 
     def endpoint_of(self, destination: Destination) -> Endpoint:
-        """The endpoint of *destination*, with where to dial and whom to trust.
+        """Returns the endpoint of *destination*, with its dialled address and certificates.
 
         Raises:
-            TransportError: ``blocked-address``: its URI or ``dial`` cannot be used.
+            TransportError: ``blocked-address``: its URI or ``dial`` is unusable.
         """
         dial = None if destination.dial is None else _endpoint.parse_dial(destination.dial)
         schemes = protocols()[destination.protocol].schemes
@@ -81,9 +78,9 @@ class Connector:
         )
 
     async def open(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:
-        """Connect, and hand the connection to the protocol that *factory* makes.
+        """Connect, with the protocol that *factory* makes.
 
-        Has no deadline of its own beyond those of the parts: the caller cancels.
+        Has no overall deadline: the caller cancels.
 
         Raises:
             TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``, ``tls``. The
@@ -105,10 +102,10 @@ class Connector:
             raise
 
     async def dial(self, endpoint: Endpoint) -> socket.socket:
-        """A connected, non-blocking socket, without TLS: for clients that do the rest themselves.
+        """Returns a connected, non-blocking socket, for client libraries that add TLS themselves.
 
-        Whoever uses it for a TLS endpoint wraps it with ``tls_context`` and names
-        ``endpoint.host`` (without a trailing dot) as the server.
+        For a TLS endpoint, wrap it with ``tls_context`` and the server name ``endpoint.host``,
+        without a trailing dot.
 
         Raises:
             TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``.
@@ -121,21 +118,21 @@ class Connector:
                 async with asyncio.timeout(DIAL_S_EACH):
                     return await self._dial_one(address, port, own=own)
             except (TimeoutError, TransportError):
-                continue  # the last one's failure is the one that is told
+                continue  # the last failure is the one that is raised
         return await self._dial_one(candidates[-1], port, own=own)
 
     async def checked_addresses(
         self, host: str, port: int | None = None, *, own: bool = False
     ) -> list[str]:
-        """The addresses of *host*, after every one of them has passed the rule.
+        """Returns the addresses of *host*, if all pass the rule.
 
-        One bad answer refuses all: a name that points inside and outside is an attack or a
-        mistake, and which answer is dialled would be chance.
+        One refused address refuses all: a name with internal and external addresses is an attack
+        or a mistake, and chance would decide which is dialled.
 
         Args:
             host: Name or address.
-            port: To dial; None: whatever it is.
-            own: It is our own listener: any address passes.
+            port: Port to dial; None: any.
+            own: Whether this server's own listener is dialled: any address passes.
 
         Raises:
             TransportError: ``dns``, or ``blocked-address``.
@@ -176,13 +173,13 @@ class Connector:
             raise TransportError(BLOCKED, text, retryable=not self._rule.final(address))
 
     def tls_context(self, ca_certs: str | None) -> ssl.SSLContext:
-        """The context for a TLS connection: certificates and names are verified.
+        """Returns a TLS context that verifies certificates and names.
 
         Args:
-            ca_certs: PEM of certificates that are trusted besides the system's; None: none.
+            ca_certs: PEM of certificates trusted besides the system's; None: none.
 
         Raises:
-            TransportError: ``tls``: *ca_certs* cannot be read.
+            TransportError: ``tls``: *ca_certs* is malformed.
         """
         if ca_certs is not None:
             return self._context_trusting(ca_certs)
@@ -205,7 +202,7 @@ class Connector:
 
 
 def _of_this_machine(address: str) -> bool:
-    """Whether *address* is one of this machine's: nothing else can be bound."""
+    """Whether *address* is one of this machine's, which alone can be bound."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -216,10 +213,10 @@ def _of_this_machine(address: str) -> bool:
 
 
 def _literal(host: str) -> str | None:
-    """The address that *host* is by itself; None: it is a name.
+    """Returns *host* as an address; None: it is a name.
 
-    Includes the old forms of IPv4 (``127.1``, ``0x7f.1``, ``2130706433``), which the system's
-    resolver takes for addresses too, so that what is checked is what would be dialled.
+    Accepts the old forms of IPv4 (``127.1``, ``0x7f.1``, ``2130706433``), as the system's resolver
+    does, so that the checked address is the dialled one.
     """
     try:
         return str(ipaddress.ip_address(host))

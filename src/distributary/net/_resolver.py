@@ -1,4 +1,4 @@
-"""Looking up names: a port, the system's resolver behind it, and a short-lived cache."""
+"""Name resolution: a port, an adapter of the system's resolver, and a short-lived cache."""
 
 import asyncio
 import contextlib
@@ -12,38 +12,37 @@ from distributary.core.clock import Clock
 from distributary.core.errors import TransportError
 
 LOOKUP_S_MAX: Final = 5.0
-"""Longest look-up: glibc asks its second server after 5 s; nobody waits for a third."""
+"""Longest look-up: glibc tries its second server after 5 s; there is no wait for a third."""
 
 CACHE_S: Final = 5.0
-"""Answers are kept so long: a crowd of new connections asks once, a moved sink is found within
-seconds."""
+"""Lifetime of cached addresses: a burst of connections needs one look-up, and a moved sink is found
+within seconds."""
 
 CACHE_NAMES_MAX: Final = 1_024
-"""Names in the cache; the oldest go first."""
+"""Names in the cache; the oldest is evicted first."""
 
 LOOKUPS_MAX: Final = 64
-"""Look-ups at the same time. Each holds a thread for as long as the system's resolver takes
-(30 s and more for a silent server), so one bad name must not keep the others waiting."""
+"""Concurrent look-ups. Each occupies a thread while the system's resolver works (30 s and more for
+a silent server), so one bad name must not delay the others."""
 
 LOOKUPS_EACH_MAX: Final = 8
-"""Of these for names of one domain: whoever has a name server that is silent has any number of
-names there."""
+"""Concurrent look-ups in one domain: a domain with a silent name server may have any number of
+names."""
 
 PLACE_S_MAX: Final = 30.0
-"""Longest wait for a place, which is not the look-up's time: as long as an attempt by default."""
+"""Longest wait for a free slot, besides the look-up's time: as long as an attempt by default."""
 
 FAILURE_S: Final = 5.0
 FAILURE_S_MAX: Final = 30.0
-"""A name that failed is not asked for again for so long: at first, and at most, since the time
-doubles with each failure in a row. A silent one would hold a thread again; one that comes is found
-soon."""
+"""First and longest time for which a failed look-up is cached; it doubles with each consecutive
+failure. A silent name would occupy a thread again; one that appears is found soon."""
 
 
 def domain_of(host: str) -> str:
-    """The last two labels of *host*: what one party has registered, as a rule.
+    """Returns the last two labels of *host*: as a rule the registered domain.
 
-    Under a suffix such as ``co.uk`` strangers share it, and with it their part of the places: that
-    makes their look-ups wait for one another, nothing else.
+    Under a suffix such as ``co.uk`` strangers share them, and so ``LOOKUPS_EACH_MAX``: the only
+    effect is that their look-ups wait for one another.
     """
     return ".".join(host.rstrip(".").lower().rsplit(".", 2)[-2:])
 
@@ -52,25 +51,25 @@ class Resolver(Protocol):
     """Turns a host name into addresses."""
 
     async def resolve(self, host: str) -> list[str]:
-        """Every address of *host*, in the order in which to try them; at least one.
+        """Returns every address of *host*, in the order in which to try them; at least one.
 
         Raises:
-            TransportError: ``dns``: no such name, no address, no answer in time.
+            TransportError: ``dns``: no such name, no address, or no response in time.
         """
 
 
 Finish = Callable[[list[str], OSError | None], None]
-"""Takes the addresses of a name, or why there are none; on any thread."""
+"""Called with the addresses of a name, or the error; on any thread."""
 
 
 class SystemResolver:
-    """``getaddrinfo`` of the operating system, each look-up in a thread of its own.
+    """``getaddrinfo`` of the operating system, each look-up in a separate thread.
 
-    The threads are daemons and not an executor's: an executor waits for its threads at exit,
-    and a look-up that hangs would keep the process from ending.
+    The threads are daemons and not an executor's, which would wait at exit for a look-up that
+    hangs.
 
     Args:
-        look_up: Begins to look a name up, and tells what came of it; by default in such a thread.
+        look_up: Starts a look-up and calls back with the result; by default in such a thread.
     """
 
     def __init__(self, look_up: Callable[[str, Finish], None] | None = None) -> None:
@@ -80,7 +79,7 @@ class SystemResolver:
         self._users: Counter[str] = Counter()
 
     async def resolve(self, host: str) -> list[str]:
-        """Every address of *host*; see ``Resolver``."""
+        """Returns every address of *host*; see ``Resolver``."""
         domain = domain_of(host)
         try:
             async with asyncio.timeout(PLACE_S_MAX):
@@ -98,7 +97,7 @@ class SystemResolver:
             raise TransportError("dns", f"Cannot resolve {host}: {error.strerror}") from error
 
     async def _enter(self, domain: str) -> None:
-        """Wait for a place of the domain's share first: who waits for that takes no other."""
+        """Acquire a slot of the domain, then a global one, so that waiting holds no global slot."""
         share = self._shares.setdefault(domain, asyncio.Semaphore(LOOKUPS_EACH_MAX))
         self._users[domain] += 1
         try:
@@ -136,7 +135,7 @@ class SystemResolver:
                 answer.set_exception(error)
 
         def tell(addresses: list[str], error: OSError | None) -> None:
-            # The loop may have closed meanwhile: nobody waits for the answer then.
+            # The loop may have closed meanwhile: nothing waits for the result then.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(finish, addresses, error)
 
@@ -161,7 +160,7 @@ def _look_up_aside(host: str, tell: Finish) -> None:
 
 
 class _Failure(NamedTuple):
-    """That a name could not be looked up: until when that counts, how long, and why."""
+    """A cached failure of a look-up: its expiry, its lifetime, and the reason."""
 
     until_s: float
     pause_s: float
@@ -169,14 +168,14 @@ class _Failure(NamedTuple):
 
 
 class CachingResolver:
-    """Keeps answers for ``CACHE_S`` seconds and asks for a name only once at a time.
+    """Caches addresses for ``CACHE_S`` seconds, and merges concurrent look-ups of a name.
 
-    Failures are kept for ``FAILURE_S`` and longer: many sinks may share a name that is silent, and
-    each look-up holds a place that others need.
+    Caches failures for ``FAILURE_S`` and longer: many sinks may share a silent name, and each
+    look-up occupies a slot that others need.
 
     Args:
-        resolver: Who is asked.
-        clock: For the age of an answer.
+        resolver: Resolves names that are not cached.
+        clock: For the age of entries.
     """
 
     def __init__(self, resolver: Resolver, clock: Clock) -> None:
@@ -187,7 +186,7 @@ class CachingResolver:
         self._asking: dict[str, asyncio.Task[list[str]]] = {}
 
     async def resolve(self, host: str) -> list[str]:
-        """Every address of *host*, perhaps some seconds old; see ``Resolver``."""
+        """Returns every address of *host*, perhaps some seconds old; see ``Resolver``."""
         known = self._answers.get(host)
         now_s = self._clock.monotonic_s()
         if known is not None and now_s - known[0] < CACHE_S:
@@ -200,7 +199,7 @@ class CachingResolver:
             task = asyncio.get_running_loop().create_task(self._resolver.resolve(host))
             self._asking[host] = task
             task.add_done_callback(lambda done: self._keep(host, done))
-        # Shielded: that one attempt runs out of time must not end the look-up for the others.
+        # Shielded: the timeout of one attempt must not end the look-up for the others.
         return await asyncio.shield(task)
 
     def _keep(self, host: str, task: asyncio.Task[list[str]]) -> None:
@@ -221,6 +220,6 @@ class CachingResolver:
 
 
 def _bound(kept: dict[str, Any]) -> None:
-    """Make room for one more: the oldest goes first."""
+    """Evict the oldest entry of a full cache."""
     if len(kept) >= CACHE_NAMES_MAX:
         del kept[next(iter(kept))]

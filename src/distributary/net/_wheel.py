@@ -1,48 +1,47 @@
-"""Deadlines of many connections, or of many attempts, with one timer."""
+"""A timer wheel: deadlines of many connections or attempts, with one timer."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
 TICK_S: Final = 0.05
-"""Connections are looked at in steps of this length: a deadline is kept to within two steps,
-100 ms, and setting one costs a comparison instead of a timer."""
+"""Step of the wheel: a deadline is precise to two steps, 100 ms, and setting one costs a comparison
+instead of a timer."""
 
 _LOOK_S_MAX: Final = 5.0
-"""A connection is looked at this often at least, so that a place in the wheel that an earlier
-deadline has made useless is forgotten soon."""
+"""Longest time between two checks of an entry, which bounds the lifetime of outdated entries."""
 
 _TICKS_LATE_MAX: Final = 3
-"""A turn that covers more ticks than this means that the loop did not run for a while."""
+"""A turn that covers more steps than this means that the loop was blocked."""
 
 _LOOK_TICKS_MAX: Final = int(_LOOK_S_MAX / TICK_S)
 
 
 class Watched(Protocol):
-    """What the wheel watches.
+    """An entry of the wheel.
 
     Attributes:
-        due_s: When ``expire`` is due; may move at any time, ``Wheel.watch`` is called when it
-            has moved to before ``slot``.
-        slot: The tick at which the wheel looks next; the wheel's own note.
+        due_s: When ``expire`` is due; may change at any time. Call ``Wheel.watch`` where it moves
+            before ``slot``.
+        slot: The step of the next check; set by the wheel.
     """
 
     due_s: float
     slot: int
 
     def expire(self, now_s: float) -> bool:
-        """Take note that ``due_s`` has passed.
+        """Handle the deadline; called once ``due_s`` has passed.
 
         Returns:
-            Whether to watch on (with the ``due_s`` that stands then).
+            Whether to continue watching, with the current ``due_s``.
         """
 
 
 class Wheel:
-    """Calls ``expire`` of each that it watches once its ``due_s`` has passed.
+    """Calls ``expire`` of each entry once its ``due_s`` has passed.
 
     Args:
-        loop: Runs the ticks.
+        loop: Runs the steps.
         monotonic_s: The clock of ``due_s``.
     """
 
@@ -58,7 +57,7 @@ class Wheel:
         self.now_s = monotonic_s()  # as of the last tick: good enough for idle times
 
     def watch(self, watched: Watched) -> None:
-        """Look at *watched* when its ``due_s`` has passed, or some seconds from now."""
+        """Add *watched*; it is checked when its ``due_s`` has passed, or earlier."""
         if self._timer is None:
             self.now_s = self._monotonic_s()
             self._tick = int(self.now_s / TICK_S)
@@ -73,7 +72,7 @@ class Wheel:
             slot[watched] = None
 
     def forget(self, watched: Watched) -> None:
-        """Look at *watched* no more; harmless where it is not watched."""
+        """Remove *watched*; harmless where it is absent."""
         slot = self._slots.get(watched.slot)
         if slot is not None:
             slot.pop(watched, None)
@@ -84,8 +83,8 @@ class Wheel:
         self._timer = self._loop.call_later(TICK_S, self._turn)
         until = int(now_s / TICK_S)
         if until - self._tick > _TICKS_LATE_MAX and not self._late:
-            # The loop was held up. What has come in meanwhile has not been read yet: give it
-            # one tick before anything is declared late.
+            # The loop was blocked, and has not yet read what arrived meanwhile: wait one step
+            # before anything counts as late.
             self._late = True
             return
         self._late = False
@@ -100,7 +99,7 @@ class Wheel:
             if watched.due_s > now_s:
                 self.watch(watched)
             else:
-                # By itself, so that a failing callback harms nobody else.
+                # Each in its own callback, so that a failure affects no other.
                 self._loop.call_soon(self._expire, watched)
         if not self._slots and not due:
             self._timer.cancel()
@@ -111,7 +110,7 @@ class Wheel:
             self.watch(watched)
 
     def close(self) -> None:
-        """Stop ticking and forget everything."""
+        """Stop the timer and remove all entries."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""Byte streams through a WebSocket: for protocols whose URI says ``ws`` or ``wss``.
+"""Byte streams through a WebSocket, for sink URIs with the scheme ``ws`` or ``wss``.
 
 Called by the transports. Hides the handshake, frames and masking (``websockets``' protocol without
 I/O) between the connector, which dials, and any ``asyncio.Protocol``, which sees a plain stream.
@@ -22,16 +22,16 @@ from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
 from distributary.net._connector import Connector
 
 TUNNEL_SCHEMES: Final = frozenset({"ws", "wss"})
-"""Schemes of URIs that mean a tunnel."""
+"""URI schemes of tunnels."""
 
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Longest WebSocket message that is taken: several of the largest events."""
+"""Longest WebSocket message that is accepted: several of the largest events."""
 
 SENT_BYTES_MAX: Final = 32 * 1024
-"""Longest WebSocket message that is sent: many servers take 64 KiB by default (Netty, Artemis)."""
+"""Longest WebSocket message sent: many servers accept 64 KiB by default (Netty, Artemis)."""
 
 UNREAD_BYTES_MAX: Final = 64 * 1024
-"""What is taken from a server that does not read: each of its pings has an answer that waits."""
+"""Most bytes read from a server that does not read itself: each of its pings queues a pong."""
 
 NORMAL_CLOSURE: Final = 1000
 """RFC 6455, section 7.4.1."""
@@ -43,26 +43,26 @@ async def open_tunnel(
     subprotocol: str | None,
     factory: Callable[[], asyncio.Protocol],
 ) -> None:
-    """Connect, upgrade, and hand the stream to the protocol that *factory* makes.
+    """Connect, upgrade, and connect the stream to the protocol that *factory* makes.
 
-    Has no deadline of its own: the caller cancels, and no connection is left behind then.
+    Has no deadline: cancel it, which leaves no connection behind.
 
     Args:
         connector: Dials.
-        endpoint: A ``ws`` or ``wss`` one; its target is the resource.
-        subprotocol: What the server must agree to; None: none.
-        factory: Called once, when the server has agreed.
+        endpoint: A ``ws`` or ``wss`` endpoint; its target is the resource.
+        subprotocol: The required subprotocol; None: none.
+        factory: Called once, after the handshake.
 
     Raises:
-        TransportError: As ``Connector.open``; ``protocol`` where the server does not agree;
-            ``reset`` where it breaks off.
+        TransportError: As ``Connector.open``; ``protocol`` where the server refuses the upgrade;
+            ``reset`` where it disconnects.
     """
     tunnel = _Tunnel(endpoint, subprotocol, factory)
     try:
         await connector.open(endpoint, lambda: tunnel)
         await tunnel.agreed
     except BaseException:
-        tunnel.agreed.cancel()  # nobody waits for it any more
+        tunnel.agreed.cancel()  # nothing awaits it any more
         tunnel.abort()
         raise
 
@@ -93,13 +93,13 @@ class _Tunnel(asyncio.Protocol):
     # -- what the event loop calls ------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the upgrade."""
+        """Send the upgrade request."""
         self._wire = cast("asyncio.Transport", transport)
         self._socket.send_request(self._socket.connect())
         self._write_out()
 
     def data_received(self, data: bytes) -> None:
-        """Take frames, and pass on what is in them."""
+        """Parse frames, and forward their payload."""
         self._socket.receive_data(data)
         for event in self._socket.events_received():
             if isinstance(event, Response):
@@ -114,12 +114,12 @@ class _Tunnel(asyncio.Protocol):
             self._read_or_pause()
 
     def eof_received(self) -> bool:
-        """The server says no more: the connection is over."""
+        """Handle the server's end of stream: the connection is over."""
         self._socket.receive_eof()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever is waiting, or the protocol inside."""
+        """Notify the opener, or the inner protocol."""
         self._wire = None
         if not self.agreed.done():
             text = f"The connection was closed during the WebSocket handshake ({exc or 'end'})"
@@ -128,13 +128,13 @@ class _Tunnel(asyncio.Protocol):
             self._inner.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The socket takes no more for now."""
+        """Pause the inner protocol: the socket's buffer is full."""
         self._choked = True
         if self._inner is not None:
             self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """The socket takes more."""
+        """Resume the inner protocol."""
         self._choked = False
         self._taken_bytes = 0
         self._read_or_pause()
@@ -142,7 +142,7 @@ class _Tunnel(asyncio.Protocol):
             self._inner.resume_writing()
 
     def _read_or_pause(self) -> None:
-        """Read unless the stream or a server that does not read has a reason against it."""
+        """Pause reading for the inner protocol, or for a server that does not read; else read."""
         wire = self._wire
         if wire is None or wire.is_closing():
             return
@@ -157,7 +157,7 @@ class _Tunnel(asyncio.Protocol):
     # -- the WebSocket ------------------------------------------------------------------------
 
     def _on_response(self) -> None:
-        """The server has answered the handshake."""
+        """Handle the response to the handshake."""
         error = self._socket.handshake_exc
         if error is not None:
             self._refuse(error)
@@ -202,7 +202,7 @@ class _Tunnel(asyncio.Protocol):
             self._write_out()
 
     def pause_reading(self) -> None:
-        """Take nothing from the server until ``resume_reading``."""
+        """Read nothing from the server until ``resume_reading``."""
         self._inner_pauses = True
         self._read_or_pause()
 
@@ -212,7 +212,7 @@ class _Tunnel(asyncio.Protocol):
         self._read_or_pause()
 
     def close(self) -> None:
-        """Say goodbye; the connection ends when what was written is in the socket."""
+        """Send a close frame; the connection ends once written data is in the socket."""
         if self._socket.state is State.OPEN:
             self._socket.send_close(NORMAL_CLOSURE)
             self._write_out()
@@ -221,7 +221,7 @@ class _Tunnel(asyncio.Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether what is written goes nowhere: the server's goodbye comes before its end."""
+        """Whether written data is lost: closed, or the server has sent a close frame."""
         wire = self._wire
         return wire is None or wire.is_closing() or self._socket.state is not State.OPEN
 
@@ -232,7 +232,7 @@ class _Tunnel(asyncio.Protocol):
 
 
 class _Stream(asyncio.Transport):
-    """The inside of a tunnel, as the protocol there sees it."""
+    """The inner transport of a tunnel."""
 
     def __init__(self, tunnel: _Tunnel, wire: asyncio.Transport) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""How far a route may be backfilled, where the operator limits it: the oldest matches are given up.
+"""Enforces the operator's backfill budget: gives up the oldest matches beyond it.
 
-The log is kept for whoever is backfilled, so one dead sink keeps all of it. A limit is off by
-default: the disk watermark is the last defence.
+Retention keeps the log for backfills, so one dead sink keeps all of it. Off by default: the disk
+watermark is the last defence.
 """
 
 from typing import Final
@@ -11,15 +11,15 @@ from distributary.core.errors import DistributaryError, StoreError
 from distributary.partitions.context import PartitionContext
 
 LOOK_EVERY_S: Final = 10.0
-"""How often it is looked where the budget ends: retention looks that often, or less."""
+"""How often the budget is checked: at least as often as retention runs."""
 
 
 class BackfillLimit:
-    """Looks where in the log the budget ends.
+    """Periodically finds the offset where the budget ends.
 
     Args:
-        context: Ports of the owner.
-        engine: Drops matches.
+        context: Ports of the consumer.
+        engine: Gives up matches below it.
     """
 
     def __init__(self, context: PartitionContext, engine: Engine) -> None:
@@ -30,7 +30,7 @@ class BackfillLimit:
         self._looking = False
 
     def tick(self) -> None:
-        """Look where the budget ends now, if it is time."""
+        """Check the budget if that is due."""
         now_s = self._context.clock.monotonic_s()
         if not self._budget or self._looking or now_s < self._due_s:
             return
@@ -47,7 +47,7 @@ class BackfillLimit:
         self._context.aside.run(work, lambda error: self._looked(found, error))
 
     def _look(self) -> int:
-        """The first record that a backfill may still need."""
+        """Returns the lowest offset within the budget."""
         records = self._context.make_records()
         try:
             cut = 0

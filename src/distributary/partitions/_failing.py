@@ -1,4 +1,4 @@
-"""The file that tells which routes fail: ``knative`` shows it in conditions of its objects."""
+"""Writes the file of failing routes, which ``knative`` shows in conditions of its objects."""
 
 from typing import Final
 
@@ -8,15 +8,15 @@ from distributary.core.outcome import read_failing, write_failing
 from distributary.partitions.context import PartitionContext
 
 TOLD_EVERY_S: Final = 1.0
-"""The file is written this often at most."""
+"""Shortest interval between two writes of the file."""
 
 
 class FailingFile:
-    """Tells what has changed, beside the loop.
+    """Writes the file after changes, in a thread.
 
     Args:
-        context: Ports of the owner.
-        failing: The engine's; goes on with what the last owner told.
+        context: Ports of the consumer.
+        failing: The engine's failing routes; loaded from the previous owner's file.
     """
 
     def __init__(self, context: PartitionContext, failing: Failing) -> None:
@@ -29,7 +29,7 @@ class FailingFile:
         failing.load(self._told)
 
     def tick(self) -> None:
-        """Write the file where it is due."""
+        """Write the file if that is due."""
         now_s = self._context.clock.monotonic_s()
         if self._telling or now_s - self._told_s < TOLD_EVERY_S:
             return

@@ -1,9 +1,7 @@
-"""What a partition's owner has to make durable, and the flush that does it.
+"""Group commit of a partition's state: one flush at a time writes all changes since the last.
 
-Everything that happened since the last flush goes in together: retry rows, backfills and dead
-letters into the store first, then the cursor and the outcomes into the journal (DESIGN
-rule 1). What the store of counts is asked and told goes along. One flush at a time; the next takes
-all that came meanwhile.
+Retry rows, backfills and dead letters are written to the store first, then outcomes and cursor to
+the journal (DESIGN rule 1, the cursor). Requests to the quota store accompany the flush.
 """
 
 from collections.abc import Callable
@@ -30,21 +28,21 @@ from distributary.partitions._quota import QuotaClient
 from distributary.partitions.ports import Blocking
 
 FLUSH_S = 0.01
-"""Outcomes are durable this soon (DESIGN promise 3)."""
+"""Delay until outcomes are flushed (DESIGN promise 3, one final outcome)."""
 FLUSH_COUNT = 1_000
-"""...or when this many wait, whichever is first."""
+"""Outcomes that start a flush at once."""
 CURSOR_S = 0.2
-"""A cursor that moved without outcomes is written this often: it only shortens a restart."""
+"""Interval of writing a cursor that moved without outcomes: it only shortens a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where the owner stands at a flush: taken on the loop, in one instant.
+    """The consumer's position at a flush: a consistent snapshot, taken on the loop.
 
     Attributes:
         mark: The live cursor.
-        backfills: Rows of backfills whose position moved.
-        backfilling: For each backfilled route the lowest offset that its backfills still need.
+        backfills: Rows of backfills that moved.
+        backfilling: Lowest offset that backfills still need, by route.
     """
 
     mark: Mark
@@ -53,22 +51,22 @@ class Point:
 
 
 Forgettable: TypeAlias = tuple[list[DoneKey], list[tuple[str, int]]]
-"""Matches of finished rows, and names of backfills that have ended."""
+"""Keys of finished rows, and names of ended backfills."""
 
 
 class Flusher:
     """Collects changes and flushes them.
 
     Args:
-        ownership: Takes the flushes.
-        quota: Tells and asks the store of counts.
-        blocking: Runs the flush beside the loop.
+        ownership: Writes the flushes.
+        quota: Client of the quota store.
+        blocking: Runs the flush in a thread.
         timers: For the flush interval.
-        clock: Likewise.
-        point: Gives the owner's position; called once a flush.
-        forgettable: Gives finished rows, and backfills, that the cursor *at that mark* has passed.
-        failed: Called once when a flush fails: the owner must start nothing any more.
-        given_up: Takes what budgets ended.
+        clock: For the interval of cursors.
+        point: Returns the consumer's position; called once a flush.
+        forgettable: Returns finished rows and backfills that the cursor of a point has passed.
+        failed: Called once when a flush fails: the consumer must start no more attempts.
+        given_up: Called with the dead letters that budgets ended.
     """
 
     def __init__(
@@ -99,78 +97,78 @@ class Flusher:
         self._flushing = False
         self._due = Soon(timers, self.flush)
         self.dead = False
-        """A flush has failed: nothing more will be durable."""
+        """Whether a flush has failed: nothing more becomes durable."""
         self._cursor_s = clock.monotonic_s()
         self._idle: list[Callable[[], None]] = []
         self.flush_count = 0
         self.begun_round = 0
-        """Flushes that were begun, those that found nothing to write included."""
+        """Flushes begun, those without anything to write included."""
         self.durable_round = 0
-        """The last of them that is on the medium (or had nothing to bring there)."""
+        """The last of them that is durable (or had nothing to write)."""
 
     @property
     def durable_mark(self) -> Mark:
-        """The cursor that is on the medium."""
+        """The durable cursor."""
         return self._durable.mark
 
     def done(self, key: DoneKey, checksum: int) -> None:
-        """A match that the live reader brought has its final outcome."""
+        """Record the final outcome of a match of the live path."""
         self._done.append((key, checksum))
         self._arm(at_once=len(self._done) >= FLUSH_COUNT)
 
     def backfilled(self, key: DoneKey, checksum: int) -> None:
-        """A match that the backfill brought has its final outcome."""
+        """Record the final outcome of a match of a backfill."""
         self._caught_up.append((key, checksum))
         self._arm(at_once=len(self._caught_up) >= FLUSH_COUNT)
 
     def put_row(self, row: RetryRow) -> None:
-        """A match waits as this row (or the row is done)."""
+        """Write a retry row, which may be done."""
         if row.event == IN_STORE and row.key in self._changes.rows:
             row = row._replace(event=self._changes.rows[row.key].event)  # It is on its way there.
         self._changes.rows[row.key] = row
         self._arm()
 
     def put_backfill(self, backfill: BackfillRow) -> None:
-        """A route is backfilled as this row says."""
+        """Write the row of a backfill."""
         self._changes.backfills[backfill.name] = backfill
         self._arm()
 
     def end_backfill(self, name: tuple[str, int]) -> None:
-        """A backfill has been caught up."""
+        """Delete the row of a backfill that has caught up."""
         self._changes.backfills[name] = None
         self._arm()
 
     def keep(self, dead_letter: DeadLetter) -> None:
-        """An event could not be delivered and is kept."""
+        """Store a dead letter."""
         self._changes.dead_letters.append(dead_letter)
         self._arm()
 
     def take_dead_letter(self, key: DoneKey) -> None:
-        """The kept dead letter of this match is not kept any more: a row has its event."""
+        """Delete the kept dead letter of a match, whose event a row now has."""
         self._changes.taken.append(key)
 
     def put_run(self, row: RunRow) -> None:
-        """A run of kept dead letters is as far as this."""
+        """Write the progress of a run of kept dead letters."""
         self._changes.runs[row.seq] = row
         self._arm()
 
     def put_parked(self, route: str, row: ParkedRow | None) -> None:
-        """A route is parked; None: it is not any more."""
+        """Write that a route is parked; None: that it is resumed."""
         self._changes.parked[route] = row
         self._arm()
 
     def forget(self, key: DoneKey) -> None:
-        """A row is void: it goes without having been done."""
+        """Delete a void row, which was never done."""
         self._changes.rows.pop(key, None)
         self._changes.forget.append(key)
         self._arm()
 
     def ask_quota(self) -> None:
-        """There is something that the store of counts is to be asked, or told."""
+        """Schedule a flush for requests to the quota store."""
         self._arm()
 
     def moved(self) -> None:
-        """The cursor may have moved: flush in a while."""
+        """Schedule a flush where the cursor may have moved."""
         if not self._due.due and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
             self._arm()
 
@@ -181,7 +179,7 @@ class Flusher:
             self._due.ask(FLUSH_S)
 
     def flush(self) -> None:
-        """Start a flush of everything so far, unless one is under way (then one follows it)."""
+        """Flush everything so far; during a flush, another follows it."""
         if self._flushing or self.dead:
             return
         self.begun_round += 1
@@ -219,7 +217,7 @@ class Flusher:
         self._blocking.run(write, finished)
 
     def _collect(self, point: Point) -> Batch:
-        """All that came since the last flush."""
+        """Collect all changes since the last flush."""
         changes, self._changes = self._changes, Changes()
         for backfill in point.backfills:
             changes.backfills[backfill.name] = (
@@ -242,7 +240,7 @@ class Flusher:
             self._arm()
 
     def when_durable(self, then: Callable[[], None]) -> None:
-        """Call *then* when everything up to now is durable (or the flusher is dead)."""
+        """Call *then* once everything so far is durable, or a flush has failed."""
         self._idle.append(then)
         if self.dead:
             self._call_idle()

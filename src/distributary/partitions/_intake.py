@@ -1,4 +1,4 @@
-"""Chunks of the log in, records out in slices: the loop gets its turn between them."""
+"""Splits chunks of the log into records, processed in slices between turns of the event loop."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -11,36 +11,36 @@ from distributary.core.log import iter_frames
 
 
 class Taker(Protocol):
-    """Who takes the records: the owner."""
+    """The receiver of records: the partition consumer."""
 
     def offer_held(self) -> bool:
-        """Hand out what is held back; False where that needs a moment's patience."""
+        """Dispatch held tasks; False to pause the intake."""
 
     def take(self, logged: Logged) -> bool:
-        """Take the next record; returns False to yield to the event loop."""
+        """Process the next record; False to yield to the event loop."""
 
     def take_rest(self) -> bool:
-        """A slice begins: go on with the record that was taken last; False where there is more."""
+        """Continue the last record at the start of a slice; False where more of it is left."""
 
     def pass_hole(self, to_offset: int) -> None:
-        """There is no record before *to_offset*."""
+        """Pass a hole: there is no record before *to_offset*."""
 
     def all_taken(self) -> None:
-        """There is nothing more for now."""
+        """Handle the end of the fed records, for now."""
 
     def fail(self, error: DistributaryError) -> None:
-        """The record cannot be taken, and none behind it may be."""
+        """Stop: the record cannot be processed, and so none after it may be."""
 
 
 class Intake:
-    """What was fed and is not yet taken.
+    """The queue of chunks fed but not yet processed.
 
     Args:
-        taker: Takes it.
+        taker: Receives the records.
         timers: For turns and pauses.
         pause_s: Length of a pause, seconds.
-        at_offset: The first record that will come.
-        slice_records: Records taken before the loop gets its turn.
+        at_offset: Offset of the first record.
+        slice_records: Records between two turns of the loop.
     """
 
     def __init__(
@@ -56,21 +56,21 @@ class Intake:
         self._chunk_end = at_offset
         self._stopped = False
         self.buffered_bytes = 0
-        """Bytes of chunks that were fed and not yet taken."""
+        """Bytes of chunks fed but not yet processed."""
 
     def feed(self, to_offset: int, chunk: bytes) -> None:
-        """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
+        """Enqueue the next *chunk* of whole frames; the record after it is *to_offset*."""
         self._chunks.append((to_offset, chunk))
         self.buffered_bytes += len(chunk)
         if not self._pumping.due and not self._pausing.due:
             self._pump()
 
     def stop(self) -> None:
-        """Take nothing more."""
+        """Process nothing more."""
         self._stopped = True
 
     def go_on(self) -> None:
-        """What is held back may find its place now."""
+        """Resume after a pause: a queue may have space now."""
         if not self._stopped:
             self._pumping.ask()
 
@@ -78,7 +78,7 @@ class Intake:
         self._pausing.ask(self._pause_s)
 
     def _pump(self) -> None:
-        """Take records until there are none, a queue asks for patience, or the slice is over."""
+        """Process records until there are none, a queue asks for a pause, or the slice is over."""
         if self._stopped:
             return
         taker = self._taker

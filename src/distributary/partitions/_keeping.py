@@ -1,4 +1,4 @@
-"""Dead letters that nobody took: their budgets, their end with their route, and who hears of it."""
+"""Housekeeping of kept dead letters: budgets, age, and deletion with their route."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -8,18 +8,17 @@ from distributary.core.outcome import GivenUp, KeptDeadLetters
 from distributary.partitions.context import PartitionContext
 
 HOUSE_EVERY_S: Final = 10.0
-"""How often kept dead letters are looked through for those that are too old."""
+"""How often kept dead letters are checked for their age."""
 GONE_S: Final = 10.0
-"""For so long the dead letters of a deleted route are looked for: a flush may have been on its
-way."""
+"""How long the dead letters of a deleted route are searched for: a flush may be under way."""
 
 
 class Keeping:
-    """Looks after the kept dead letters of a partition, beside the loop.
+    """Deletes kept dead letters of a partition that exceed a limit, or whose route is deleted.
 
     Args:
-        context: Ports of the owner.
-        stands: True for a route that stands at the live reader.
+        context: Ports of the consumer.
+        stands: Whether a route is in force at the live path.
     """
 
     def __init__(self, context: PartitionContext, stands: Callable[[str], bool]) -> None:
@@ -34,12 +33,12 @@ class Keeping:
             context.meter.add(f'given_up_total{{reason="{reason}"}}', 0)
 
     def route_deleted(self, route: str) -> None:
-        """Nobody will ask for the dead letters of *route* any more."""
+        """Schedule the deletion of the dead letters of *route*."""
         self._gone[route] = self._clock.monotonic_s() + GONE_S
         self._due_s = float("-inf")
 
     def tick(self) -> None:
-        """See to what is due."""
+        """Run housekeeping if it is due, in a thread."""
         now_s = self._clock.monotonic_s()
         if self._working or now_s < self._due_s:
             return
@@ -75,7 +74,7 @@ class Keeping:
             self._due_s = now_s
 
     def tell(self, given_up: Sequence[GivenUp]) -> None:
-        """Say what a budget ended: a warning, and a number."""
+        """Log and count the dead letters that a budget ended."""
         for told in given_up:
             self._context.meter.add(f'given_up_total{{reason="{told.reason}"}}', told.count)
             fields = {"route": told.route, "count": told.count, "reason": told.reason}

@@ -1,4 +1,4 @@
-"""Reads the log for backfills: what they have asked for, through readers that they share."""
+"""Reads the log for backfills, through a bounded set of shared readers."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -9,16 +9,16 @@ from distributary.core.log import iter_frames
 from distributary.partitions.ports import Records
 
 CHUNK_BYTES: Final = 64 * 1024
-"""Read at once for a backfill: some sixty events, bounded memory per route, and a turn of the loop
-that no other sink notices."""
+"""Bytes read at once for a backfill: some sixty events. Bounds the memory of a route, and the turn
+of the loop."""
 
 
 class LogReads:
-    """Readers of the partition, found again by where they stand.
+    """A pool of readers of the partition, reused by their position.
 
     Args:
-        make: Opens one.
-        open_max: Most that are open.
+        make: Opens a reader.
+        open_max: Most open readers.
     """
 
     def __init__(self, make: Callable[[], Records], open_max: int) -> None:
@@ -28,11 +28,11 @@ class LogReads:
         self._asked: list[tuple[tuple[str, int], int]] = []
 
     def ask(self, name: tuple[str, int], from_offset: int) -> None:
-        """The backfill *name* needs what stands from *from_offset* on."""
+        """Request a read at *from_offset* for the backfill *name*."""
         self._asked.append((name, from_offset))
 
     def bring(self, engine: Engine) -> bool:
-        """Give *engine* what was asked for; False where that is nothing."""
+        """Execute the requested reads for *engine*; False where there were none."""
         asked, self._asked = self._asked, []
         for name, from_offset in asked:
             engine.log_read(name, *self._read(from_offset))
@@ -55,7 +55,7 @@ class LogReads:
         return self._open.pop(0)[1]
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the readers."""
         for _, reader in self._open:
             reader.close()
         self._open.clear()

@@ -1,11 +1,11 @@
-"""What an owner needs and takes long to make, kept by its process for the next one.
+"""Caches targets and route table in a process, for the next partition it owns.
 
 With 100,000 routes, compiling the table and reading the resources takes seconds. A table is a
-function of the log up to a change, and every partition holds the same changes in the same order
-(DESIGN rule 4), so one table of a process serves whichever partition it owns next. Spark gives
-any of its workers to the next owner; so those that read prepare as well, before an epoch ends.
+function of the log up to a change, and every partition has the same changes in the same order
+(DESIGN rule 4, route records), so one table of a process serves any partition it owns next. Spark
+may run the next owner in any worker, so readers prepare as well, before an epoch ends.
 
-One set a process is kept, and whoever takes it has it alone: memory is bounded by that.
+A process caches one set, which one user at a time checks out: that bounds memory.
 """
 
 import gc
@@ -24,14 +24,14 @@ from distributary.subscriptions.store import Keys
 
 
 class Prepared:
-    """Targets and route table, as far as this process knows them.
+    """Targets and route table of this process.
 
     Args:
-        paths: Of the data directory.
-        key_file: Keys of credentials, as in the settings of a session.
+        paths: Paths of the data directory.
+        key_file: Key file of credentials, as in the settings of a session.
 
     Raises:
-        StoreError: The resource store is not there, or a newer version wrote it.
+        StoreError: The resource store does not exist, or a newer version wrote it.
     """
 
     def __init__(self, paths: DataDir, key_file: str) -> None:
@@ -42,10 +42,10 @@ class Prepared:
         self._table: RouteTable | None = None
 
     def prepare(self, partition: int) -> None:
-        """Make what the next owner of *partition* needs; what cannot be made now is left to it.
+        """Load what the next owner of *partition* needs; leaves to it what cannot be loaded now.
 
-        Only reads: another process may own the partition meanwhile. Nothing that belongs to an
-        owner may stand in this process yet: it would be frozen, and its cycles stay for ever.
+        Only reads: another process may own the partition meanwhile. Call it before this process
+        holds objects of an owner: they would be frozen, and their cycles never collected.
         """
         paths = self._paths
         gc.collect()  # cycles of a former owner must not be frozen with what stays
@@ -65,10 +65,11 @@ class Prepared:
             gc.freeze()
 
     def follow(self, partition: int, records: Reader, offset: int) -> RouteFollower:
-        """The routes that stand at *offset* of *partition*; the table is not kept here any more.
+        """Returns the routes in force at *offset* of *partition*; gives the cached table away.
 
         Raises:
-            LogError, StoreError: They cannot be known: the partition stops (DESIGN rule 4).
+            LogError, StoreError: The routes are unknown: the partition stops (DESIGN rule 4,
+                route records).
         """
         path = self._paths.routes(partition)
         table, self._table = self._table, None
@@ -80,7 +81,7 @@ class Prepared:
         return follow_from(path, records, self.targets, offset)
 
     def keep(self, follower: RouteFollower) -> None:
-        """Keep the table of *follower*, which nobody uses any more."""
+        """Cache the table of *follower*, which is no longer in use."""
         self._table = follower.table
 
     def close(self) -> None:
@@ -90,14 +91,14 @@ class Prepared:
 
 
 class _Shelf:
-    """The one set that this process keeps between two uses."""
+    """The process's cache of one set."""
 
     def __init__(self) -> None:
         self._gate = threading.Lock()
         self._kept: tuple[tuple[str, str], Prepared] | None = None
 
     def take(self, paths: DataDir, key_file: str) -> Prepared:
-        """What is kept of the data directory, else a new one; the caller has it alone."""
+        """Check out the cached set of the data directory, else a new one."""
         name = str(paths.root), key_file
         with self._gate:
             kept, self._kept = self._kept, None
@@ -108,7 +109,7 @@ class _Shelf:
         return Prepared(paths, key_file)
 
     def put(self, paths: DataDir, key_file: str, prepared: Prepared) -> None:
-        """Keep *prepared* for whoever comes next."""
+        """Return *prepared* to the cache."""
         with self._gate:
             kept, self._kept = self._kept, ((str(paths.root), key_file), prepared)
         if kept is not None:
@@ -116,14 +117,14 @@ class _Shelf:
 
 
 SHELF = _Shelf()
-"""Of this process."""
+"""The cache of this process."""
 
 
 def prepare_next(data_dir: str, key_file: str, partition: int) -> None:
-    """Have this process know what the next owner of *partition* will need.
+    """Prepare this process to own *partition*.
 
-    Call it before a ``Session``, while another process may own the partition yet; and in a process
-    that may have to own one. Costs what has changed since it was last called there.
+    Call it before a ``PartitionSession``, while another process may still own the partition, and in
+    any process that may become an owner. Costs only what has changed since the last call.
     """
     paths = DataDir.of(data_dir)
     try:
@@ -135,19 +136,17 @@ def prepare_next(data_dir: str, key_file: str, partition: int) -> None:
 
 
 def cursor_of(paths: DataDir, records: Reader, partition: int) -> int:
-    """The cursor of *partition*, as a process sees it that does not own it.
+    """Returns the cursor of *partition*, read without owning it.
 
-    The owner decides again under its lock; this can only be lower, or of a log that lost its tail.
+    The owner determines it again under its lock; this one can only be lower, or of a log that lost
+    its tail.
     """
     state, _ = read_journal(paths.journal(partition))
     return max(fit(state, lambda mark: stands_in(records, mark)).mark.offset, 0)
 
 
 def stands_in(records: Reader, mark: Mark) -> bool:
-    """Whether the record below the cursor *mark* is the one that the cursor knew.
-
-    A record that retention has deleted in good order is taken to be.
-    """
+    """Whether the record below the cursor matches *mark*, or retention has deleted it."""
     offset = mark.offset - 1
     if offset < records.start():
         return mark.offset <= records.durable_end()

@@ -13,14 +13,14 @@ from distributary.partitions.routes import move_table, save_table
 
 
 class Progress:
-    """Tells where the owner of a partition stands; changes nothing.
+    """Publishes the progress of a partition consumer.
 
     Args:
-        context: Ports of the owner.
-        flusher: Knows what is durable.
-        dispatcher: Knows what is under way.
-        rows: What waits.
-        backfills: What is backfilled.
+        context: Ports of the consumer.
+        flusher: Gives the durable cursor.
+        dispatcher: Gives attempts under way and queued tasks.
+        rows: Waiting retry rows.
+        backfills: Backfills under way.
     """
 
     def __init__(
@@ -46,10 +46,9 @@ class Progress:
         self._keep_from_next: tuple[int, int] | None = None
 
     def save_routes(self, live: int) -> None:
-        """Keep the route table, once the durable cursor has reached where it was taken.
+        """Cache the route table once the durable cursor has reached the snapshot's offset.
 
-        Beside the loop, and not again where nothing has changed since: then it is only noted that
-        it stands further on.
+        Runs in a thread. An unchanged table is not written again, only its offset.
         """
         if self._saving:
             return
@@ -85,7 +84,7 @@ class Progress:
             self._context.report("routes-not-kept", {"error": str(error)})
 
     def post(self, live: int) -> None:
-        """Write it on the status page."""
+        """Write the progress to the status page."""
         status_page = self._context.status_page
         dispatcher = self._dispatcher
         status_page[StatusField.LIVE_OFFSET] = live
@@ -100,7 +99,7 @@ class Progress:
         status_page[StatusField.HEARTBEAT_MS] = self._context.clock.wall_ms()
 
     def keep_from(self, offset: int) -> None:
-        """A route begins in the past: retention must know before it looks next."""
+        """Lower the retention floor at once, for a route that begins in the past."""
         if self._keep_from_next is not None:
             floor, begun_round = self._keep_from_next
             self._keep_from_next = min(floor, offset), begun_round
@@ -108,9 +107,9 @@ class Progress:
         self._context.status_page[StatusField.KEEP_FROM] = self._keep_from
 
     def _move_keep_from(self) -> None:
-        """Let retention follow what is needed, once a flush has made durable that it is.
+        """Raise the retention floor, once a flush has made it durable.
 
-        What rows and backfills need *now* says nothing: a crash goes back to the durable ones.
+        The current needs of rows and backfills do not count: a crash goes back to the durable ones.
         """
         flusher = self._flusher
         if self._keep_from_next is not None:

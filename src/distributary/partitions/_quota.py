@@ -1,9 +1,8 @@
-"""Asks the store of counts for the engine: beside the loop, and after a flush.
+"""Client of the quota store: exchanges reservations for the engine around each flush, in a thread.
 
-A flush takes along what is to be asked and told. What failed for good is told before the flush
-writes anything, all else once it is durable: what a crash leaves between is a reservation too few
-at most, never a delivery too many. Where the counts cannot be written, counted routes wait and all
-others go on.
+Reservations of failed matches are freed before the flush writes, all other requests follow once it
+is durable: a crash between leaks a reservation at most, and never exceeds the limit. While the
+store cannot be written, counted routes wait and all others continue.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,16 +16,16 @@ from distributary.partitions.context import PartitionContext
 from distributary.partitions.ports import Job
 
 RETRY_S = 1.0
-"""After a failure of the store it is tried again this late."""
+"""Retry delay after a failure of the store."""
 NOTHING = QuotaBatch([], [], [], [], [])
 
 
 class QuotaClient:
-    """Asks for the reservations of one partition.
+    """Requests and frees the reservations of one partition.
 
     Args:
-        context: Ports of the owner.
-        answered: The engine's input: what was asked, and the answers.
+        context: Ports of the consumer.
+        answered: Called with each batch and its grants.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class QuotaClient:
         self._stopped = False
 
     def load(self, reservations: Reservations, rows: Mapping[DoneKey, RetryRow]) -> None:
-        """Begin with what the last owner left; nobody gets an answer before that is read."""
+        """Load the previous owner's reservations; grants nothing before that."""
         self._reservations = reservations
         found: dict[Reservation, bool] = {}
 
@@ -57,26 +56,26 @@ class QuotaClient:
 
     @property
     def waiting(self) -> bool:
-        """True where a flush would take something along."""
+        """Whether requests wait for the next flush."""
         return not self._busy and self._reservations is not None and self._reservations.waiting
 
     @property
     def idle(self) -> bool:
-        """True where the store knows all that it is to know, or cannot be told."""
+        """Whether all requests are stored, or storing has failed."""
         return self._failing or not (self._busy or self.waiting)
 
     def take(self) -> QuotaBatch:
-        """A flush begins: what goes with it."""
+        """Take the requests that go with a flush."""
         return self._reservations.take_batch() if self.waiting and self._reservations else NOTHING
 
     def before(self, batch: QuotaBatch) -> None:
-        """The flush is about to write; beside the loop. Told again after it, which is harmless."""
+        """Free reservations before the flush writes; blocks. ``after`` repeats it harmlessly."""
         if batch.freed and not self._failing:
             with suppress(StoreError):
                 self._store.exchange(self._context.partition, NOTHING._replace(freed=batch.freed))
 
     def after(self, batch: QuotaBatch) -> None:
-        """The flush is durable."""
+        """Send *batch* after the flush is durable."""
         answers: list[Grant] = []
 
         def exchange() -> None:
@@ -86,7 +85,7 @@ class QuotaClient:
             self._run(exchange, lambda: self._answered(batch, answers))
 
     def stop(self) -> None:
-        """Try nothing again."""
+        """Stop retrying."""
         self._stopped = True
 
     def _run(self, work: Job, done: Job) -> None:

@@ -1,4 +1,4 @@
-"""The tasks of retry rows that are not at hand any more: read again, beside the loop."""
+"""Reads the tasks of retry rows that are no longer in memory, outside the event loop."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ from distributary.partitions.context import PartitionContext
 
 
 class Reload:
-    """Reads tasks of rows again.
+    """Reads the tasks of retry rows from log and store.
 
     Args:
-        context: Ports of the owner.
-        fail: Takes why rows cannot be read at all.
+        context: Ports of the consumer.
+        fail: Called with the reason where rows cannot be read.
     """
 
     def __init__(
@@ -30,14 +30,14 @@ class Reload:
         self._closed = False
 
     def close(self) -> None:
-        """Let the log's files go, behind what is being read; nobody is told any more."""
+        """Close the log's files after reads under way, whose results are discarded."""
         self._closed = True
         self._reading.run(self._records.close, lambda _error: None)
 
     def read(
         self, rows: list[RetryRow], then: Callable[[list[tuple[RetryRow, Task | NoTask]]], object]
     ) -> None:
-        """Call *then* with each of *rows* and its task, or why it has none."""
+        """Call *then* with each of *rows* and its task, or the reason why it has none."""
         found: list[Task | NoTask] = []
         failed: list[DistributaryError] = []
 
@@ -58,10 +58,10 @@ class Reload:
         self._reading.run(work, done)
 
     def _task(self, row: RetryRow) -> Task | NoTask:
-        """The task of *row*; beside the loop.
+        """Returns the task of *row*; blocks.
 
         Raises:
-            LogError, StoreError: It cannot be read now.
+            LogError, StoreError: The task cannot be read now.
         """
         key = row.key
         stored = None
@@ -97,7 +97,7 @@ class Reload:
         )
 
     def _of_store(self, row: RetryRow, stored: bytes) -> Task:
-        """A task of a row that has its own event, and no record any more."""
+        """Returns the task of a row with a stored event, whose record is deleted."""
         (event,) = event_record.decode(stored)
         place = Position(self._partition, row.key.offset, row.key.index)
         logged_ms = row.not_before_ms

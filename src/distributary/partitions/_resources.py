@@ -1,9 +1,8 @@
-"""Keeping up with the resources beside the loop: it never waits for the store.
+"""Refreshes resources from the store in a thread, so that the event loop never waits for it.
 
-The store is written before a route's record comes into the log. So a reader of the log may meet a
-route whose resource was not read yet; that is not one whose resource is deleted (DESIGN rule 5).
-``Resources`` tells the two apart, by the number of the change, and says for how long it is worth
-waiting for news.
+The store is written before a route's record is appended to the log. A reader of the log may thus
+meet a route whose resource it has not read yet, which differs from a deleted one (DESIGN rule 5,
+revisions). ``Resources`` distinguishes them by the number of the change, and bounds the wait.
 """
 
 import contextlib
@@ -16,20 +15,19 @@ from distributary.partitions.ports import Job
 from distributary.partitions.routes import Question
 
 AWAIT_S = 0.25
-"""How long the intake waits for the resources of a change that it has met: a read takes about a
-millisecond. Where the store cannot be read, what is known goes on after this, and the route whose
-resource nobody knows is backfilled."""
+"""Longest wait of the intake for the resource of a change: a read takes about a millisecond. Where
+the store cannot be read, known routes continue after this, and the unknown one is backfilled."""
 HISTORY_RETRY_S = 1.0
-"""Changes that the medium lost are asked for again this late where the store cannot be read."""
+"""Retry delay of a look-up of lost changes, where the store cannot be read."""
 
 
 class Resources:
-    """The newest resources, as far as they were read; and changes that the log has lost.
+    """Reads new resources, and restores route changes that the log has lost.
 
     Args:
-        context: Ports of the owner.
-        news: Called when there are any.
-        fail: Takes why the owner cannot go on.
+        context: Ports of the consumer.
+        news: Called after resources have changed.
+        fail: Called with the reason why the consumer cannot continue.
     """
 
     def __init__(
@@ -50,17 +48,17 @@ class Resources:
         self._awaited_until_s = 0.0
         self._asking = False
         self.waiting = False
-        """Whether ``awaited`` need be asked: for nearly every record it need not."""
+        """Whether ``awaited`` must be called: for nearly every record it need not be."""
         self._stopped = False
 
     def stop(self) -> None:
-        """Ask nothing any more, and answer nobody."""
+        """Start no more reads; discard results of those under way."""
         self._stopped = True
 
     # -- resources ----------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Read what is new, unless that is under way (then once more)."""
+        """Read changes; during a read, request one more."""
         if self._stopped:
             return
         if self._reading:
@@ -87,7 +85,7 @@ class Resources:
         self._context.reading.run(read, done)
 
     def _tell(self, error: StoreError | None) -> None:
-        """What is known stays good enough while the store cannot be read."""
+        """Report once that the store is unreadable, or readable again; known resources stay."""
         if error is not None and not self._blind:
             self._context.report("resources-unreadable", {"error": str(error)})
         elif error is None and self._blind:
@@ -95,7 +93,7 @@ class Resources:
         self._blind = error is not None
 
     def met(self, change: RouteRecord) -> None:
-        """The live path has met *change*: its resource is worth a moment's wait."""
+        """Make the intake wait a moment for the resource of *change*, if it is unknown."""
         if not self._targets.sees(change.seq):
             self.waiting = True
             self._awaited = max(self._awaited, change.seq)
@@ -103,7 +101,7 @@ class Resources:
             self.look()
 
     def awaited(self) -> bool:
-        """True while the intake should wait: for resources, or for changes that were lost."""
+        """Whether the intake should wait, for resources or for lost changes."""
         if self._asking:
             return True
         if self._awaited:
@@ -117,7 +115,7 @@ class Resources:
     # -- changes that the log has lost --------------------------------------------------------
 
     def ask_history(self, question: Question, then: Callable[[list[RouteRecord]], object]) -> None:
-        """Call *then* with what *question* finds; until then the intake waits."""
+        """As ``ask``, while the intake waits."""
         self._asking = self.waiting = True
 
         def answered(found: list[RouteRecord]) -> None:
@@ -132,7 +130,7 @@ class Resources:
         self.ask(question, answered)
 
     def ask(self, question: Question, then: Callable[[list[RouteRecord]], None]) -> None:
-        """Call *then* with what *question* finds."""
+        """Run *question* in a thread; then call *then* with its result. Retries store failures."""
         found: list[RouteRecord] = []
         failed: list[DistributaryError] = []
 

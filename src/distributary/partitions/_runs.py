@@ -1,8 +1,8 @@
-"""Runs: kept dead letters that people have sent again, or deleted, part by part.
+"""Runs: redrives and purges of kept dead letters, requested by operators, in slices.
 
-A run takes the dead letters that were kept when this owner first saw it. Of a redrive each becomes
-a row that is due now, with its event, in the transaction that takes the dead letter away. What
-fails again is a dead letter again, with a newer number, and so not this run's.
+A run covers the dead letters kept when this owner first saw it. A redrive turns each into a row
+that is due now, with its event, in the transaction that deletes the dead letter. One that fails
+again becomes a dead letter with a newer number, outside this run.
 """
 
 from collections import deque
@@ -20,21 +20,21 @@ from distributary.partitions._flusher import Flusher
 from distributary.partitions.context import PartitionContext
 
 SLICE: Final = 64
-"""Dead letters taken at once: up to 1 MiB each."""
+"""Dead letters read at once: up to 1 MiB each."""
 ROWS_SHARE: Final = 0.5
-"""A run waits while a route, or all together, have this share of the rows that they may have."""
+"""A run pauses while a route, or all together, use this share of their limit of rows."""
 LOOK_COUNT: Final = 256
-"""Demands looked up at once: each new owner meets all that are remembered, nearly all of them done.
-One takes some 0.1 ms."""
+"""Demands looked up at once, some 0.1 ms each: each new owner looks up all that are remembered,
+nearly all of them done."""
 
 
 class Runs:
-    """Does the runs of a partition, one after the other; one that must wait lets the next one go.
+    """Executes the runs of a partition in turn; one that must wait goes to the end of the queue.
 
     Args:
-        context: Ports of the owner.
-        flusher: Makes rows durable, and how far a run is.
-        state: Knows what waits.
+        context: Ports of the consumer.
+        flusher: Makes rows and the progress of runs durable.
+        state: Holds the waiting rows.
         engine: Attempts rows.
     """
 
@@ -54,7 +54,7 @@ class Runs:
         self._busy = False
 
     def tick(self) -> None:
-        """Go on with what was asked."""
+        """Continue with the first run."""
         for demand in self._context.targets.demands(self._seen_seq):
             self._seen_seq = demand.seq
             if demand.kind != "resume":
@@ -77,7 +77,7 @@ class Runs:
             self._asked.rotate(-1)  # A sink may take nothing for days: the others' runs go on.
 
     def _begin(self) -> None:
-        """Begin the first that is not done, or go on with it."""
+        """Look up new demands until the first that is not done."""
         new = takewhile(lambda demand: demand.seq not in self._rows, self._asked)
         asked = list(islice(new, LOOK_COUNT))
         found: list[RunRow] = []
@@ -158,7 +158,7 @@ class Runs:
         self._context.meter.add("redriven_total", count)
 
     def _is_wanted(self, kept: KeptDeadLetter) -> bool:
-        """True where the newest filters match it, and nothing of it is on its way."""
+        """Whether the newest filters match it, and it has no row already."""
         key = kept.dead_letter.key
         record = self._context.follower.table.record(key.route)
         if record is None or key in self._waiting.rows:

@@ -1,7 +1,7 @@
-"""One process's time as the owner of a partition: lock, load, deliver on a loop, let go.
+"""A session as owner of a partition: lock, load, deliver on an event loop, release.
 
-The Spark writer opens a session, feeds it chunks from its own thread, and closes it. Everything
-of the owner happens on the session's event loop thread.
+The Spark writer opens a session, feeds it chunks from its own thread, and closes it. The partition
+consumer runs on the session's event loop thread.
 """
 
 import asyncio
@@ -51,40 +51,39 @@ from distributary.partitions.routes import note_table
 from distributary.resource import Reach
 
 BUFFER_BYTES_MAX = 4 * 1024 * 1024
-"""Chunks that were fed and not yet taken: enough to keep the loop busy, little to lose."""
+"""Chunks fed but not yet processed: enough to keep the loop busy, little to lose."""
 LOG_WAIT_S = 10.0
-"""How long to wait for the ingest process to recover the log: it usually takes a second."""
+"""Longest wait for the ingest process to recover the log, which usually takes a second."""
 LOCK_WAIT_S = 60.0
-"""How long to wait for the last owner: it may be finishing attempts under way."""
+"""Longest wait for the previous owner, which may be finishing attempts."""
 ABRUPT_DRAIN_S = 0.5
-"""Time for attempts under way when the input ended without an orderly end: the next owner waits
-for the lock, and every partition's events wait with it."""
+"""Time for attempts under way after an abrupt end of the input: the next owner, and so every
+partition's events, wait for the lock."""
 SLOW_S = 0.1
-"""While the epoch drains, sinks with an attempt older than this start nothing new."""
+"""While the epoch drains, sinks with an attempt older than this get no new one."""
 HEARTBEAT_S = 0.25
-"""How often the session looks at its status page and its parent."""
+"""How often the session checks its status page and its parent process."""
 STOP_WAIT_S = 5.0
-"""A loop that does not stop within this ends with its process."""
+"""Longest wait for the loop to stop; then the process exits."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session must know; travels to the workers as JSON.
+    """Settings of a session; sent to the Spark workers as JSON.
 
     Attributes:
         data_dir: The data directory.
-        reach: Where events may go.
+        reach: Where events may be sent.
         log_attempts: ``all``, ``failures`` or ``none``.
-        log_level: Least level of the lines that the owner writes to standard error.
+        log_level: Least level of lines that the owner writes to standard error.
         drain_s: Time for attempts under way at an orderly stop, seconds.
-        credential_key_file: Where the keys of credentials are; empty: in the data directory. The
-            keys themselves never stand here: a worker takes them from its environment, or reads
-            this file.
-        partitions: How many there are: each owner keeps its share of the budgets.
-        lag_bytes_max: Log that who is behind may keep, of all partitions, bytes; 0: any.
-        lag_age_max_s: The same by age, seconds; 0: any.
-        dead_letter_bytes_max: Dead letters that are kept, of all partitions, bytes.
-        dead_letter_route_bytes_max: Those of one route.
-        dead_letter_age_max_s: How long they are kept, seconds.
+        credential_key_file: Key file of credentials; empty: in the data directory. Never the keys
+            themselves: a worker reads its environment or this file.
+        partitions: Number of partitions: each owner has an equal share of the budgets.
+        lag_bytes_max: Log that backfills may keep, over all partitions, bytes; 0: unlimited.
+        lag_age_max_s: The same by age, seconds; 0: unlimited.
+        dead_letter_bytes_max: Kept dead letters over all partitions, bytes.
+        dead_letter_route_bytes_max: The same of one route.
+        dead_letter_age_max_s: The same by age, seconds.
     """
 
     data_dir: str
@@ -101,11 +100,11 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter_age_max_s: float = AGE_MAX_S
 
     def backfill_budget(self) -> BackfillBudget:
-        """Of what backfills and rows keep of the log of one partition."""
+        """Returns the backfill budget of one partition."""
         return BackfillBudget(self.lag_bytes_max // self.partitions, self.lag_age_max_s)
 
     def budgets(self) -> Budgets:
-        """Of the dead letters that one partition keeps."""
+        """Returns the dead letter budgets of one partition."""
         whole = Budgets(
             self.dead_letter_route_bytes_max,
             self.dead_letter_bytes_max,
@@ -116,7 +115,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class _Blocking:
-    """Runs flushes on one thread, answers on the loop."""
+    """Runs jobs on a thread pool; reports their end on the loop."""
 
     loop: asyncio.AbstractEventLoop
     pool: ThreadPoolExecutor
@@ -140,13 +139,13 @@ class PartitionSession:
 
     Args:
         partition: Partition number.
-        epoch: For the status page alone: ownership is the lock's (DESIGN rule 2).
-        settings: See there.
-        idle: Get ready, and deliver nothing: the epoch warms the pipeline up.
+        epoch: For the status page alone: the lock grants ownership (DESIGN rule 2, one owner).
+        settings: Settings of the session.
+        idle: Load but deliver nothing: the epoch warms the pipeline up.
 
     Raises:
-        LogLockedError: Another owner did not finish in time.
-        StoreError, LogError: What the last owner left cannot be read.
+        LogLockedError: The previous owner did not finish in time.
+        StoreError, LogError: The stored state cannot be read.
     """
 
     def __init__(
@@ -253,16 +252,15 @@ class PartitionSession:
         self._log.warning(event, **fields)
 
     def _put_back(self) -> None:
-        """The next owner in this process begins with what this one knows."""
+        """Keep targets and route table for the next owner in this process."""
         self._prepared.targets.report_to(lambda _event, _fields: None)
         SHELF.put(self._paths, self._settings.credential_key_file, self._prepared)
 
     def _wait_for_log(self, records: Reader, cursor: int) -> None:
-        """Wait until the appending process has recovered the partition.
+        """Wait until the ingest process has recovered the partition.
 
-        It always begins at the cursor or above, so an end below the cursor is that of an earlier
-        time: it says nothing about what the medium lost, and going back to it would deliver a
-        whole log again.
+        Ingest recovers to an end at or above the cursor. An end below it is out of date, not a
+        loss of the medium: going back to it would deliver a whole log again.
         """
         until_s = self._clock.monotonic_s() + LOG_WAIT_S
         while records.durable_end() < cursor:
@@ -294,7 +292,7 @@ class PartitionSession:
         self._loop.run_forever()
 
     def _call(self, work: Callable[[], None]) -> None:
-        """Run *work* on the loop and wait for it; its error is raised here."""
+        """Run *work* on the loop and wait for it; raises its error."""
         done: Future[None] = Future()
 
         def run() -> None:
@@ -337,10 +335,10 @@ class PartitionSession:
         self._wake_feeder()
 
     def _on_loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A bug was met in the loop's thread.
+        """Handle an unexpected exception on the loop.
 
-        Where it was in a callback of ours, a match may have been left half done: the next owner
-        begins again from what is durable. In a connection it costs that connection alone.
+        In one of our callbacks it may leave a match half done: the owner fails, and the next one
+        starts from the durable state. In a connection it costs that connection alone.
         """
         error = context.get("exception")
         lines = traceback.format_exception(error) if isinstance(error, BaseException) else []
@@ -360,7 +358,7 @@ class PartitionSession:
     # -- the feeding thread -------------------------------------------------------------------
 
     def feed(self, to_offset: int, chunk: bytes) -> None:
-        """Take a chunk; blocks while too many bytes wait. Raises what stopped the owner."""
+        """Enqueue a chunk; blocks while too many bytes wait. Raises the owner's failure."""
         with self._gate:
             while self._waiting_bytes() > BUFFER_BYTES_MAX and self._failure is None:
                 self._gate.wait(0.05)
@@ -370,7 +368,7 @@ class PartitionSession:
         self._loop.call_soon_threadsafe(self._arrive, to_offset, chunk)
 
     def _waiting_bytes(self) -> int:
-        """Bytes on their way to the loop's thread, and those that the owner has not taken."""
+        """Bytes on their way to the loop's thread, or not yet processed there."""
         return self._sent_bytes - self._arrived_bytes + self.consumer.buffered_bytes
 
     def _arrive(self, to_offset: int, chunk: bytes) -> None:
@@ -378,20 +376,20 @@ class PartitionSession:
         self.consumer.feed(to_offset, chunk)
 
     def check(self) -> None:
-        """Raise what stopped the owner, if it was stopped."""
+        """Raise the owner's failure, if it has failed."""
         if self._failure is not None:
             raise self._failure
 
     def close(self, *, orderly: bool) -> int:
-        """Finish what is under way, make it durable, let the partition go.
+        """Finish attempts under way, make their outcomes durable, release the partition.
 
         Args:
-            orderly: The epoch was ended by the driver. Otherwise the input just ended, which
-                proves nothing (DESIGN rule 7): only a moment is given, and what has no answer
-                by then is left to the next owner, as after a crash.
+            orderly: The driver ended the epoch. Otherwise the input just ended, which proves
+                nothing (DESIGN rule 7, stopping): attempts get only a moment, and unfinished ones
+                are left to the next owner, as after a crash.
 
         Returns:
-            Attempts that were left without an answer.
+            The number of unfinished attempts.
         """
         self._status_page[StatusField.PHASE] = ConsumerPhase.DRAINING
         if self.idle:
@@ -430,7 +428,7 @@ class PartitionSession:
 
 
 def owner_log(level: str) -> Any:
-    """Lines as JSON on standard error: they pass through the JVM's to the supervisor."""
+    """Returns a logger of JSON lines to standard error, which passes through the JVM."""
     return structlog.wrap_logger(
         structlog.WriteLogger(sys.stderr),
         processors=[

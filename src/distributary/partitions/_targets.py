@@ -1,4 +1,4 @@
-"""Targets and route history, from the resource store (read-only, another process writes it)."""
+"""Targets and route history, read from the resource store that the control process writes."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,30 +21,29 @@ from distributary.subscriptions.service import PROTOCOLS_ABSENT, route_policy
 from distributary.subscriptions.store import Directory, Keys, Listed, ListedRoute, News, Sealer
 
 ALONE_COUNT_MAX = 64
-"""With more resources than this it is taken that they have several sinks, unseen."""
+"""With more resources than this, several sinks are assumed without a check."""
 
 
 UNREADABLE_POLICY = DeliveryPolicy(retry=1000, backoff_delay_s=1.0, backoff_max_s=300.0)
-"""How long deliveries of a subscription are tried that cannot be read, so that nobody knows what
-it says itself: for three days somebody can mend it, and nothing is lost."""
+"""Retries of a subscription that cannot be read, and so has no known policy: three days in which
+the operator can repair it without a loss."""
 
 
 class DirectoryTargets:
     """``Targets`` and ``RouteHistory`` over the store at *path*; for one thread at a time.
 
-    ``read``, and what ``RouteHistory`` asks, may run beside that.
+    ``read`` and the methods of ``RouteHistory`` may run concurrently with the others.
 
-    Destinations are made once for each revision, and for each renewal of its credential, and
-    kept: transports look up what they derive from them by identity of their hash.
+    Caches a destination for each revision and each renewal of its credential: transports cache
+    what they derive by the destination's identity.
 
-    A resource that cannot be read, or whose credential cannot be opened, has a target all the
-    same: each attempt fails there, with the reason, and is made again. One such row must not
-    stop what all others get.
+    A resource that cannot be read, or whose credential cannot be decrypted, has a target whose
+    attempts fail with the reason and are retried. One such row does not stop the others.
 
     Args:
         path: The store.
-        keys: Open credentials; None: those of the key file beside the store.
-        report: Takes one line for people about each such target: (event, fields).
+        keys: Decrypt credentials; None: the key file beside the store.
+        report: Takes a line for people about each such target: (event, fields).
     """
 
     def __init__(
@@ -62,14 +61,14 @@ class DirectoryTargets:
         self._alone: dict[str, bool] = {}
 
     def refresh(self) -> bool:
-        """Look for changes; True where there were some."""
+        """Read and apply changes; True where there were some."""
         if not self._directory.refresh():
             return False
         self._follow()
         return True
 
     def read(self) -> Job | None:
-        """What takes in what has changed; None: nothing has. Blocks: for a thread of its own."""
+        """Read changes; returns a job that applies them, or None. Blocks: call it in a thread."""
         news = self._directory.read()
         return None if news is None else partial(self._take, news)
 
@@ -78,16 +77,16 @@ class DirectoryTargets:
         self._follow()
 
     def end(self, route: str) -> None:
-        """The record was met that deletes *route*: it has no target any more."""
+        """Remove the target of *route*, whose deletion the log has reached."""
         self._directory.end(route)
         self._follow()
 
     def sees(self, seq: int) -> bool:
-        """True where change *seq* was taken in."""
+        """Whether change *seq* has been applied."""
         return self._directory.seq >= seq
 
     def _follow(self) -> None:
-        """Let targets go that are not the newest any more."""
+        """Drop cached targets of outdated revisions."""
         self._alone.clear()
         renewed = self._directory.renewed()
         for route in self._directory.changed() | renewed:
@@ -100,7 +99,7 @@ class DirectoryTargets:
                 del self._targets[route]
 
     def all_go_to(self, uri: str) -> bool:
-        """True where every resource has the sink *uri*: then nobody else is held up by it."""
+        """Whether every resource has the sink *uri*, so that waiting for it delays no other."""
         alone = self._alone.get(uri)
         if alone is None:
             alone = len(self._directory) <= ALONE_COUNT_MAX and all(
@@ -111,16 +110,16 @@ class DirectoryTargets:
         return alone
 
     def demands(self, after_seq: int) -> list[Demand]:
-        """What owners were asked to do, those with a number above *after_seq*, in order."""
+        """Returns the operators' requests with a number above *after_seq*, in order."""
         return self._directory.demands(after_seq)
 
     def changed_uris(self) -> list[str]:
-        """Sinks whose waiting tasks may belong elsewhere since the last call."""
+        """Returns sinks changed since the last call, whose queued tasks may need another queue."""
         changed, self._changed = self._changed, set()
         return sorted(changed)
 
     def get(self, route: str) -> RouteTarget | None:
-        """The target of the route with this uid; None: its resource is deleted, or not read yet."""
+        """Returns the target of a route; None: its resource is deleted, or not read yet."""
         target = self._targets.get(route)
         if target is None:
             revision = self._directory.revision(route)
@@ -163,25 +162,25 @@ class DirectoryTargets:
         return dataclasses.replace(target, sink=sink)
 
     def last_seq(self) -> int:
-        """The last change that stands in every partition."""
+        """Returns the last change whose record is in every partition."""
         return self._history.last_seq()
 
     def newest_seq(self) -> int:
-        """The last change that was made, whether or not it stands in the log yet."""
+        """Returns the last change made, whether or not its record is in the log yet."""
         return self._history.newest_seq()
 
     def report_to(self, report: Callable[[str, dict[str, object]], None]) -> None:
-        """Give lines for people to *report* from now on."""
+        """Change the receiver of lines for people."""
         self._report = report
 
     def keep_within(self, reach: Reach) -> None:
-        """Let events go where *reach* lets them from now on, and nowhere else."""
+        """Change where events may be sent."""
         if reach != self._reach:
             self._reach = reach
             self._targets.clear()
 
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
-        """Changes with ``after_seq < seq < before_seq``, in order."""
+        """Returns changes with ``after_seq < seq < before_seq``, in order."""
         return self._history.between(after_seq, before_seq)
 
     def close(self) -> None:
@@ -191,7 +190,7 @@ class DirectoryTargets:
 
 
 def _unreadable(route: str, revision: int) -> RouteTarget:
-    """Stands for a resource whose sink nobody can tell."""
+    """Returns a placeholder target of a resource whose sink is unknown."""
     return RouteTarget(revision, Destination(f"unreadable:{route}", policy=UNREADABLE_POLICY), None)
 
 
@@ -250,7 +249,7 @@ def _target(
 def _destination(
     spec: ApiSubscriptionSpec | DeadLetterSpec, paced_by: str, reach: Reach
 ) -> Destination:
-    """Where and how *spec* wants its events sent, without its credential."""
+    """Returns the destination of *spec*, without its credential."""
     settings = spec.settings
     rule = reach.rule()
     back = spec.protocol == "HTTP" and rule.own.takes_events(spec.sink)

@@ -1,7 +1,6 @@
-"""The transports of an owner, one for each delivery protocol.
+"""Makes the transports of all delivery protocols.
 
-Their client libraries are imported when the first connection is opened: an owner that delivers
-by HTTP alone holds none of them.
+Client libraries are imported with the first connection: delivery by HTTP alone loads none of them.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from distributary.net import AddressRule, CachingResolver, Connector, SystemReso
 from distributary.resource import Reach
 
 _reported: set[str] = set()
-"""What was reported by this process: an owner is made anew for every epoch."""
+"""Packages that this process has reported: every epoch has a new owner."""
 
 
 def make_transports(
@@ -25,15 +24,15 @@ def make_transports(
     reach: Reach,
     report: Callable[[str, dict[str, object]], None],
 ) -> dict[str, Transport]:
-    """Transports by delivery protocol, all behind one connector with the address rule.
+    """Returns transports by delivery protocol, with one connector that enforces the address rule.
 
-    A package whose sink cannot be made costs the deliveries of its own protocol alone: each attempt
-    fails with the reason, and is made again by the policy of its subscription.
+    A package whose sink cannot be made fails the deliveries of its protocol alone: each attempt
+    fails with the reason, and is retried by the policy of its subscription.
 
     Args:
-        loop: Runs them.
-        reach: Where events may go (decision 22).
-        report: Takes one line for people about each such package, once a process: (event, fields).
+        loop: Event loop of the transports.
+        reach: Where events may be sent (decision 22, private addresses).
+        report: Takes a line for people about each such package, once a process: (event, fields).
 
     Raises:
         Exception: The sink of a protocol of this project cannot be made: the installation is

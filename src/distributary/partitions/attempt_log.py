@@ -1,4 +1,4 @@
-"""One structured line an attempt, in a file of its own with a bounded size."""
+"""The attempt log: one JSON line for each delivery attempt, in a file of bounded size."""
 
 import os
 from pathlib import Path
@@ -10,10 +10,10 @@ from distributary.core.flow import Attempt, Stage
 from distributary.core.policy import DELIVERED, Decision, Reply, Verdict
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
-"""The file is turned over at this size; one old one is kept: some 400,000 attempts."""
+"""Size at which the file is rotated; one old file is kept: some 400,000 attempts."""
 BUFFER_LINES_MAX = 256
-"""Lines are encoded and written together: a system call for each would cost as much as the
-attempt. They have some 300 bytes each, and at most 4 KiB."""
+"""Lines that are encoded and written together: a system call for each would cost as much as the
+attempt. A line has some 300 bytes, at most 4 KiB."""
 
 
 _STAGES = {Stage.PRIMARY: "event", Stage.DEAD_LETTER: "dead-letter", Stage.REPLY: "reply"}
@@ -41,7 +41,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 VALUE_CHARS_MAX = 1024
-"""Longer attribute values are cut, so that an attempt stays one line of the log."""
+"""Longer attribute values are truncated, which bounds the length of a line."""
 
 
 def _names(event: Event) -> tuple[str, str, str]:
@@ -58,8 +58,8 @@ class AttemptLog:
     """Writes attempts to a file.
 
     Args:
-        path: The file; its folder is made. None: nothing is written.
-        failures_only: Leave out what was delivered at the first attempt.
+        path: The file; its folder is created. None: nothing is written.
+        failures_only: Leave out deliveries that succeed at the first attempt.
     """
 
     def __init__(self, path: Path | None, *, failures_only: bool = False) -> None:
@@ -84,7 +84,7 @@ class AttemptLog:
             return
 
     def line(self, attempt: Attempt, verdict: Verdict, now_ms: int) -> None:
-        """Note *attempt* and what it means."""
+        """Buffer a line about *attempt* and its verdict."""
         if self._fd < 0:
             return
         task = attempt.task
@@ -123,7 +123,7 @@ class AttemptLog:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what is noted to the system. A log that cannot be written stops nothing."""
+        """Write the buffered lines. A failure of the log stops no deliveries."""
         if self._fd < 0 or not self._lines:
             return
         content = self._encode_lines(self._lines)
@@ -144,7 +144,7 @@ class AttemptLog:
         self._open(self._path)
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the buffered lines and close the file."""
         self.flush()
         if self._fd >= 0:
             os.close(self._fd)

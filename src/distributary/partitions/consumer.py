@@ -1,9 +1,8 @@
-"""The owner of one partition: brings the engine its inputs, and does what it asks for.
+"""The partition consumer: feeds inputs to the engine, and executes the effects it requests.
 
-One event loop thread runs all of it; only flushes (fsync, SQL) and reads happen beside it. What
-becomes of a match is for ``core.engine`` alone to say; here are the loop's turns, the timers, the
-stores and the log. The rules that keep it correct are DESIGN's "Rules that keep it correct"; where
-one is at work, the code names it.
+Runs on one event loop thread; flushes (fsync, SQL) and reads use other threads. ``core.engine``
+alone decides about a match; here are the loop's turns, timers, stores and the log. Where the code
+relies on a rule of DESIGN ("Rules that keep it correct"), it names it.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,14 +28,14 @@ from distributary.partitions._runs import Runs
 from distributary.partitions.context import PartitionContext
 
 TICK_S = 0.1
-"""How often the owner looks at its targets, its status page and its backfills."""
+"""How often the consumer checks targets, status page and backfills."""
 
 
 class PartitionConsumer:
-    """Owns one partition from ``start`` until ``drain`` has called back.
+    """Delivers one partition from ``start`` until ``drain`` has called back.
 
     Args:
-        context: Its surroundings.
+        context: Its dependencies.
     """
 
     def __init__(self, context: PartitionContext) -> None:
@@ -140,16 +139,16 @@ class PartitionConsumer:
 
     @property
     def live_offset(self) -> int:
-        """The record that the live path will look at next."""
+        """Offset of the next record of the live path."""
         return self._state.live
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of chunks that were fed and not yet taken."""
+        """Bytes of chunks fed but not yet processed."""
         return self._intake.buffered_bytes
 
     def start(self) -> None:
-        """Take over outcomes, rows, backfills and reservations of the last owner, and begin."""
+        """Load outcomes, rows, backfills and reservations of the previous owner, and begin."""
         done = dict(self._context.ownership.state.done)
         (rows, backfills), self._left = self._left, ([], [])
         self._now()
@@ -158,21 +157,21 @@ class PartitionConsumer:
         self._tick()
 
     def _now(self) -> None:
-        """An input comes: tell the engine the time."""
+        """Set the engine's time, before an input."""
         self._engine.at(self._clock.monotonic_s(), self._clock.wall_ms())
 
     # -- taking records -----------------------------------------------------------------------
 
     def feed(self, to_offset: int, chunk: bytes) -> None:
-        """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
+        """Enqueue the next *chunk* of whole frames; the record after it is *to_offset*."""
         self._intake.feed(to_offset, chunk)
 
     def all_taken(self) -> None:
-        """There is nothing more for now."""
+        """Handle the end of the fed records, for now."""
         self._flusher.moved()
 
     def pass_hole(self, to_offset: int) -> None:
-        """There are no records up to *to_offset*: damaged, or leapt over after a loss."""
+        """Pass a hole up to *to_offset*: records damaged, or skipped after a loss."""
         if to_offset > self._state.live:
             self._note_hole(to_offset)
             question = self._follower.asks_gap(to_offset)
@@ -192,7 +191,7 @@ class PartitionConsumer:
         self._context.report("records-lost", {"from": live, "to": end})
 
     def take(self, logged: Logged) -> bool:
-        """Take the next record; False where that cost as much as a slice of others, or waits."""
+        """Process the next record; False to yield to the event loop, or to wait."""
         live = self._state.live
         if logged.offset < live:
             return True  # Below the cursor: done before this owner began.
@@ -211,15 +210,12 @@ class PartitionConsumer:
         return self._engine.take(logged) and not begun
 
     def take_rest(self) -> bool:
-        """A slice begins: go on with the record that was taken last; False where there is more."""
+        """Continue the last record at the start of a slice; False where more of it is left."""
         self._now()
         return self._engine.take_rest()
 
     def offer_held(self) -> bool:
-        """Hand out what is held back; False where its destination is worth a moment's patience.
-
-        So is a resource that was not read yet, of a route that has just changed.
-        """
+        """Dispatch held tasks; False to pause for a full queue, or for an unread resource."""
         if self._resources.waiting and self._resources.awaited():
             return False
         if not self._holding:
@@ -228,7 +224,7 @@ class PartitionConsumer:
         return self._engine.sending.offer_held()
 
     def _change(self, changes: Sequence[RouteRecord], offset: int) -> bool:
-        """Routes changed at *offset*; True where one of them begins in the past."""
+        """Apply route changes at *offset*; True where one of them begins in the past."""
         begun = False
         for change in changes:
             self._resources.met(change)
@@ -243,7 +239,7 @@ class PartitionConsumer:
         return begun
 
     def _begin_in_past(self, change: RouteRecord, begin_ms: int, offset: int) -> bool:
-        """Backfill a route from *begin_ms* on; True where that cost as much as a slice."""
+        """Backfill a route from *begin_ms* on; True to yield to the event loop."""
         if self._backfills.began_before(change.uid, offset):
             return False
         first = self._follower.first_since(begin_ms)
@@ -275,19 +271,19 @@ class PartitionConsumer:
         self._advance_backfills()
 
     def _on_answers(self, batch: QuotaBatch, grants: list[Grant]) -> None:
-        """The store of counts has answered."""
+        """Apply grants of the quota store."""
         self._decide(lambda: self._engine.quota_answered(batch, grants))
         self._advance_backfills()
         if self._quota.waiting:
             self._flusher.ask_quota()
 
     def _on_news(self) -> None:
-        """Resources changed."""
+        """Apply changed resources."""
         if self._decide(self._engine.resources_changed):
             self._intake.go_on()
 
     def _decide(self, take: Callable[[], None]) -> bool:
-        """Give the engine an input; False where it cannot go on."""
+        """Give the engine an input; False where the consumer has failed."""
         try:
             self._now()
             take()
@@ -299,7 +295,7 @@ class PartitionConsumer:
     # -- what the engine asks for --------------------------------------------------------------
 
     def _find_lost(self, name: tuple[str, int], after_seq: int, to_offset: int) -> None:
-        """Find changes whose records the medium lost in a hole that a backfill has met."""
+        """Find changes whose records the medium lost in a hole that a backfill has reached."""
 
         def found(lost: list[RouteRecord]) -> None:
             self._decide(lambda: self._engine.lost_found(name, to_offset, lost))
@@ -308,7 +304,7 @@ class PartitionConsumer:
         self._resources.ask(self._follower.asks_lost(name[0], after_seq, to_offset), found)
 
     def _read(self) -> None:
-        """Read rows, all that were asked for in this turn or not."""
+        """Read all requested rows in one batch."""
         self._reload.read(
             self._state.reads.take_batch(),
             lambda found: self._decide(lambda: self._engine.rows_read(found)),
@@ -381,7 +377,7 @@ class PartitionConsumer:
     # -- ending -------------------------------------------------------------------------------
 
     def fail(self, error: DistributaryError) -> None:
-        """Stop for good: what makes going on unsafe was met."""
+        """Stop for good: continuing would be unsafe."""
         if self._failed:
             return
         self._failed = True
@@ -397,15 +393,15 @@ class PartitionConsumer:
         self._resources.stop()
 
     def drain(self, deadline_s: float, done: Callable[[int], None]) -> None:
-        """Start nothing more; wait for what is under way; make it durable; then call *done*.
+        """Stop starting attempts, wait for those under way, flush, then call *done*.
 
-        What was queued and not started stays above the cursor (or as its row, or its backfill) and
-        is the next owner's. Replies are sent: their deliveries are under way.
+        Queued tasks stay above the cursor (or as a row, or a backfill) for the next owner. Replies
+        are still sent: their deliveries are under way.
 
         Args:
-            deadline_s: Seconds to wait for attempts under way; those that have no answer by then
-                are left without an outcome, as after a crash.
-            done: Called with the number of attempts, and of replies, that were left.
+            deadline_s: Longest wait for attempts under way, seconds; unfinished ones are left
+                without an outcome, as after a crash.
+            done: Called with the number of unfinished attempts and replies.
         """
         self._stop()
         self._engine.leave(self.dispatcher.take_queued())

@@ -1,4 +1,4 @@
-"""What an owner needs from outside: filled in by ``Session``, and by simulations."""
+"""Dependencies of a partition consumer, injected by ``PartitionSession`` and by simulations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,30 +20,30 @@ from distributary.partitions.routes import RouteFollower
 
 @dataclass(frozen=True, slots=True)
 class PartitionContext:
-    """Ports and settings of an owner.
+    """Ports and settings of a partition consumer.
 
     Attributes:
         partition: Partition number.
-        make_records: Opens a reader of the partition; readers keep their place, so several are
+        make_records: Opens a reader of the partition; a reader has a position, so several are
             open at a time.
         follower: The routes at the cursor.
-        targets: Newest revisions.
-        ownership: Of the partition, fitted to the log.
-        quota: Counts of deliveries, shared with the owners of the other partitions.
-        status_page: Of the partition.
-        meter: Of the partition's role.
+        targets: Newest revisions of resources.
+        ownership: The partition's stored state, fitted to the log.
+        quota: Counts of deliveries, shared by all partitions.
+        status_page: Status page of the partition.
+        meter: Metrics of the partition.
         attempts: The attempt log.
-        blocking: Runs the flushes.
-        aside: Runs what else blocks, and must not wait for a flush nor hold one up.
-        reading: Runs what reads resources, and records of rows: it waits for nothing that writes.
-        routes_path: Where the route table is kept.
-        failing_path: Where it is told which routes fail.
-        on_failed: Called once with the reason when the owner cannot go on.
-        report: Takes one line for people: (event, fields).
-        backfill_budget: What backfills and rows may keep of the log.
-        warn: The same for what somebody has to look at.
-        limits: Of the engine.
-        watch: Is told each step of each match; for tests.
+        blocking: Runs flushes.
+        aside: Runs other blocking work, which neither waits for a flush nor delays one.
+        reading: Runs reads of resources and of retry rows' records, which wait for no writer.
+        routes_path: Cache file of the route table.
+        failing_path: File of the routes that fail.
+        on_failed: Called once with the reason when the consumer cannot continue.
+        report: Takes an info line for people: (event, fields).
+        backfill_budget: How much of the log backfills and rows may keep.
+        warn: Takes a warning for people: (event, fields).
+        limits: Limits of the engine.
+        watch: Called with each step of each match; for tests.
     """
 
     partition: int

@@ -1,4 +1,4 @@
-"""What the owner of a partition needs from its surroundings; ``Session`` and tests provide it."""
+"""Ports of the partition consumer; ``PartitionSession`` and tests implement them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,79 +9,79 @@ from distributary.core.errors import StoreError
 from distributary.core.flow import Logged
 
 Job: TypeAlias = Callable[[], None]
-"""Something to be done later, elsewhere."""
+"""A callback to run later, perhaps on another thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillBudget:
-    """What backfilled routes and waiting rows may keep of the log of one partition.
+    """How much of one partition's log backfills and retry rows may keep from retention.
 
     Attributes:
-        bytes_max: Bytes of segments, the newest included; 0: any number.
-        age_max_s: Age of a record, seconds; 0.0: any.
+        bytes_max: Size of segments, the newest included, bytes; 0: unlimited.
+        age_max_s: Age of a record, seconds; 0.0: unlimited.
     """
 
     bytes_max: int = 0
     age_max_s: float = 0.0
 
     def __bool__(self) -> bool:
-        """True where anything is limited."""
+        """Whether anything is limited."""
         return bool(self.bytes_max or self.age_max_s)
 
 
 class NewestTargets(Targets, Protocol):
-    """The engine's ``Targets``, kept up with the resource store."""
+    """The engine's ``Targets``, refreshed from the resource store."""
 
     def refresh(self) -> bool:
-        """Look for changes, and take them in; blocks: before there is a loop."""
+        """Read and apply changes; True where there were some. Blocks: call it before the loop."""
 
     def read(self) -> Job | None:
-        """Look for changes, in a thread beside the loop; blocks.
+        """Read changes; blocks: call it in a thread.
 
         Returns:
-            What takes them in, to be called on the loop; None: there are none.
+            A job that applies them, to be called on the loop; None: there are none.
 
         Raises:
-            StoreError: They cannot be read now.
+            StoreError: The store cannot be read now.
         """
 
     def end(self, route: str) -> None:
-        """The record was met that deletes *route*: it has no target any more."""
+        """Remove the target of *route*, whose deletion the log has reached."""
 
 
 class Records(Protocol):
-    """Reads one partition of the log; never past the durable end."""
+    """A reader of one partition of the log, up to its durable end."""
 
     def start(self) -> int:
-        """Oldest record that is kept."""
+        """Returns the offset of the oldest record kept."""
 
     def durable_end(self) -> int:
-        """The record after the last durable one."""
+        """Returns the offset after the last durable record."""
 
     def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
-        """Whole frames from *from_offset* on, and the offset after what was looked at."""
+        """Returns whole frames from *from_offset* on, and the offset after them."""
 
     def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
-        """Records of ``from_offset <= offset < to_offset``; gaps are passed over."""
+        """Yields records of ``from_offset <= offset < to_offset``; skips gaps."""
 
     def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
-        """Records of one kind in a range, without reading the bodies of the others."""
+        """Yields records of one kind in a range, without reading the bodies of others."""
 
     def offset_at(self, time_ms: int) -> int:
-        """The first record that was appended at *time_ms* or later; the end where none was."""
+        """Returns the first offset appended at *time_ms* or later; the end where none was."""
 
     def offset_within(self, bytes_max: int) -> int:
-        """Where the newest segments begin that have at most *bytes_max* bytes; one at least."""
+        """Returns the start of the newest segments of at most *bytes_max* bytes; one at least."""
 
     def route_snapshot(self) -> tuple[int, bytes] | None:
-        """The routes that stood where retention last cut, and that offset."""
+        """Returns the offset of the last retention cut, and the routes in force there."""
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the files."""
 
 
 class Blocking(Protocol):
-    """Runs what blocks (fsync, SQL) beside the loop."""
+    """Runs blocking work (fsync, SQL) outside the event loop."""
 
     def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
-        """Run *work* elsewhere; call *done* on the loop with its error, never from inside."""
+        """Run *work* in a thread; then call *done* on the loop with its error, never at once."""

@@ -1,8 +1,8 @@
-"""The routes that stand at a place in the log, and keeping up with their changes.
+"""The routes in force at an offset of the log, and the follower that applies their changes.
 
-A route record that was damaged on the medium is restored from the store, or the partition
-stops; it is never skipped (DESIGN rule 4): a missed change would send events to the wrong
-subscribers, or to none.
+A route record damaged on the medium is restored from the store, or the partition stops; it is never
+skipped (DESIGN rule 4, route records): a missed change would send events to the wrong subscribers,
+or to none.
 """
 
 import contextlib
@@ -26,29 +26,30 @@ from distributary.core.route import (
 from distributary.partitions.ports import Records
 
 _CACHE_HEADER = struct.Struct("<QI")
-"""Where the routes stand, and the checksum of the snapshot; its own checksum follows, since it is
-written again in place."""
+"""Offset of the routes, and checksum of the snapshot; a checksum of the header follows, since the
+header is updated in place."""
 _CACHE_HEADER_BYTES = _CACHE_HEADER.size + 4
 
 
 Question: TypeAlias = Callable[[Records], list[RouteRecord]]
-"""Finds changes that the log lost; blocks, and reads the partition through what it is given."""
+"""Finds route changes that the log lost, reading the partition through its argument; blocks."""
 
 
 class RouteHistory(Protocol):
-    """Every change of a route that the control process has put into the log."""
+    """Every change of a route that the control process has appended to the log."""
 
     def last_seq(self) -> int:
-        """The last change that stands in every partition; 0: none."""
+        """Returns the last change whose record is in every partition; 0: none."""
 
     def newest_seq(self) -> int:
-        """The last change that was made, whether or not it stands in the log yet; 0: none."""
+        """Returns the last change made, whether or not its record is in the log yet; 0: none."""
 
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
-        """Changes with ``after_seq < seq < before_seq``, in order.
+        """Returns changes with ``after_seq < seq < before_seq``, in order.
 
-        Raises ``StoreError`` where that cannot be read now, and ``StoreTrimmedError`` where it
-        cannot be known any more: the partition stops.
+        Raises:
+            StoreError: The store cannot be read now.
+            StoreTrimmedError: The store has deleted some of them: the partition stops.
         """
 
 
@@ -56,7 +57,7 @@ class RouteFollower:
     """A route table that follows the log.
 
     Args:
-        records: The partition.
+        records: Reader of the partition.
         history: Restores changes that the medium lost.
         table: The routes at *at_offset*.
         at_offset: Every route record below it has been applied.
@@ -72,18 +73,17 @@ class RouteFollower:
         self._changed_at: dict[str, int] = {}
 
     def changed_at(self, route: str) -> int:
-        """Where the filters of *route* that stand now were met; 0: before the live path began."""
+        """Returns the offset of the last change of *route*; 0: before the live path began."""
         return self._changed_at.get(route, 0)
 
     def first_since(self, time_ms: int) -> int:
-        """The first record of *time_ms* or later; the end of the log where there is none."""
+        """Returns the first offset of *time_ms* or later; the end of the log where none is."""
         return max(self._records.offset_at(time_ms), self._records.start())
 
     def pass_plain(self, logged: Logged) -> bool:
-        """Pass *logged* if it changes no route and follows the last one; False: nothing is done.
+        """Pass *logged* if it is no route record and follows the last record, as nearly all do.
 
-        Nearly every record is such a one. For the others ask with ``asks_before``, and pass them
-        with ``pass_record``.
+        Returns False otherwise, without effect: then call ``asks_before`` and ``pass_record``.
         """
         offset = logged.offset
         if logged.kind == RecordKind.ROUTE or offset > self._next:
@@ -92,12 +92,12 @@ class RouteFollower:
         return True
 
     def asks_before(self, logged: Logged) -> Question | None:
-        """What must be known before the live path may pass *logged*; None: nothing.
+        """Returns what to look up before the live path may pass *logged*; None: nothing.
 
-        Changes may be missing where there is a hole before it, or numbers are. Who asks blocks.
+        Changes may be lost where offsets or change numbers have a gap. The look-up blocks.
 
         Raises:
-            LogDamagedError: It is a route record that cannot be read.
+            LogDamagedError: The route record cannot be read.
         """
         if logged.kind == RecordKind.ROUTE:
             last, seq = self.table.last_seq, _decode(logged).seq
@@ -108,15 +108,15 @@ class RouteFollower:
         return partial(self._lost, self.table.last_seq, logged.offset)
 
     def asks_gap(self, to_offset: int) -> Question | None:
-        """As ``asks_before``, where there is no record before *to_offset*."""
+        """As ``asks_before``, for a hole up to *to_offset*."""
         return (
             partial(self._lost, self.table.last_seq, to_offset) if to_offset > self._next else None
         )
 
     def asks_lost(self, route: str, after_seq: int, gap_end: int) -> Question:
-        """Changes of *route* after *after_seq* whose records lay in a hole that ends at *gap_end*.
+        """Returns a look-up of changes of *route* after *after_seq*, lost in a hole to *gap_end*.
 
-        For a reader of its own that comes by the hole at another time (a backfill).
+        For a backfill, which reaches the hole independently of the live path.
         """
 
         def ask(records: Records) -> list[RouteRecord]:
@@ -128,16 +128,14 @@ class RouteFollower:
     def pass_record(
         self, logged: Logged, lost: list[RouteRecord] | None = None
     ) -> Sequence[RouteRecord]:
-        """The live path has come to *logged*; the changes that stand from here on.
+        """Pass *logged* on the live path; returns the route changes applied.
 
-        That is the one which it holds, if it is one, and before it those whose records were lost.
-        A change that stood already (rolled forward twice) is not among them.
-
-        Call it for every record, in order: a hole in the offsets is looked into.
+        These are the lost changes, then the one of *logged* if it is a route record. Repeated
+        changes (rolled forward twice) are left out. Call it for every record, in order.
 
         Args:
             logged: The record.
-            lost: What ``asks_before`` has found; None: ask here.
+            lost: The result of ``asks_before``; None: look it up here.
         """
         if lost is None:
             question = self.asks_before(logged)
@@ -148,23 +146,23 @@ class RouteFollower:
         return self._take(lost, logged.offset) if lost else ()
 
     def pass_change(self, logged: Logged) -> None:
-        """A route record, while the table is being built: other records are not looked at."""
+        """Apply a route record while the table is built, which reads no other records."""
         self._next = logged.offset + 1
         self._apply(logged)
 
     def reach(self, offset: int) -> None:
-        """The table is built up to *offset*: restore what no record below it told of."""
+        """Finish building the table at *offset*: restore changes lost below it."""
         self._restore(offset)
         self._next = offset
 
     def pass_gap(
         self, to_offset: int, lost: list[RouteRecord] | None = None
     ) -> Sequence[RouteRecord]:
-        """There is nothing (any more) up to *to_offset*; the changes that were lost there.
+        """Pass a hole; returns the changes that were lost in it.
 
         Args:
-            to_offset: Where the next record may stand.
-            lost: What ``asks_gap`` has found; None: ask here.
+            to_offset: End of the hole.
+            lost: The result of ``asks_gap``; None: look it up here.
         """
         if to_offset <= self._next:
             return ()
@@ -187,7 +185,7 @@ class RouteFollower:
         return self._take(self._lost(self.table.last_seq, gap_end, self._records), gap_end)
 
     def _lost(self, after_seq: int, gap_end: int, records: Records) -> list[RouteRecord]:
-        """Changes after *after_seq* whose records lay in a hole that ends at *gap_end*."""
+        """Returns changes after *after_seq* whose records were lost in a hole to *gap_end*."""
         # Where no change is newer, none can be missing: the log, which may be a long backlog, is
         # not looked through for the next one.
         if self._history.newest_seq() <= after_seq:
@@ -195,7 +193,7 @@ class RouteFollower:
         return self._history.between(after_seq, self._first_seq_from(gap_end, records))
 
     def _first_seq_from(self, offset: int, records: Records) -> int:
-        """Number of the first change whose record stands at *offset* or above."""
+        """Returns the number of the first change whose record is at *offset* or above."""
         # Asked before the log is scanned: a change that is appended meanwhile has its record
         # above the gap, and the scan finds it or the number excludes it.
         before = self._history.last_seq() + 1
@@ -204,7 +202,7 @@ class RouteFollower:
         return before
 
     def _take(self, records: list[RouteRecord], at_offset: int) -> list[RouteRecord]:
-        """Apply *records*; those of them that were not applied before."""
+        """Apply *records*; returns those not applied before."""
         applied = [record for record in records if self.table.apply(record)]
         for record in applied:
             self._changed_at[record.uid] = at_offset
@@ -221,15 +219,14 @@ def _decode(logged: Logged) -> RouteRecord:
 
 
 def save_table(path: Path, at_offset: int, snapshot: bytes) -> None:
-    """Keep the routes at *at_offset* beside the journal: a cache, so nothing is synced."""
+    """Write the routes at *at_offset* to the cache beside the journal; not synced."""
     write_atomically(path, _cache_header(at_offset, zlib.crc32(snapshot)) + snapshot)
 
 
 def move_table(path: Path, at_offset: int) -> None:
-    """The routes kept by ``save_table`` stand at *at_offset* too: no change lies between.
+    """Move the offset of the cached routes to *at_offset*: no change lies between.
 
-    So a start need not look for changes since they were kept; and it costs 16 bytes, however many
-    routes there are.
+    Writes 16 bytes, whatever the number of routes, and saves a start the search for changes.
     """
     with path.open("r+b") as file:
         found = _cache_header_of(file.read(_CACHE_HEADER_BYTES))
@@ -239,9 +236,9 @@ def move_table(path: Path, at_offset: int) -> None:
 
 
 def note_table(path: Path, last_seq: int, at_offset: int) -> None:
-    """Routes kept at *path* that are those of the change *last_seq* stand further on too.
+    """Move the offset of the cache at *path*, if its last change is *last_seq*.
 
-    Called when an owner ends: the next one then has nothing to look through.
+    Called when an owner ends: the next one then has nothing to search.
     """
     kept = kept_at(path)
     if kept is not None and kept[1] == last_seq and kept[0] < at_offset:
@@ -263,9 +260,9 @@ def _cache_header_of(content: bytes) -> tuple[int, int] | None:
 
 
 def kept_at(path: Path) -> tuple[int, int] | None:
-    """Offset and number of the last change of the routes that ``save_table`` keeps at *path*.
+    """Returns offset and last change of the cache at *path*; None: none, or it is unreadable.
 
-    Costs the same however many routes there are. None: nothing (readable) is kept.
+    Costs the same for any number of routes.
     """
     try:
         with path.open("rb") as file:
@@ -305,14 +302,14 @@ def follow_from(
     offset: int,
     make_matcher: Callable[[], Matcher] = IndexMatcher,
 ) -> RouteFollower:
-    """The routes that stand at *offset*: from the nearest snapshot below it, and the log.
+    """Builds the routes in force at *offset*, from the nearest snapshot below it and the log.
 
     Args:
-        path: Where ``save_table`` keeps its cache.
-        records: The partition.
+        path: Cache file of ``save_table``.
+        records: Reader of the partition.
         history: Restores changes that the medium lost.
-        offset: Where the live path begins.
-        make_matcher: Builds the empty matcher of the table.
+        offset: Start of the live path.
+        make_matcher: Makes an empty matcher.
     """
     at_offset, newest = 0, None
     for found in (_snapshot(records), _load_cache(path)):
@@ -329,20 +326,20 @@ def follow_from(
 def follow_on(
     table: RouteTable, path: Path, records: Records, history: RouteHistory, offset: int
 ) -> RouteFollower | None:
-    """The routes that stand at *offset*, from a *table* that was built before: nothing is compiled.
+    """Brings an existing *table* to *offset*, without compiling routes again.
 
-    *table* is that of any partition: all hold the same changes in the same order, so how far it
-    is, is told by the number of its last change.
+    *table* may be of any partition: all have the same changes in the same order, so the number of
+    its last change tells its state.
 
     Args:
-        table: Changed, or to be thrown away where the answer is None.
-        path: See ``follow_from``.
-        records: The partition.
-        history: See ``follow_from``.
-        offset: Where the live path begins.
+        table: Modified; discard it where the result is None.
+        path: Cache file of ``save_table``.
+        records: Reader of the partition.
+        history: Restores changes.
+        offset: Start of the live path.
 
     Returns:
-        None where *table* is newer than *offset*, or what came since cannot be told.
+        None where *table* is newer than *offset*, or the changes since are unknown.
     """
     kept = kept_at(path)
     if kept is None or not records.start() <= kept[0] <= offset:

@@ -1,6 +1,6 @@
-"""A chunked body, byte by byte as it comes (RFC 9112 section 7.1), with bounds on its framing.
+"""Incremental parser of a chunked body (RFC 9112 section 7.1), with limits on its framing.
 
-Caller: ``_reader``. Hides the chunk lines: extensions and trailers are checked and dropped.
+Caller: ``_reader``. Extensions and trailers are validated and dropped.
 """
 
 import enum
@@ -25,7 +25,7 @@ class ChunkedBody:
     """Collects one chunked body.
 
     Args:
-        body_bytes_max: Largest body that is taken.
+        body_bytes_max: Largest body that is accepted.
     """
 
     __slots__ = (
@@ -48,15 +48,14 @@ class ChunkedBody:
         self._trailer_count = 0
 
     def feed(self, buffer: bytes | bytearray, pos: int) -> tuple[int, bool]:
-        """Takes what it can of *buffer* from *pos* on.
+        """Parse *buffer* from *pos* on.
 
         Returns:
-            Where the rest begins (the beginning of an unfinished line stays), and whether the
-            body is complete.
+            The offset of the rest (an incomplete line is left), and whether the body is complete.
 
         Raises:
-            RequestError: The framing is wrong (400), or the body (413) or its trailers (431)
-                are above a limit.
+            RequestError: The framing is malformed (400), or the body (413) or its trailers (431)
+                exceed a limit.
         """
         while True:
             if self._expect is _Expect.BYTES:
@@ -85,7 +84,7 @@ class ChunkedBody:
                 return pos, True
 
     def _line(self, buffer: bytes | bytearray, pos: int) -> bytes | None:
-        """The line that begins at *pos*, with its CRLF; None: its end is not here yet."""
+        """Returns the line at *pos*, with its CRLF; None: it is incomplete."""
         if self._expect is _Expect.SIZE:
             line_max = _SIZE_LINE_MAX
         else:

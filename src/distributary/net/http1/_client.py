@@ -1,7 +1,7 @@
-"""One connection to a server, and one request after another on it, each answered whole.
+"""A client connection: sends one request after another, and reads each whole response.
 
-Callers: the command line, and the token refresher. They dial, bound the wait and write the
-request; hides reading the response, keep-alive, and the ways in which an answer can fail to come.
+Callers: the command line, and the token refresher. They dial, bound the wait and encode the
+request. Hides reading the response, keep-alive, and failures of the connection.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ class Response(NamedTuple):
     """A whole response.
 
     Attributes:
-        status: 200 to 599 where the server keeps to the rules; 101 ends here too.
-        fields: Header fields in the order they came, names in lower case.
-        body: Whole.
+        status: 200 to 599 from a conforming server, or 101.
+        fields: Header fields in order, names in lower case.
+        body: The whole body.
     """
 
     status: int
@@ -26,13 +26,13 @@ class Response(NamedTuple):
 
 
 class ClientConnection(asyncio.Protocol):
-    """The client's end of a connection that somebody else dials.
+    """The client's end of a connection, as an ``asyncio`` protocol; the caller dials.
 
     Args:
         response_bytes_max: Largest response, header included.
 
     Attributes:
-        lost: It can carry no further request.
+        lost: Whether the connection is unusable for further requests.
     """
 
     def __init__(self, response_bytes_max: int) -> None:
@@ -44,11 +44,11 @@ class ClientConnection(asyncio.Protocol):
         self._body: list[bytes] = []
 
     def send(self, request: bytes) -> "asyncio.Future[Response]":
-        """Write *request*, which is not HEAD, when the one before was answered.
+        """Write *request*, which must not be HEAD, after the previous response.
 
         Returns:
-            Its response; or a ``TransportError``: ``protocol`` (not HTTP, too large, cut off) or
-            ``reset``. Either way the request may have been carried out.
+            A future of the response, or of a ``TransportError``: ``protocol`` (not HTTP, too large,
+            truncated) or ``reset``. The server may have executed a failed request.
         """
         assert self._answer is None or self._answer.done()
         self._answer = asyncio.get_running_loop().create_future()
@@ -59,7 +59,7 @@ class ClientConnection(asyncio.Protocol):
         return self._answer
 
     def close(self) -> None:
-        """Close at once; nobody waits for an answer any more."""
+        """Close at once, abandoning a response under way."""
         self.lost = True
         if self._transport is not None:
             self._transport.abort()
@@ -67,13 +67,13 @@ class ClientConnection(asyncio.Protocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ready for a request."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by class
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece of the response."""
+        """Handle bytes of the response."""
         if self._answer is None or self._answer.done():
-            self.close()  # nobody asked: a surplus response would answer the next request
+            self.close()  # unsolicited: it would be taken for the response to the next request
             return
         try:
             self._body += self._reader.feed(data)
@@ -86,7 +86,7 @@ class ClientConnection(asyncio.Protocol):
             self._fail("protocol", f"The answer is longer than {self._response_bytes_max:,} bytes")
 
     def eof_received(self) -> None:
-        """The end of what the server sends; that may be how the response ends."""
+        """Handle the server's end of stream, which may delimit the response."""
         self.lost = True
         if self._answer is None or self._answer.done():
             return
@@ -96,8 +96,8 @@ class ClientConnection(asyncio.Protocol):
             self._fail("protocol", _CUT_OFF)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone; so is a request whose answer was not whole."""
-        del exc  # the end of the connection says as much
+        """Fail a request without a complete response."""
+        del exc  # adds nothing
         self._fail("reset", _CUT_OFF)
 
     def _finish(self) -> None:

@@ -1,7 +1,7 @@
-"""Bytes of a connection -> requests, without I/O and without a clock.
+"""Incremental parser of HTTP requests, without I/O and without a clock.
 
-Caller: the receiver. Hides buffering and framing. The answer depends on the bytes alone, never
-on how they were cut into reads (a property test holds that).
+Caller: the receiver. Hides buffering and framing. The result depends on the bytes alone, never on
+how reads split them (checked by a property test).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,22 +13,21 @@ from distributary.net.http1._request import Request
 
 
 class RequestReader:
-    """Takes bytes, gives requests in order; stops where the caller stops asking.
+    """Buffers bytes and returns requests in order, one for each call.
 
     Args:
-        admit: Called with each request when its head is there and its body is not asked for
-            yet; raises ``RequestError`` to refuse it without reading the body.
+        admit: Called with each request after its head and before its body; raises
+            ``RequestError`` to reject it without reading the body.
         body_bytes_max: Largest body of most requests.
-        body_bytes_max_of: Largest body of a request, given ``body_bytes_max``; called for a body
-            that is longer than that, or has no length.
+        body_bytes_max_of: Returns the largest body of a request, given ``body_bytes_max``; called
+            for a body that is longer than that, or has no length.
         usual_lines: Request lines that need no parsing; see ``_request.parse``.
 
     Attributes:
-        refused: The request that the last ``RequestError`` was about; None: its head was
-            unreadable.
-        broken: After a ``RequestError``: the connection must end, since where the next request
-            begins is unknown, or depends on whether the client sends its body after all
-            (``Expect``), or on a body without a length. Else the body is skipped as it comes.
+        refused: The request of the last ``RequestError``; None: its head was unreadable.
+        broken: After a ``RequestError``: the connection must end, since the start of the next
+            request is unknown, or depends on whether the client sends its body after all
+            (``Expect``), or on a body without a length. Else the body is skipped on arrival.
     """
 
     __slots__ = (
@@ -79,34 +78,34 @@ class RequestReader:
 
     @property
     def skipping(self) -> bool:
-        """The rest of a refused body is still to come."""
+        """Whether the rest of a rejected body is still to come."""
         return self._skip_bytes > 0
 
     @property
     def body_bytes(self) -> int:
-        """Bytes that have come of a body that is under way, or being skipped."""
+        """Bytes received of the current body, or of one that is skipped."""
         if self._skip_bytes:
             return self._skipped_bytes
         return len(self._body) if self._chunks is None else len(self._chunks.body)
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes received and not looked at, or of an unfinished head."""
+        """Bytes received but not parsed, or of an incomplete head."""
         return len(self._buffer) - self._pos
 
     @property
     def mid_request(self) -> bool:
-        """Some bytes of a request are here, and not all."""
+        """Whether a request is partly received."""
         return self._request is not None or self._skip_bytes > 0 or self._pos < len(self._buffer)
 
     def receive(self, received: bytes) -> None:
-        """Keeps *received* for ``next_request``."""
+        """Buffer *received* for ``next_request``."""
         if self._pos >= len(self._buffer):
             self._buffer = received
             self._pos = self._scanned = 0
             return
         if isinstance(self._buffer, bytes):
-            # A bytearray grows in place: a head that drips in costs no copy for each drop.
+            # A bytearray grows in place: a head in many small reads costs no copy for each.
             self._buffer = bytearray(self._buffer[self._pos :])
         else:
             del self._buffer[: self._pos]
@@ -115,11 +114,11 @@ class RequestReader:
         self._pos = 0
 
     def next_request(self) -> Request | None:
-        """The next whole request; None: more bytes are needed.
+        """Returns the next complete request; None: more bytes are needed.
 
         Raises:
-            RequestError: The request is refused; ``refused`` and ``broken`` say what of it is
-                known and whether the connection can go on.
+            RequestError: The request is rejected; ``refused`` holds it, and ``broken`` whether the
+                connection must end.
         """
         request = self._request
         if request is not None:
@@ -151,7 +150,7 @@ class RequestReader:
         return self._continue_body(request)
 
     def _skip(self) -> None:
-        """Throws away what has come of a refused body."""
+        """Discard received bytes of a rejected body."""
         taken = min(self._skip_bytes, len(self._buffer) - self._pos)
         self._pos += taken
         self._scanned = self._pos
@@ -186,7 +185,7 @@ class RequestReader:
         return request
 
     def _open(self) -> Request | None:
-        """The request whose head is complete; the position moves behind the head."""
+        """Returns the request whose head is complete, and moves the position behind the head."""
         buffer = self._buffer
         if not self._blank_skipped and buffer.startswith(b"\r\n", self._pos):
             # One empty line before a request is ignored (RFC 9112 section 2.2).
@@ -213,7 +212,7 @@ class RequestReader:
             head = bytes(buffer[pos : head_end + 4])
             request = _request.parse(head, line_end - pos, self._usual_lines)
         except RequestError:
-            # Name the first fault, the one that is found when the head comes in drops.
+            # Report the first fault, as when the head arrives in small reads.
             self._refuse_bare_lf(buffer, pos, pos, head_end + 4)
             raise
         if request.content_length > self._body_bytes_max:
@@ -240,7 +239,7 @@ class RequestReader:
 
     @staticmethod
     def _refuse_bare_lf(buffer: bytes | bytearray, head: int, start: int, limit: int) -> None:
-        """A head with bare line feeds may never end: refuse it now, not at the deadline."""
+        """Reject bare line feeds: such a head may never end, and would wait for the deadline."""
         while (line_feed := buffer.find(b"\n", start, limit)) >= 0:
             if line_feed == head or buffer[line_feed - 1] != 0x0D:
                 raise RequestError("bad-request", "A line of the header ends without CR.")

@@ -1,12 +1,11 @@
-"""One HTTP request: its head, parsed and checked; and where its target points.
+"""Parses and validates the head of an HTTP request, and resolves its target.
 
-Callers: ``_reader`` builds requests, the receiver answers them. Hides llhttp (through
-``httptools``) and where it is too lenient for a port that faces strangers. It parses the head
-alone, a fresh parser for each: the framing of messages is ours (``_reader``), so no two parties
-in this process can disagree about where a request ends. Our own checks, because llhttp 9 lets
-these pass: two spaces in the request line, HTTP/0.9 and 2.0, RTSP and ICE, a fragment in the
-target, any scheme, ``Transfer-Encoding: identity, chunked``, Transfer-Encoding in HTTP/1.0, a
-missing or double Host; and its Upgrade and CONNECT, which would skip the body.
+Caller: ``_reader``. Hides llhttp (through ``httptools``), which is too lenient for a public port.
+It parses the head alone, with a fresh parser for each: ``_reader`` frames messages, so no two
+parsers in this process can disagree about where a request ends. Checks of this module, because
+llhttp 9 accepts these: two spaces in the request line, HTTP/0.9 and 2.0, RTSP and ICE, a fragment
+in the target, any scheme, ``Transfer-Encoding: identity, chunked``, Transfer-Encoding in HTTP/1.0,
+a missing or double Host; and its Upgrade and CONNECT, which would skip the body.
 """
 
 import re
@@ -26,26 +25,24 @@ _LENGTH_DIGITS_MAX = 19  # more digits exist only to overflow
 
 
 class Request:
-    """A request as it arrived. Made once a request on the hot path, so: slots, no validation.
+    """A received request. Has slots and no validation: it is made on the hot path.
 
     Attributes:
-        head: The bytes up to the empty line, which is included.
+        head: The bytes up to and including the empty line.
         method: As sent; methods are case-sensitive.
-        target: Of the request line, in origin form (an absolute target has lost its authority).
+        target: Request target in origin form (an absolute one without its authority).
         path: ``target`` without the query, canonical; ``*`` for ``OPTIONS *``.
-        fields: Header fields in the order they came: lower-cased names, values without
-            surrounding blanks.
+        fields: Header fields in order: lower-cased names, values without surrounding blanks.
         body: The whole body, de-chunked; ``b""`` where there is none.
-        content_length: Bytes of the body as announced; 0 where nothing or chunks are.
-        chunked: The body comes in chunks.
-        keep_alive: The client would send another request on this connection.
-        http10: HTTP/1.0.
-        expects_continue: The client waits for 100 before it sends its body.
-        content_encoded: ``Content-Encoding`` is there and is not identity.
-        asks_permission: ``WebHook-Request-Origin`` was sent.
+        content_length: Value of Content-Length; 0 without it.
+        chunked: Whether the body is chunked.
+        keep_alive: Whether the connection is persistent for the client.
+        http10: Whether the version is HTTP/1.0.
+        expects_continue: Whether the client waits for 100 before it sends its body.
+        content_encoded: Whether ``Content-Encoding`` is set and not identity.
+        asks_permission: Whether ``WebHook-Request-Origin`` was sent.
         host: Authority that the request is for; empty in HTTP/1.0 without one.
-        page: What a browser says of the page that asks: ``origin`` and ``sec-fetch-site``; None:
-            neither was sent.
+        page: A browser's ``origin`` and ``sec-fetch-site``; None: neither was sent.
 
     The others (``watched``, ``host_count``, ``has_length``, ``close_asked``, ``head_ended``)
     serve parsing alone.
@@ -97,7 +94,7 @@ class Request:
         self.head_ended = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes one field from the parser."""
+        """Record a header field."""
         name = name.lower()
         value = value.strip()
         self.fields.append((name, value))
@@ -105,21 +102,21 @@ class Request:
             self.watched.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Notes that the parser saw the end of the head."""
+        """Record the end of the head."""
         self.head_ended = True
 
 
 def parse(head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> Request:
-    """The request that *head* opens.
+    """Parses the head of a request.
 
     Args:
         head: From the request line to the empty line, both included.
-        line_end: Where the request line ends in it.
-        usual_lines: Request lines of a POST over HTTP/1.1 -> their path, which is canonical.
+        line_end: End of the request line.
+        usual_lines: Canonical path by request line, for POST over HTTP/1.1.
 
     Raises:
-        RequestError: It breaks a rule or a limit of HTTP. The connection cannot be used any
-            more, since where the request ends is unknown.
+        RequestError: The head violates HTTP or a limit. The connection is unusable, since the end
+            of the request is unknown.
     """
     request = Request()
     request.head = head
@@ -138,7 +135,7 @@ def parse(head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> Req
     except httptools.HttpParserError as error:
         raise RequestError("bad-request", f"The header is malformed: {error}.") from error
     if not request.head_ended:
-        # No known bytes lead here; a field that the parser still holds back must not be lost.
+        # No known bytes lead here; a field that the parser still buffers must not be lost.
         raise RequestError("bad-request", "The header is malformed.")
     if (
         len(request.fields) > limits.HEADER_COUNT_MAX
@@ -171,7 +168,7 @@ def _check_sizes(request: Request, head: bytes, line_end: int) -> None:
 
 
 def _read_watched(request: Request) -> None:
-    """Reads what decides about framing and the connection (RFC 9112 sections 3.2, 6 and 9)."""
+    """Evaluate the fields of framing and connection (RFC 9112 sections 3.2, 6 and 9)."""
     request.keep_alive = not request.http10
     for name, value in request.watched:
         _FIELD_READERS[name](request, value)
@@ -236,7 +233,7 @@ def _read_fetch_site(request: Request, value: bytes) -> None:
 def _note_page(request: Request, name: bytes, value: bytes) -> None:
     if request.page is None:
         request.page = {}
-    # Of several none is believed: together they equal nothing.
+    # Several values are joined, so that they equal no valid one.
     before = request.page.get(name)
     request.page[name] = value if before is None else before + b", " + value
 
@@ -255,10 +252,10 @@ _FIELD_READERS: dict[bytes, Callable[[Request, bytes], None]] = {
 
 
 def _resolve_target(request: Request) -> None:
-    """Sets path and target from the target as sent (RFC 9112 section 3.2).
+    """Set path and target from the target as sent (RFC 9112 section 3.2).
 
-    Only canonical paths pass: whoever looks at the path further on, here or in the control
-    process, must not find another meaning in it (dot segments, ``//``, coded slashes).
+    Accepts only canonical paths: later readers of the path, here or in the control process, must
+    not interpret it differently (dot segments, ``//``, encoded slashes).
     """
     target = request.target
     if request.method in {b"CONNECT", b"TRACE"}:
@@ -273,7 +270,7 @@ def _resolve_target(request: Request) -> None:
         authority, rest = absolute.groups()
         target = b"/" if rest is None else rest if rest.startswith(b"/") else b"/" + rest
         request.target = target
-        # The authority of the target takes the place of Host (RFC 9112 section 3.2.2).
+        # The authority of the target replaces Host (RFC 9112 section 3.2.2).
         request.fields = [field for field in request.fields if field[0] != b"host"]
         request.fields.insert(0, (b"host", authority))
         request.host = authority

@@ -1,8 +1,7 @@
-"""Bytes of a connection -> responses, one after another, without I/O and without a clock.
+"""Incremental parser of HTTP responses, without I/O and without a clock.
 
-Callers: whatever asks a server: deliveries, the command line, the token refresher, the relay to the
-control process. Hides llhttp, interim responses, trailers, and every way in which a peer can get a
-response wrong.
+Callers: deliveries, the command line, the token refresher, the proxy to the control process. Hides
+llhttp, interim responses, trailers, and malformed responses.
 """
 
 import httptools
@@ -14,17 +13,17 @@ _SWITCHING_PROTOCOLS = 101
 
 
 class ResponseReader:
-    """Takes bytes; tells of the response that is under way.
+    """Parses bytes; its attributes describe the current response.
 
     Attributes:
-        bodiless: The response has no body, whatever its header says (``HEAD``).
-        status: Of the final response; 0: its head is not whole.
+        bodiless: Whether the response has no body, whatever its header says (``HEAD``).
+        status: Status of the final response; 0: its head is incomplete.
         phrase: Its reason phrase.
-        fields: Its header fields in the order they came: lower-cased names, values without
-            surrounding blanks. Whole when ``status`` is set; trailers are dropped.
-        framed: A field says where the body ends; else the end of the connection may.
-        complete: The response is whole.
-        received_bytes: Of this response, interim ones included.
+        fields: Its header fields in order: lower-cased names, values without surrounding blanks.
+            Complete when ``status`` is set; trailers are dropped.
+        framed: Whether a field delimits the body; else the end of the connection may.
+        complete: Whether the response is complete.
+        received_bytes: Bytes of this response, interim ones included.
     """
 
     __slots__ = (
@@ -47,7 +46,7 @@ class ResponseReader:
         self.expect()
 
     def expect(self) -> None:
-        """Make ready for the next response; only when ``reusable``."""
+        """Reset for the next response; only when ``reusable``."""
         self._keep = False
         self._pieces: list[bytes] = []
         self._surplus = False
@@ -60,14 +59,14 @@ class ResponseReader:
 
     @property
     def reusable(self) -> bool:
-        """The response is whole, and the connection can carry another request."""
+        """Whether the response is complete, and the connection can carry another request."""
         return self.complete and self._keep and not self._surplus
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Takes *data*; returns what it brings of the body.
+        """Parse *data*; returns the pieces of the body in it.
 
         Raises:
-            TransportError: ``protocol``: it is not HTTP, or its header has no end.
+            TransportError: ``protocol``: not HTTP, or too long a header.
         """
         self.received_bytes += len(data)
         try:
@@ -87,7 +86,7 @@ class ResponseReader:
         return pieces
 
     def end(self) -> bool:
-        """The connection has ended in order: whether the response is whole by that."""
+        """Handle an orderly end of the connection; returns whether the response is complete."""
         if self.status and not self.framed:
             self.complete = True
             self._keep = False
@@ -96,7 +95,7 @@ class ResponseReader:
     # What the parser calls.
 
     def on_message_begin(self) -> None:
-        """Notice a response that nobody asked for."""
+        """Detect an unsolicited response."""
         if self.complete:
             self._surplus = True
 
@@ -114,7 +113,7 @@ class ResponseReader:
                 self.framed = True
 
     def on_headers_complete(self) -> None:
-        """Note the final status, and how its body ends; forget an interim response."""
+        """Record the final status and the end of its body; discard an interim response."""
         if self.complete:
             return
         status = self._parser.get_status_code()
@@ -130,12 +129,12 @@ class ResponseReader:
             self._keep = self._parser.should_keep_alive()
 
     def on_body(self, piece: bytes) -> None:
-        """Keep a piece of the body until it is asked for."""
+        """Keep a piece of the body for ``feed`` to return."""
         if not self.complete:
             self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
-        """Note the end of a final response."""
+        """Record the end of a final response."""
         if self.status:
             self.complete = True
 

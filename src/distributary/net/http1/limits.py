@@ -1,7 +1,4 @@
-"""What a request may cost to read, each limit with its reason.
-
-Callers: the other modules of this package, and tests. Hides nothing: the numbers are the interface.
-"""
+"""Limits of parsing requests and responses, each with its reason."""
 
 REQUEST_LINE_BYTES_MAX = 8 * 1024
 """Request line without its CRLF. RFC 9112 section 3 asks for at least 8,000; nginx: 8 KiB."""
@@ -13,25 +10,25 @@ HEADER_BYTES_MAX = 8 * 1024
 """One header field, name and value, without its CRLF: nginx's and Apache's default."""
 
 HEADERS_BYTES_MAX = 64 * 1024
-"""All header fields with their CRLFs: eight of the largest; bounds what a half head holds."""
+"""All header fields with their CRLFs: eight of the largest; bounds the buffer of a partial head."""
 
 CHUNK_SIZE_DIGITS_MAX = 16
-"""Hexadecimal digits of a chunk size: 64 bits. Longer numbers exist only to overflow."""
+"""Hexadecimal digits of a chunk size: 64 bits. Longer numbers are overflow attacks."""
 
 CHUNK_EXTENSION_BYTES_MAX = 256
-"""Extension of one chunk, with its semicolon: nobody reads them (Go, CVE-2023-39326)."""
+"""Extension of one chunk, with its semicolon; extensions are unused (Go, CVE-2023-39326)."""
 
 CHUNK_OVERHEAD_BYTES_MAX = 16 * 1024
-"""Framing that a chunked body may cost before the ratio below counts, as in Go's net/http."""
+"""Framing bytes of a chunked body before the ratio below applies, as in Go's net/http."""
 
 CHUNK_OVERHEAD_RATIO_MAX = 2
-"""Framing bytes for each byte of body beyond that. Chunks of 3 bytes pass, of 1 byte do not."""
+"""Framing bytes for each byte of body beyond that. Chunks of 3 bytes pass, of 1 byte fail."""
 
 TRAILER_COUNT_MAX = 16
-"""Trailer fields after a chunked body. They are checked and dropped (CVE-2026-22815)."""
+"""Trailer fields after a chunked body, which are validated and dropped (CVE-2026-22815)."""
 
 TRAILERS_BYTES_MAX = 8 * 1024
 """All trailer fields with their CRLFs."""
 
 RESPONSE_HEAD_BYTES_MAX = 64 * 1024
-"""Status line and header fields of a response, interim ones included: as the receiver allows."""
+"""Status line and header fields of a response, interim ones included: as for requests."""

@@ -1,4 +1,4 @@
-"""Connections to brokers: a session for each key, its window in flight, and what waits for it."""
+"""Shared broker connections: reconnecting sessions with an in-flight window and a queue."""
 
 from distributary.net.link._broker import BrokerTransport
 from distributary.net.link._session import BrokerSession, Flight, Lost, Opener

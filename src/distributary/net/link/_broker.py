@@ -1,17 +1,16 @@
-r"""What all transports to brokers share: one connection for each way to be known at a broker.
+r"""The common part of all transports to brokers: a pool with one connection for each key.
 
-Called by the transports (``protocols.mqtt.sink`` and the others), which bring the protocol as an
-``open`` function that makes a ``BrokerSession``. Hides who dials when, the pause between dials, the
-window of messages in flight, deadlines, connections that break or fall silent, those that nobody
-uses any more, and the end. A transport makes no second attempt by itself: what was in flight
-when its connection ended is answered with an error, and the pipeline offers it again.
+Called by the transports (``protocols.mqtt.sink`` and the others), which pass an ``open`` function
+that makes a ``BrokerSession``. Hides dialling, its backoff, the in-flight window, deadlines, broken
+and silent connections, idle ones, and the shutdown. Never retries: attempts in flight on a broken
+connection fail, and the engine decides about a retry.
 
 ::
 
-    send -> waiting (until the session is open, and its window has room) -> publish -> answer
+    send -> waiting (until the session is open, and its window has space) -> publish -> answer
                  \__________ deadline: ``timeout`` _________________________/
 
-Runs on one event loop and by callbacks, as everything in ``core.deliver``.
+Runs by callbacks on one event loop, as all of ``core.deliver`` does.
 """
 
 import asyncio
@@ -29,29 +28,29 @@ from distributary.net.link._link import BrokerLink
 from distributary.net.link._session import BrokerSession, Flight, Opener
 
 IDLE_S: Final = 60.0
-"""A connection that nobody used for so long is closed, as the lane of its sink is forgotten."""
+"""Idle time after which a connection is closed; its sink's queue is dropped then too."""
 
 SESSIONS_MAX: Final = 1_024
-"""Connections of one transport: as many as the HTTP transport keeps. Beyond, an eighth of those
-that nobody uses at the moment is closed, those that were used least lately; busy ones stay."""
+"""Connections of one transport: as many as the HTTP transport keeps. Beyond, the least recently
+used idle ones are closed, up to an eighth; busy ones stay."""
 
 GOODBYE_S_MAX: Final = 1.0
-"""Longest time for a goodbye: a broker that does not answer it is left without one."""
+"""Longest time for an orderly close; then the connection is abandoned."""
 
 DESTINATIONS_MAX: Final = 10_000
-"""Destinations whose connection is looked up without making their key again."""
+"""Destinations whose connection is cached, which saves computing their key."""
 
 
 class BrokerTransport:
-    """A ``Transport`` over sessions; one for each key.
+    """A ``Transport`` with one session for each key.
 
     Args:
-        open_session: Makes a session.
-        key_of: What of a destination belongs to its connection: host, credential, certificates,
-            name of the client... Destinations with equal keys share one. May raise
-            ``TransportError``: nothing can be sent there.
+        open_session: Opens a session.
+        key_of: Returns the part of a destination that determines its connection: host, credential,
+            certificates, client name... Destinations with equal keys share a connection. May raise
+            ``TransportError``: the destination is unusable.
         clock: For deadlines.
-        loop: Runs everything; every method is called on its thread.
+        loop: Event loop, on whose thread every method is called.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class BrokerTransport:
         return unused[: SESSIONS_MAX // 8]
 
     def _drop(self, keys: Iterable[Hashable]) -> None:
-        """Close those of *keys* that nobody waits for."""
+        """Close the unused ones of *keys*."""
         gone = {self._links[key] for key in keys if self._links[key].unused}
         if not gone:
             return
@@ -154,7 +153,7 @@ class BrokerTransport:
 
     @property
     def sessions(self) -> int:
-        """Connections that are open."""
+        """Number of open connections."""
         return sum(link.session is not None for link in self._links.values())
 
     # -- the end ------------------------------------------------------------------------------
@@ -179,13 +178,13 @@ class BrokerTransport:
                 self._await_end(link.dialling)
             link.end()
         self._wheel.close()
-        while self._ending:  # a dial may end with a session that has to be closed
-            # Not ``gather``: if this is cancelled, the goodbyes must go on.
+        while self._ending:  # a dial may still open a session, which must be closed
+            # Not ``gather``: a cancellation must not cancel the orderly closes.
             await asyncio.wait(self._ending)
 
 
 async def _close(session: BrokerSession) -> None:
-    """Close *session*; one that takes its time is let go."""
+    """Close *session*; abandons it after ``GOODBYE_S_MAX``."""
     with contextlib.suppress(TimeoutError, TransportError):
         async with asyncio.timeout(GOODBYE_S_MAX):
             await session.close()

@@ -1,9 +1,9 @@
 """A reconnecting connection to a broker, with its in-flight window and its queue.
 
-Called by ``BrokerTransport``. Hides who dials when, the pause between dials, the window of
-messages in flight, deadlines, and connections that break or fall silent. Runs on the loop and by
-callbacks: a session's answer may start the next attempt, and publishing may bring an answer or
-the end of the connection, so each method leaves things whole before it calls anything.
+Called by ``BrokerTransport``. Hides dialling, its backoff, the window, deadlines, and broken and
+silent connections. Runs by callbacks on the loop, re-entrantly: an answer may start the next
+attempt, and publishing may cause an answer or end the connection. So each method leaves a
+consistent state before it calls out.
 """
 
 import asyncio
@@ -19,41 +19,39 @@ from distributary.net._wheel import Wheel
 from distributary.net.link._session import BrokerSession, Flight, Opener
 
 DIAL_S_MAX: Final = 10.0
-"""Longest time to connect, shake hands and log in. Brokers answer within milliseconds; one that
-takes longer is not ready, and the attempts that wait have deadlines of their own."""
+"""Longest time to connect, shake hands and log in. Brokers respond within milliseconds; a slower
+one is not ready. Waiting attempts have their own deadlines."""
 
 PAUSE_S_FIRST: Final = 0.1
 PAUSE_S_MAX: Final = 2.0
-"""Pauses between dials that fail, doubled each time: a broker that restarts is found within two
-seconds, and one that is away is not dialled more than that. A connection that ends before it has
-answered anything counts as a dial that failed."""
+"""First and longest pause between failed dials, doubled each time: a restarted broker is found
+within two seconds. A connection that ends before any answer counts as a failed dial."""
 
 SILENT_S_MIN: Final = 1.0
-"""A connection on which nothing was answered since an attempt was sent is given up when the
-attempt ends, but not sooner than this: a subscriber may want its own attempts short, and shares
-the connection with others."""
+"""A connection without any answer since an attempt was sent is closed at the attempt's deadline,
+but not sooner than this: a subscriber with short attempts may share it with others."""
 
 FORGOTTEN_SHARE_MAX: Final = 0.5
-"""A connection is replaced when so much of its window is taken by messages that the broker never
-answered: what is left would soon be too little."""
+"""Share of the window taken by messages that the broker never answered, at which the connection is
+replaced: the rest of the window would soon be too small."""
 
 
 class BrokerLink:
-    """A session for one key, and the attempts that use it.
+    """A reconnecting session for one key, with its queued and in-flight attempts.
 
     Args:
-        open_session: Makes a session.
-        destination: One of those whose key this is: says how to connect.
+        open_session: Opens a session.
+        destination: One with this key, which tells how to connect.
         close: Closes a session, in the background.
         clock: For deadlines.
-        wheel: Watches them.
-        loop: Runs everything.
+        wheel: Watches deadlines.
+        loop: The event loop.
 
     Attributes:
-        session: Open, and used; None: there is none.
-        dialling: The task that makes one; None: none is made.
+        session: The open session; None: there is none.
+        dialling: The task that opens one; None: none is being opened.
         sending: True inside ``take``: answers must not come before ``send`` has returned.
-        used_s: When it was made, or last published; monotonic.
+        used_s: Monotonic time of creation or of the last publish.
     """
 
     def __init__(
@@ -90,7 +88,7 @@ class BrokerLink:
     # -- attempts -----------------------------------------------------------------------------
 
     def take(self, flight: Flight) -> None:
-        """Begin with *flight*; its answer comes later."""
+        """Enqueue *flight*; it is answered later."""
         self._waiting.append(flight)
         self.sending = True
         try:
@@ -99,9 +97,9 @@ class BrokerLink:
             self.sending = False
 
     def _pump(self) -> None:
-        """Publish what waits, as far as the window has room; dial where there is no session."""
+        """Publish queued attempts as far as the window allows; dial where there is no session."""
         if self._pumping:
-            return  # publishing brought an answer: the loop below goes on, further up the stack
+            return  # publishing caused an answer: the loop further up the stack continues
         self._pumping = True
         try:
             while self._waiting:
@@ -135,7 +133,7 @@ class BrokerLink:
         flight.tell(refusal)
 
     def settle(self, flight: Flight) -> None:
-        """The broker has answered *flight*: its place in the window is free."""
+        """Free the place of *flight* in the window: the broker has answered it."""
         if self._flights.pop(flight, flight) is flight:
             return  # it was not in flight any more
         if self._forgotten:
@@ -145,10 +143,10 @@ class BrokerLink:
             self._pump()
 
     def late(self, flight: Flight) -> None:
-        """The deadline of *flight* has passed."""
+        """Time *flight* out; replace a silent connection."""
         session = self.session
         silent = False
-        # One that its session could not send yet (``sent_s`` is 0.0) the broker has not forgotten.
+        # A flight that its session has not sent yet (``sent_s`` is 0.0) is no sign of silence.
         if flight.sent_s and flight in self._flights and session is not None:
             self._forgotten.add(flight)
             tried_s = self._clock.monotonic_s() - flight.sent_s
@@ -165,8 +163,8 @@ class BrokerLink:
             self.dialling = self.loop.create_task(self._dial())
 
     async def _dial(self) -> None:
-        """Have a session, or tell all that wait why there is none."""
-        opened: BrokerSession | Answer = _closed()  # if it is cancelled, by who knows whom
+        """Open a session, or answer all waiting attempts with the failure."""
+        opened: BrokerSession | Answer = _closed()  # if this task is cancelled
         try:
             wait_s = self._next_dial_s - self._clock.monotonic_s()
             if wait_s > 0.0:
@@ -219,7 +217,7 @@ class BrokerLink:
         return TransportError("protocol", f"The client failed: {type(bug).__name__}")
 
     def _failed(self, answer: Answer) -> None:
-        """No session: all that wait are told so, and the next dial waits a while."""
+        """Answer all waiting attempts, and delay the next dial."""
         self._wait_longer()
         waiting, self._waiting = self._waiting, deque()
         for flight in waiting:
@@ -230,7 +228,7 @@ class BrokerLink:
         self._next_dial_s = self._clock.monotonic_s() + self._pause_s
 
     def _lost(self, session: BrokerSession | None, answer: Answer) -> None:
-        """A session has ended by itself: what was in flight may have arrived or not."""
+        """Handle the loss of a session: messages in flight may have arrived or not."""
         if session is not self.session:
             return  # it is known
         if self._answered_s > self._opened_s:
@@ -249,7 +247,7 @@ class BrokerLink:
         self._forgotten.clear()
         unsent = [flight for flight in flights if not flight.sent_s]
         if len(unsent) < len(flights):
-            # What has ended it is not known, but these have not: they wait for the next one.
+            # Whatever ended the session, it was not the unsent ones: they wait for the next one.
             self._waiting.extendleft(reversed(unsent))
             flights = [flight for flight in flights if flight.sent_s]
         for flight in flights:
@@ -259,7 +257,7 @@ class BrokerLink:
 
     @property
     def unused(self) -> bool:
-        """Whether nobody waits for it; what the broker has forgotten nobody waits for any more."""
+        """Whether no attempt waits for it; timed-out ones do not count."""
         return (
             self.dialling is None
             and all(flight.answered for flight in self._flights)
@@ -267,7 +265,7 @@ class BrokerLink:
         )
 
     def end(self) -> None:
-        """Close for good; what has no answer yet gets ``closed``."""
+        """Close for good; answers open attempts with ``closed``."""
         self._ended = True
         if self.dialling is not None:
             self.dialling.cancel()

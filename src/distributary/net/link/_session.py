@@ -1,4 +1,4 @@
-"""What a protocol brings to a broker: an open connection as a ``BrokerSession``, and its port.
+"""The port of broker protocols: ``BrokerSession``, an open connection, and ``Flight``, an attempt.
 
 Implemented by the transports (``protocols.mqtt.sink`` and the others); called by ``_link``.
 """
@@ -15,11 +15,11 @@ from distributary.net._wheel import Wheel
 
 
 class Keeper(Protocol):
-    """Who keeps a flight from its start to its answer: the link that it goes by.
+    """The link of a flight, as the flight uses it.
 
     Attributes:
-        loop: Runs everything.
-        wheel: Watches the deadlines.
+        loop: The event loop.
+        wheel: Watches deadlines.
         sending: True inside ``Transport.send``: answers must not come before it has returned.
     """
 
@@ -28,24 +28,24 @@ class Keeper(Protocol):
     sending: bool
 
     def settle(self, flight: "Flight") -> None:
-        """The broker has answered *flight*: its place in the window is free."""
+        """Free the place of *flight* in the window: the broker has answered it."""
 
     def late(self, flight: "Flight") -> None:
-        """The deadline of *flight* has passed."""
+        """Time *flight* out."""
 
 
 class Flight:
-    """One attempt, from ``send`` to its answer. What a session gets to publish.
+    """One attempt, from ``send`` to its answer, as a session publishes it.
 
     Attributes:
-        event: What to send.
-        destination: Where, and how.
-        identity: Names the delivery; see ``Transport.send``. Empty: it has none.
-        due_s: When the attempt ends, answered or not; monotonic.
-        sent_s: When it was handed to its session; 0.0 while it waits, in its session too: then
-            it says so, and when its connection ends over others it waits for the next one.
-        answered: Whether it has its answer: a session that finds it so need not send it.
-        slot: A note of the wheel that watches ``due_s``.
+        event: The event to send.
+        destination: Where and how to send it.
+        identity: Identifies the delivery; see ``Transport.send``. Empty: none.
+        due_s: Deadline of the attempt; monotonic.
+        sent_s: When it was passed to its session; 0.0 while it waits. A session that queues it
+            resets this to 0.0: it then survives the end of the connection, in the link's queue.
+        answered: Whether it has its answer: a session need not send it then.
+        slot: Set by the wheel that watches ``due_s``.
     """
 
     __slots__ = (
@@ -81,14 +81,14 @@ class Flight:
         self._keeper = keeper
 
     def answer(self, answer: Answer) -> None:
-        """Take the answer; the first one counts, later ones only free a place in the window."""
+        """Answer the attempt; the first answer counts, later ones only free the window."""
         self._keeper.settle(self)
         self.tell(answer)
 
     def tell(self, answer: Answer) -> None:
-        """Pass *answer* on unless there was one before; never from inside ``Transport.send``.
+        """Call back with *answer*, if it is the first; never from inside ``Transport.send``.
 
-        Leaves the place in the window taken: sessions call ``answer``.
+        Does not free the place in the window: sessions call ``answer``.
         """
         if self.answered:
             return
@@ -101,43 +101,42 @@ class Flight:
             self._done(answer)
 
     def expire(self, _now_s: float) -> bool:
-        """Take note that the deadline has passed; see ``_wheel.Watched``."""
+        """Handle the deadline; see ``_wheel.Watched``."""
         if not self.answered:
             self._keeper.late(self)
         return False
 
 
 class BrokerSession(Protocol):
-    """One open connection to a broker.
+    """An open connection to a broker.
 
     Attributes:
-        window: Most messages that may be published and not answered, from 1. May change.
+        window: Most published messages without an answer, from 1. May change.
     """
 
     window: int
 
     def publish(self, flight: Flight) -> None:
-        """Send ``flight.event``, and see to it that ``flight.answer`` is called.
+        """Send ``flight.event``, and arrange for a call of ``flight.answer``.
 
-        Called in the order in which events are to arrive. Where the destination asks for no
-        acknowledgement, the answer is given once the message is written and flushed (decision 28).
+        Called in the order in which events are to arrive. Without acknowledgements, answers once
+        the message is written and flushed (decision 28, delivery without acknowledgement).
 
         Raises:
-            TransportError, EventError: It cannot be sent; the flight is answered with that.
+            TransportError, EventError: The event cannot be sent; the caller answers the flight.
         """
 
     async def close(self) -> None:
-        """Say goodbye and close; also after the connection was lost. May be cancelled.
+        """Close in order; also called after the connection was lost. May be cancelled.
 
-        Flights that have no answer yet get it from the caller.
+        The caller answers open flights.
         """
 
 
 Lost: TypeAlias = Callable[[Answer], None]
-"""Told by a session whose connection has ended by itself: the answer of all in flight. May be told
-from any callback of the loop, also before the opener has returned the session, and again."""
+"""Called by a session that has lost its connection, with the answer of all in flight. May be called
+from any callback of the loop, even before the opener has returned the session, and repeatedly."""
 
 Opener: TypeAlias = Callable[[Destination, Lost], Awaitable["BrokerSession | Answer"]]
-"""Connects and logs in as *destination* says: a session, or the answer of all that wait for it.
-Raises ``TransportError`` where there is none. Cancelled after ``DIAL_S_MAX``; it then leaves no
-connection behind."""
+"""Connects and logs in; returns a session, or the answer of all waiting attempts. Raises
+``TransportError`` on failure. Cancelled after ``DIAL_S_MAX``; must leave no connection behind."""

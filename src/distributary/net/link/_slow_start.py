@@ -7,12 +7,12 @@ from collections.abc import Hashable
 from typing import Final
 
 SLOW_START_S: Final = 10.0
-"""How long a connection (or a link) takes one message at a time after one that a message may have
-ended; and how soon after its beginning an end is put down to a message, whatever the broker says:
-one that restarts does not end two connections within this."""
+"""Duration of a slow start; and lifetime below which the end of a connection (or a link) is
+attributed to a message, whatever the reason given: a restarting broker ends no two connections
+within this."""
 
 SLOW_START_KEYS_MAX: Final = 1_024
-"""Connections of which is remembered that the next one is to slow-start; the oldest goes."""
+"""Keys whose next connection is to slow-start; the oldest is dropped."""
 
 
 class SlowStart:
@@ -28,7 +28,7 @@ class SlowStart:
         return key in self._keys
 
     def note(self, key: Hashable, slow_start: bool) -> None:
-        """Remember how the next connection of *key* is to begin."""
+        """Record whether the next connection of *key* is to slow-start."""
         self._keys.pop(key, None)
         if slow_start:
             if len(self._keys) >= SLOW_START_KEYS_MAX:
