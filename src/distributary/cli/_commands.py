@@ -29,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help=f"""A CloudEvents subscription manager and event router.
 
-First steps, each in a terminal of its own:
+First steps, each in a separate terminal:
 
 \b
   distributary serve
@@ -62,8 +62,8 @@ def options(
 def demo() -> None:
     """Show everything at work: real events, several sinks, one that fails and recovers.
 
-    Starts a server of its own on free ports in a temporary folder, and checks what came of
-    every event. Takes less than two minutes; nothing stays.
+    Starts a separate server on free ports in a temporary folder, and checks the outcome of
+    every event. Takes less than two minutes, and leaves nothing behind.
     """
     from distributary.cli.demo import run  # noqa: PLC0415 - one command needs it
 

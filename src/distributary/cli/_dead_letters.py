@@ -72,9 +72,9 @@ def redrive(
     every: All = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Send kept dead letters again, and wait until all have been taken up.
+    """Send kept dead letters again, and wait until all are under way.
 
-    They go to the sinks of today, if the filters of today match them. What fails is kept again.
+    They go to the current sinks, if the current filters match them. Failures are kept again.
     """
     _run(url, "redrive", "sent again", subscription=subscription, route=route, all=every or None)
 
@@ -86,7 +86,7 @@ def purge(
     every: All = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Delete kept dead letters, and wait until they are gone."""
+    """Delete kept dead letters, and wait until that is done."""
     _run(url, "purge", "deleted", subscription=subscription, route=route, all=every or None)
 
 

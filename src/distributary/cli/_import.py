@@ -65,7 +65,7 @@ def import_(
     FILE holds YAML or JSON; - is standard input.
 
     Reads what kubectl get -o yaml prints, leaves out what belongs to the old cluster
-    (status, versions, finalizers, owners), and says of every object whether it was taken,
+    (status, versions, finalizers, owners), and reports for every object whether it was taken,
     changed, left or refused. A second run changes nothing.
 
     For example:

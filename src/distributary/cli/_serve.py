@@ -67,7 +67,7 @@ _HELP = """Run the server: ingest, log, pipeline and deliveries, all on this mac
 
 Every option is also an environment variable (--data-dir: DISTRIBUTARY_DATA_DIR) and a
 key of the TOML file (data_dir); a flag wins over the environment, that over the file.
-Sources, the brokers that are read from, stand in the file alone: tables [[sources]].
+Sources (brokers to read events from) are in the file only: tables [[sources]].
 
 For example:
 
@@ -78,10 +78,10 @@ For example:
   DISTRIBUTARY_PORT=9000 distributary serve --config distributary.toml
 
 SIGHUP reads the settings again: sources, allowed sinks and hosts, limits of requests and
-connections and the log level are taken; the log says which changes want a restart.
+connections and the log level apply at once; the log names changes that need a restart.
 
-Ctrl-C or SIGTERM drains deliveries under way, then stops. What was acknowledged is on disk:
-the next start goes on from there.
+Ctrl-C or SIGTERM drains deliveries in flight, then stops. Acknowledged events are on disk:
+the next start continues from there.
 """
 
 

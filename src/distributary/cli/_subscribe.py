@@ -178,7 +178,7 @@ def status(
     url: Url = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
-    """Say how the deliveries of a subscription stand; without an ID: of all of them."""
+    """Show the delivery status of a subscription; without an ID, of all."""
     address = parse_address(url)
     if id_ is not None:
         _print_json(checked(call(address, "GET", _path_of(id_) + "/status")))
@@ -214,7 +214,7 @@ def resume(id_: Id, *, url: Url = DEFAULT_URL) -> None:
 def delete(
     ids: Annotated[list[str], typer.Argument(metavar="ID", hidden=True)], *, url: Url = DEFAULT_URL
 ) -> None:
-    """Delete subscriptions; deliveries that wait and dead letters that are kept are dropped.
+    """Delete subscriptions, with their waiting deliveries and kept dead letters.
 
     Says about how many: those that come or go meanwhile are not counted. One that cannot be
     deleted is named, and the others are deleted all the same; the exit code is then 1.

@@ -73,7 +73,7 @@ DELIVERY: Final[dict[str, Schema]] = {
     "backoffPolicy": {
         "enum": list(BACKOFF_POLICIES),
         "default": "exponential",
-        "description": "Waits stay the same, or double.",
+        "description": "Waits are constant, or double.",
     },
     "backoffDelay": _duration("PT0.2S", "The first wait.", BACKOFF_S_MAX),
     "backoffMax": _duration("PT5M", "Ceiling of a wait.", BACKOFF_S_MAX),

@@ -21,8 +21,8 @@ def bounded_map(text: str, *, names: Schema, values: Schema, **more: Any) -> Sch
         "maxProperties": ENTRIES_MAX,
         "default": {},
         "description": (
-            f"{text} At most {ENTRIES_BYTES_MAX} bytes together. They are shown to whoever can read"
-            " the subscription, but for"
+            f"{text} At most {ENTRIES_BYTES_MAX} bytes together. Shown to every reader of"
+            " the subscription, except"
             " [secret ones](../how-to/sink-credentials.md#headers-and-properties)."
         ),
         "x-bytes": ENTRIES_BYTES_MAX,

@@ -36,7 +36,7 @@ _PENDING: Final[Node] = {
     "503": {
         "Retry-After": header("Seconds.", {"type": "integer"}),
         "Location": header(
-            "There only if the change is stored, and takes effect when the log is back: read the"
+            "Present only if the change is stored and takes effect when the log is back: read the"
             " subscription there instead of sending the change again.",
             required=False,
         ),
@@ -57,17 +57,17 @@ _TAGS_SCHEMA: Final[Node] = {
 _IF_MATCH: Final = parameter(
     "If-Match",
     "header",
-    "Only if the subscription stands with one of these entity tags (* : with any).",
+    "Only if the subscription has one of these entity tags (*: any).",
     _TAGS_SCHEMA,
 )
 _IF_ABSENT: Final = parameter(
     "If-None-Match",
     "header",
-    "Only if the subscription stands with none of these entity tags (* : if there is none).",
+    "Only if the subscription has none of these entity tags (*: if it does not exist).",
     _TAGS_SCHEMA,
 )
 _IF_CHANGED: Final = parameter(
-    "If-None-Match", "header", "Answer 304 if it still has one of these entity tags.", _TAGS_SCHEMA
+    "If-None-Match", "header", "Respond 304 if it still has one of these entity tags.", _TAGS_SCHEMA
 )
 
 _BODY_PROBLEMS: Final = ("invalid", "unsupported-media-type")
@@ -91,15 +91,15 @@ def _collection() -> Node:
         "get": operation(
             "querySubscriptions",
             _TAG,
-            "List subscriptions by id: all of them, or with a limit part by part.",
+            "List subscriptions in the order of ids: all, or in parts of a limit.",
             {"200": answer("The subscriptions.", json_content(found), NEXT_PART)}
             | problems("invalid", "store-failed"),
             parameters=[
-                parameter("limit", "query", "At most so many.", PART_SIZE),
+                parameter("limit", "query", "Most subscriptions.", PART_SIZE),
                 parameter(
                     "cursor",
                     "query",
-                    "From the Link of the part before; says nothing by itself.",
+                    "Opaque, from the Link of the previous part.",
                     {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "maxLength": 171},
                 ),
             ],
@@ -107,7 +107,7 @@ def _collection() -> Node:
         "post": operation(
             "createSubscription",
             _TAG,
-            "Create a subscription. Answers once every event accepted from now on is judged by it.",
+            "Create a subscription. On response, it applies to every event accepted from then on.",
             {
                 "201": answer(
                     "As realized.",
@@ -157,8 +157,8 @@ def _member() -> Node:
         "delete": operation(
             "deleteSubscription",
             _TAG,
-            "Delete a subscription; deliveries that wait are dropped.",
-            {"200": answer("As it stood.", subscription)}
+            "Delete a subscription and drop its waiting deliveries.",
+            {"200": answer("Its last state.", subscription)}
             | problems("notfound", "conflict", *_CHANGE_PROBLEMS),
             parameters=[_IF_MATCH, _IF_ABSENT],
         ),
@@ -168,8 +168,8 @@ def _member() -> Node:
 def _description() -> str:
     beyond = "\n".join(f"- `{code}`: {meaning}" for code, meaning in BEYOND_SCHEMAS.items())
     return (
-        "Errors are problem details with a stable `code`. A body that a schema refuses is refused."
-        " One that it accepts may still be `invalid`, for what no schema can say:\n\n" + beyond
+        "Errors are problem details with a stable `code`. A body that violates a schema is refused."
+        " Another one may still be `invalid`, for what no schema can express:\n\n" + beyond
     )
 
 

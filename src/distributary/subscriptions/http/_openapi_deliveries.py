@@ -36,12 +36,12 @@ _STATUS: Final[dict[str, Schema]] = {
     "route": _ROUTE,
     "state": {
         "enum": ["ready", "lagging", "failing", "parked"],
-        "description": "parked: nothing is sent until somebody resumes.",
+        "description": "parked: nothing is sent until it is resumed.",
     },
-    "waiting": _COUNT | {"description": "Matches that wait one by one: for a retry, mostly."},
-    "lagging": {"type": "boolean", "description": "It reads the log behind the others."},
+    "waiting": _COUNT | {"description": "Matches that wait, mostly for a retry."},
+    "lagging": {"type": "boolean", "description": "It backfills older events of the log."},
     "kept": closed({"count": _COUNT, "bytes": _COUNT}, required=["count", "bytes"])
-    | {"description": "Dead letters that no sink took."},
+    | {"description": "Dead letters kept by the server."},
     "parked": closed(
         {"since": _TIME, "reason": _TEXT, "sink": _TEXT, "partitions": _COUNT},
         required=["since", "reason", "sink", "partitions"],
@@ -60,7 +60,7 @@ SELECTION: Final[Schema] = closed(
         "run": _RUN,
     }
 ) | {
-    "description": "Which kept letters, and an id by which the run is asked for once.",
+    "description": "Which dead letters, and an id that makes the request idempotent.",
     "oneOf": [{"required": [name]} for name in ("subscription", "route", "all")],
 }
 
@@ -75,8 +75,8 @@ DELIVERY_SCHEMAS: Final[dict[str, Schema]] = {
             "kind": {"enum": ["redrive", "purge"]},
             "asked": _TIME,
             "state": {"enum": ["running", "done"]},
-            "handled": _COUNT | {"description": "Letters that were sent again, or deleted."},
-            "passed": _COUNT | {"description": "Letters that the newest filters do not match."},
+            "handled": _COUNT | {"description": "Dead letters that were sent again, or deleted."},
+            "passed": _COUNT | {"description": "Those that the newest filters do not match."},
         },
         required=["run", "kind", "asked", "state", "handled", "passed"],
     ),
@@ -85,14 +85,14 @@ DELIVERY_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "id": _TEXT,
             "route": _TEXT,
-            "subscription": _TEXT | {"description": "Its id, while it stands."},
-            "object": _TEXT | {"description": "Resource, namespace and name, while it stands."},
+            "subscription": _TEXT | {"description": "Its id, while it exists."},
+            "object": _TEXT | {"description": "Resource, namespace and name, while it exists."},
             "kept": _TIME,
             "reason": _TEXT,
             "sink": _TEXT,
             "status": {"type": "integer"},
             "event": {"type": "object", "description": "The event in the JSON format."},
-            "damaged": {"const": True, "description": "What was kept of the event is damaged."},
+            "damaged": {"const": True, "description": "The stored event is damaged."},
         },
         required=["id", "route", "kept", "reason", "sink"],
     ),
@@ -129,12 +129,12 @@ def delivery_paths(id_parameter: Node) -> dict[str, Node]:
             "get": operation(
                 "listDeadLetters",
                 _TAG,
-                "List dead letters that no sink took, in parts; the oldest of a partition first.",
+                "List kept dead letters, in parts; the oldest of a partition first.",
                 {"200": answer("A part.", json_content(found), NEXT_PART)}
                 | problems("invalid", "notfound", "store-failed"),
                 parameters=[
-                    parameter("limit", "query", "At most so many; else 100.", PART_SIZE),
-                    parameter("cursor", "query", "From the Link of the part before.", cursor),
+                    parameter("limit", "query", "Most dead letters; default 100.", PART_SIZE),
+                    parameter("cursor", "query", "From the Link of the previous part.", cursor),
                     parameter("subscription", "query", "Id of a subscription.", NAME),
                     parameter("route", "query", "Uid of a route: not beside subscription.", NAME),
                 ],
@@ -142,28 +142,28 @@ def delivery_paths(id_parameter: Node) -> dict[str, Node]:
         },
         "/dead-letters/redrive": _asking(
             "redriveDeadLetters",
-            "Send kept letters again, by the newest filters and sinks; what fails is kept again.",
+            "Send kept dead letters again, by the newest filters and sinks; failures are kept.",
         ),
-        "/dead-letters/purge": _asking("purgeDeadLetters", "Delete kept letters."),
+        "/dead-letters/purge": _asking("purgeDeadLetters", "Delete kept dead letters."),
         "/dead-letters/runs/{run}": _one(
             run,
             "get",
             "deadLetterRun",
-            "How far a redrive or a purge is.",
+            "Read the progress of a redrive or a purge.",
             {"200": answer("As asked.", json_content("RunState"))},
         ),
         "/subscriptions/{id}/status": _one(
             id_parameter,
             "get",
             "subscriptionStatus",
-            "How the deliveries of a subscription stand.",
+            "Read the delivery status of a subscription.",
             {"200": answer("As asked.", json_content("SubscriptionStatus"))},
         ),
         "/subscriptions/{id}/resume": _one(
             id_parameter,
             "post",
             "resumeSubscription",
-            "Send to a parked subscription again. Nothing changes where it is not parked.",
-            {"202": answer("It goes on in a moment.", json_content("Run"))},
+            "Resume a parked subscription; any other is left as it is.",
+            {"202": answer("Deliveries resume in a moment.", json_content("Run"))},
         ),
     }

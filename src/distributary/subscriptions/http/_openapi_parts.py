@@ -24,7 +24,7 @@ RETRY_AFTER: Final[Node] = {
     "Retry-After": {
         "required": True,
         "schema": {"type": "integer", "minimum": 0},
-        "description": "Seconds; then it may be tried again.",
+        "description": "Seconds until a retry.",
     }
 }
 
@@ -105,7 +105,7 @@ def with_head_and_options(path_item: Node) -> Node:
     found["options"] = operation(
         f"optionsOf{_titled(first['operationId'])}",
         first["tags"][0],
-        "What can be done here.",
+        "List the methods.",
         {"200": answer("In Allow.", headers={"Allow": header("The methods.")})} | problems(),
         **({"parameters": loose} if loose else {}),
     )
@@ -118,7 +118,7 @@ def _head_of(get: Node) -> Node:
         for status, response in get["responses"].items()
     }
     more = {name: get[name] for name in ("parameters",) if name in get}
-    name, summary = f"headOf{_titled(get['operationId'])}", "The header fields of GET alone."
+    name, summary = f"headOf{_titled(get['operationId'])}", "GET without its body."
     return operation(name, get["tags"][0], summary, responses, **more)
 
 

@@ -19,7 +19,7 @@ from distributary.subscriptions.http._openapi_parts import (
 
 _TEXT: Final = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 _SOME_TEXT: Final = _TEXT.replace("*", "+")
-_UNSET: Final = "null means that it is not there."
+_UNSET: Final = "null means absent."
 
 
 def _attribute(pattern: str = _SOME_TEXT, *, optional: bool = True) -> Schema:
@@ -43,7 +43,7 @@ _EVENT_SCHEMA: Final[Schema] = {
         "datacontenttype": _attribute("^[!-~]+/[!-~][ -~]*$"),
         "dataschema": _attribute(),
         "data": {"description": "Any JSON; under a content type that is not JSON: a string."},
-        "data_base64": {"type": ["string", "null"], "description": "Data that are bytes."},
+        "data_base64": {"type": ["string", "null"], "description": "Binary data."},
     },
     "propertyNames": {"pattern": "^(?:[a-z0-9]{1,256}|data_base64)$"},
     "additionalProperties": {
@@ -145,13 +145,13 @@ def _reading(name: str, summary: str, content: Node) -> Node:
 SYSTEM_PATHS: Final[dict[str, Node]] = {
     "/": _reading(
         "describe",
-        "What this server can do, and which events it saw.",
+        "Describe the server, and the types and sources of events seen.",
         json_content("ServiceDescription"),
     ),
     "/healthz": _reading("health", "Is the server alive?", _text("text/plain")),
     "/readyz": _reading(
         "readiness",
-        "Does the pipeline run, and does the log accept? 503 says what does not.",
+        "Does the pipeline run, and does the log accept events? 503 names what fails.",
         json_content(closed({"ready": {"const": True}}, required=["ready"])),
     ),
     "/metrics": _reading("metrics", "Prometheus metrics.", _text("text/plain")),

@@ -31,7 +31,7 @@ def _comparison(text: str) -> Schema:
         "maxProperties": filter_room.NODES_MAX,
         "propertyNames": _NAME_SCHEMA,
         "additionalProperties": _TEXT_SCHEMA,
-        "description": f"Each of these attributes is there and {text} its text (case counts).",
+        "description": f"Each of these attributes exists and {text} its text (case-sensitive).",
     }
 
 
@@ -49,20 +49,20 @@ _DIALECT_SCHEMAS: Final[dict[str, Schema]] = {
     "exact": _comparison("equals"),
     "prefix": _comparison("begins with"),
     "suffix": _comparison("ends with"),
-    "all": _nested("Every one of these holds."),
-    "any": _nested("At least one of these holds."),
+    "all": _nested("All of these match."),
+    "any": _nested("At least one of these matches."),
     "not": ref("Filter"),
     "sql": {
         "type": "string",
         "pattern": r"\S",
         "maxLength": cesql.EXPRESSION_CHARS_MAX,
-        "description": "A CloudEvents SQL expression; it holds where its result is true.",
+        "description": "A CloudEvents SQL expression; matches where its result is true.",
     },
 }
 
 _CONDITIONS_SCHEMA: Final[Schema] = {
     "type": "array",
-    "description": "All of them must hold; none: every event passes.",
+    "description": "All of them must match; none: every event passes.",
     "items": closed(
         {
             "type": {"enum": ["exact", "prefix", "suffix"]},
@@ -86,7 +86,7 @@ _FILTER_SCHEMAS: Final[dict[str, Schema]] = {
         "minProperties": 1,
         "maxProperties": 1,
         "description": (
-            "One dialect and what it says."
+            "One dialect and its condition."
             f" Expressions nest at most {filter_room.DEPTH_MAX} deep; a subscription has at most"
             f" {filter_room.NODES_MAX} expressions and comparisons."
         ),
@@ -95,7 +95,7 @@ _FILTER_SCHEMAS: Final[dict[str, Schema]] = {
     "EarlierFilter": {
         "deprecated": True,
         "description": (
-            "One filter, as earlier revisions of the specification wrote it; answers have filters."
+            "One filter, as in earlier revisions of the specification; responses have filters."
         ),
         "anyOf": [ref("Filter"), _basic("conditions"), _basic("filters")],
     },
@@ -144,7 +144,7 @@ _PROBLEM_SCHEMA: Final = closed(
         "detail": {"type": "string"},
         "faults": {
             "type": "array",
-            "description": "Everything that is wrong, each thing with its place.",
+            "description": "Every fault, with its place.",
             "items": closed(
                 {
                     "path": {"type": "string", "description": "JSON path, header or parameter."},

@@ -34,7 +34,7 @@ CERTIFICATES: Final[Schema] = {
     "minLength": 1,
     "maxLength": CA_CERTS_CHARS_MAX,
     "pattern": "-----BEGIN CERTIFICATE-----",
-    "description": "PEM of certificates that the sink is trusted by, besides the system's.",
+    "description": "PEM certificates to trust the sink by, besides the system's.",
     "x-expected": "expected one or more X.509 certificates in PEM; keys never belong here",
     "x-rule": _certificates,
 }

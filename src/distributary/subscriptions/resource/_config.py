@@ -36,12 +36,12 @@ CONFIG_KEYS: Final[dict[str, Schema]] = {
         "minimum": INTERVAL_S_MIN,
         "maximum": INTERVAL_S_MAX,
         "description": (
-            "A timer makes an event for this subscription alone, every so many seconds."
-            " Its source is the subscription's, its type the first of types."
+            "Interval in seconds of a timer that makes events for this subscription alone."
+            " Their source is the subscription's, their type the first of types."
         ),
     },
     "data": {
-        "description": "Data of the timer's events: any JSON. Absent: they have none.",
+        "description": "Data of the timer's events: any JSON. Absent: none.",
     },
     "type": {
         "type": "string",
@@ -54,28 +54,27 @@ CONFIG_KEYS: Final[dict[str, Schema]] = {
         "anyOf": [{"enum": [LATEST, EARLIEST]}, {"type": "string", "format": "date-time"}],
         "default": LATEST,
         "description": (
-            "Where in the history a new subscription begins: with events from now on, with"
-            " the oldest that is kept, or with the first of that time. Only creating one"
-            " looks at it."
+            "Where in the history a new subscription starts: with new events, with"
+            " the oldest that is kept, or with the first of that time. Used on create only."
         ),
     },
     "expires": {
         "type": "string",
         "format": "date-time",
-        "description": "When the subscription ends by itself: a time in the future.",
+        "description": "When the subscription is deleted: a time in the future.",
     },
     "maxevents": {
         "type": "integer",
         "minimum": 1,
         "maximum": EVENTS_COUNT_MAX,
-        "description": "How many events are delivered before it ends by itself.",
+        "description": "Deliveries after which the subscription is deleted.",
     },
 }
 """Key of ``config`` -> JSON schema of its value, with the meaning of its absence if it has one."""
 
 CONFIG: Final[Schema] = closed(CONFIG_KEYS) | {
     "dependentRequired": {"data": ["interval"], "type": ["interval"]},
-    "description": "How events come to be for this subscription, and when it ends by itself.",
+    "description": "Timer, start and end of the subscription.",
 }
 
 

@@ -88,12 +88,12 @@ CREDENTIAL_PROPERTIES: Final[dict[str, Schema]] = {
     "accessTokenExpiresUtc": {
         "type": "string",
         "format": "date-time",
-        "description": "From then on no request leaves with the token (RFC 3339).",
+        "description": "Expiry: the token is not used after this time (RFC 3339).",
     },
     "refreshToken": _TOKEN,
     "refreshTokenEndpoint": {
         "$ref": "#/components/schemas/HttpSink",
-        "description": "Trades it; https, or on this machine.",
+        "description": "Token endpoint, to refresh the access token; https, or on this machine.",
     },
 }
 """Member -> its schema; what ``credentialType`` allows is in ``CREDENTIAL_SHAPE``."""

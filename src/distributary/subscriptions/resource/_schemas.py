@@ -53,7 +53,7 @@ _FILTERS: Final[Schema] = {
     "type": "array",
     "items": ref("Filter"),
     "default": [],
-    "description": "All of them must hold; none: every event passes.",
+    "description": "All of them must match; none: every event passes.",
 }
 
 
@@ -107,7 +107,7 @@ def settings_schema(protocol: str, *, realized: bool, dead_letter: Schema | None
         "format": format_,
         "cacerts": CERTIFICATES,
         "delivery": closed(delivery, required=always)
-        | {"description": "How often an event is sent, and how long is waited between."},
+        | {"description": "Retries, waits between them, and the rate."},
     }
     return closed(properties, required=required)
 
@@ -115,7 +115,7 @@ def settings_schema(protocol: str, *, realized: bool, dead_letter: Schema | None
 SHORT_DEAD_LETTER: Final[Schema] = {
     "type": ["string", "object"],
     "description": (
-        "Where an event goes that could not be delivered: a URI (same protocol and settings), or"
+        "Destination of undeliverable events: a URI (same protocol and settings), or"
         " an object with sink, protocol and protocolsettings; see /openapi.json."
     ),
 }
@@ -130,8 +130,8 @@ def _dead_letter_sink(protocol: str, *, realized: bool) -> Schema:
     others = [each for each in protocols() if each != protocol]
     return {
         "description": (
-            "Where an event goes that could not be delivered: a URI (same protocol and settings)"
-            " or a sink with its own. It gets no credential. Absent: the server keeps it."
+            "Destination of undeliverable events: a URI (same protocol and settings)"
+            " or a sink with its own. It gets no credential. Absent: the server keeps them."
         ),
         "anyOf": [
             ref(f"{_prefix_of(protocol)}Sink"),
@@ -214,7 +214,7 @@ def _shown_credential() -> Schema:
     }
     kinds: Schema = {"enum": list(CREDENTIAL_SHAPE)}
     return closed({"credentialType": kinds} | shown, required=("credentialType",)) | {
-        "description": "What may be shown of the credential; its secrets never are."
+        "description": "The credential without its secrets."
     }
 
 
@@ -258,7 +258,7 @@ def _realized(protocol: str) -> Schema:
                 "type": "string",
                 "pattern": "^[A-Za-z0-9._-]{1,128}$",
                 "readOnly": True,
-                "description": "Given by the server, or the client's own (PUT). Never changes.",
+                "description": "Assigned by the server, or by the client (PUT). Never changes.",
             },
             **SELECTION,
             "config": ref("Config"),
@@ -273,7 +273,7 @@ def _realized(protocol: str) -> Schema:
 
 
 def _protocol(protocol: str) -> Schema:
-    return {"const": protocol, "description": "The protocol of deliveries; its case counts."}
+    return {"const": protocol, "description": "The protocol of deliveries; case-sensitive."}
 
 
 def _schemas_of(protocol: str) -> dict[str, Schema]:
