@@ -57,7 +57,7 @@ def import_(
         bool, typer.Option("--dry-run", help="Check everything at the server; write nothing.")
     ] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Take over fields that somebody else has set here.")
+        bool, typer.Option("--replace", help="Take over fields that others have set here.")
     ] = False,
 ) -> None:
     """Take over Brokers, Triggers, Channels and Subscriptions from a Kubernetes cluster.

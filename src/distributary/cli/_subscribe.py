@@ -216,8 +216,8 @@ def delete(
 ) -> None:
     """Delete subscriptions, with their waiting deliveries and kept dead letters.
 
-    Says about how many: those that come or go meanwhile are not counted. One that cannot be
-    deleted is named, and the others are deleted all the same; the exit code is then 1.
+    Prints about how many: those that come or go meanwhile are not counted. If one cannot be
+    deleted, it is named, the others are still deleted, and the exit code is 1.
     """
     address = parse_address(url)
     code = _console.OK

@@ -166,7 +166,7 @@ class Conversation:
         if link.address != ADDRESS:
             link.close("amqp:not-found", f"requests go to the address {ADDRESS}")
         elif len(self._request_links) >= REQUEST_LINKS_MAX:
-            text = f"a connection has at most {REQUEST_LINKS_MAX} links to ask by"
+            text = f"a connection has at most {REQUEST_LINKS_MAX} request links"
             link.close("amqp:resource-limit-exceeded", text)
         else:
             self._request_links.add(link)
@@ -176,7 +176,7 @@ class Conversation:
     def _open_answers(self, link: AmqpLink) -> None:
         address = self._made_address() if link.dynamic else link.address
         if len(self._answer_links) >= ANSWER_LINKS_MAX:
-            text = f"a connection has at most {ANSWER_LINKS_MAX} links for answers"
+            text = f"a connection has at most {ANSWER_LINKS_MAX} response links"
             link.close("amqp:resource-limit-exceeded", text)
         elif not address:
             link.close("amqp:invalid-field", "answers need a source: an address, or a dynamic one")
@@ -230,10 +230,10 @@ class Conversation:
             return
         link = self._answer_links.get(request.reply_to or "")
         if link is None:
-            text = "reply-to is to be the source address of a link of this connection"
+            text = "reply-to must be the source address of a link of this connection"
             incoming.settle(Outcome(DeliveryState.REJECTED, "amqp:invalid-field", text))
         elif correlation_of(request) is None:
-            text = "an answer needs a correlation-id or message-id to be known by"
+            text = "a request needs a message-id or correlation-id for its response"
             incoming.settle(Outcome(DeliveryState.REJECTED, "amqp:invalid-field", text))
         else:
             answer = encode_message(await self._answer(request))
@@ -262,7 +262,7 @@ class Conversation:
             return
         limit = link.message_bytes_max
         if 0 < limit < len(payload):
-            text = f"the answer has {len(payload)} bytes, and the link takes {limit}"
+            text = f"the response has {len(payload)} bytes, and the link allows {limit}"
             link.close("amqp:link:message-size-exceeded", text)
             self.link_closed(link)
             return

@@ -55,7 +55,7 @@ def scrub(engine: Engine) -> None:
     """
     try:
         if not sqlite.scrubbed(engine):
-            _log.warning("store-not-scrubbed", reason="somebody else has the store open")
+            _log.warning("store-not-scrubbed", reason="another process has the store open")
     except StoreError as error:  # a full disk: secrets are sealed, and deliveries matter more
         _log.warning("store-not-scrubbed", reason=str(error))
 

@@ -238,7 +238,7 @@ def _pending(outcome: Applied | AppliedRoute, failed: LogError) -> LogUnavailabl
     if isinstance(outcome, Applied):
         pending: LogUnavailableError = ChangePendingError(outcome)
     else:
-        pending = LogUnavailableError("the route's record does not stand in the whole log yet")
+        pending = LogUnavailableError("some partitions do not have the route's record yet")
     pending.__cause__ = failed
     return pending
 
