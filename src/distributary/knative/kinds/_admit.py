@@ -175,7 +175,7 @@ def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
     ref = spec["brokerRef"]
     for member, value in (*wanted.items(), ("namespace", namespace)):
         if ref.get(member) and ref[member] != value:
-            why = "it says what spec.broker says; a Broker of another namespace is not served"
+            why = "must match spec.broker; a Broker in another namespace is not supported"
             causes.append(bad_value(f"spec.brokerRef.{member}", ref[member], why))
 
 
@@ -199,7 +199,7 @@ def _check_channel(causes: list[Cause], channel: Object) -> None:
     if channel.get("name"):
         check_name(causes, "spec.channel.name", channel["name"], subdomain=True)
     if channel.get("namespace"):
-        why = "the Channel stands in the Subscription's own namespace"
+        why = "the Channel is always in the Subscription's own namespace"
         causes.append(forbidden("spec.channel.namespace", why))
 
 

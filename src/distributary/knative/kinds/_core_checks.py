@@ -42,7 +42,7 @@ def check_config_map(causes: list[Cause], obj: Object) -> None:
                 why = "a key has 1 to 253 letters, digits, '-', '_' and '.'"
                 causes.append(bad_value(key(member, name), name, why))
     twice = members["data"].keys() & members["binaryData"].keys()
-    why = "the key stands in binaryData as well"
+    why = "the key is also in binaryData"
     causes.extend(bad_value(key("data", name), name, why) for name in sorted(twice))
 
 

@@ -35,11 +35,11 @@ _OF_A_CLUSTER: Final = "Of a cluster." + _NOT_USED
 _SERVICE: Final[dict[str, Schema]] = {
     _CORE + "Service": top(
         SERVICE,
-        f"A name for something that takes events over HTTP. What is dialled: the annotation"
-        f" `{SERVICE_ADDRESS}` (`host:port`), else `spec.externalName`, else"
+        f"A name for a receiver of events over HTTP. The server connects to the annotation"
+        f" `{SERVICE_ADDRESS}` (`host:port`), else to `spec.externalName`, else to"
         f" `<name>.<namespace>.svc`.",
         {
-            "spec": ref(_CORE + "ServiceSpec", "What the Service stands for."),
+            "spec": ref(_CORE + "ServiceSpec", "Desired state."),
             "status": ref(_CORE + "ServiceStatus", "Observed state." + _NOT_USED),
         },
     ),
@@ -49,7 +49,7 @@ _SERVICE: Final[dict[str, Schema]] = {
         clusterIP=text("Address in a cluster." + _NOT_USED),
         clusterIPs=array("Addresses in a cluster." + _NOT_USED),
         externalIPs=array("Further addresses." + _NOT_USED),
-        externalName=text("Host name that is dialled; needed where `type` is ExternalName."),
+        externalName=text("Host name to connect to; required if `type` is ExternalName."),
         externalTrafficPolicy=text(_OF_A_CLUSTER),
         healthCheckNodePort=whole(_OF_A_CLUSTER, bits=32),
         internalTrafficPolicy=text(_OF_A_CLUSTER),
@@ -60,7 +60,7 @@ _SERVICE: Final[dict[str, Schema]] = {
         loadBalancerSourceRanges=array(_OF_A_CLUSTER),
         ports=keyed(
             _CORE + "ServicePort",
-            "Ports of the Service; the first one is dialled at `externalName`.",
+            "Ports of the Service; the first one is used with `externalName`.",
             "port",
             "protocol",
         ),
@@ -72,7 +72,7 @@ _SERVICE: Final[dict[str, Schema]] = {
         ),
         trafficDistribution=text(_OF_A_CLUSTER),
         type=one_of(
-            "What kind of Service it is. Default: ClusterIP.",
+            "Type of the Service. Default: ClusterIP.",
             "ClusterIP",
             "ExternalName",
             "LoadBalancer",
@@ -83,10 +83,10 @@ _SERVICE: Final[dict[str, Schema]] = {
         "A port of a Service.",
         ("port",),
         appProtocol=text("Protocol of the application." + _NOT_USED),
-        name=text("Name of the port; unique in the Service, and needed where there are several."),
+        name=text("Name of the port; unique in the Service, required if there are several."),
         nodePort=whole(_OF_A_CLUSTER, bits=32, minimum=0, maximum=_PORT_MAX),
         port=whole("Number of the port.", bits=32, minimum=1, maximum=_PORT_MAX),
-        protocol=one_of("Protocol below HTTP. Default: TCP.", "SCTP", "TCP", "UDP", default="TCP"),
+        protocol=one_of("Transport protocol. Default: TCP.", "SCTP", "TCP", "UDP", default="TCP"),
         targetPort=ref(INT_OR_STRING, "Port of the pods. Default: `port`." + _NOT_USED),
     ),
     _CORE + "SessionAffinityConfig": struct(
@@ -95,7 +95,7 @@ _SERVICE: Final[dict[str, Schema]] = {
     ),
     _CORE + "ClientIPConfig": struct(
         "Of the affinity to a client's address.",
-        timeoutSeconds=whole("How long it lasts, seconds.", bits=32),
+        timeoutSeconds=whole("Duration, seconds.", bits=32),
     ),
     _CORE + "ServiceStatus": struct(
         "Status of a Service.",
@@ -104,16 +104,16 @@ _SERVICE: Final[dict[str, Schema]] = {
     ),
     _CORE + "LoadBalancerStatus": struct(
         "Of a cluster.",
-        ingress=array("Ways in.", ref(_CORE + "LoadBalancerIngress", "A way in.")),
+        ingress=array("Entry points.", ref(_CORE + "LoadBalancerIngress", "An entry point.")),
     ),
     _CORE + "LoadBalancerIngress": struct(
-        "A way in.",
+        "An entry point.",
         hostname=text("Host name."),
         ip=text("Address."),
         ipMode=text("How the address is handled."),
     ),
     INT_OR_STRING: {
-        "description": "A number of a port, or its name.",
+        "description": "Number or name of a port.",
         "type": "string",
         "format": "int-or-string",
     },
@@ -122,37 +122,37 @@ _SERVICE: Final[dict[str, Schema]] = {
 _PLAIN: Final[dict[str, Schema]] = {
     _CORE + "ConfigMap": top(
         CONFIG_MAP,
-        "Settings that a Broker may refer to. They are kept, and none is read.",
+        "Settings that a Broker may refer to. They are stored but not read.",
         {
             "data": texts("Texts by key."),
             "binaryData": texts("Bytes by key, base64.", format="byte"),
-            "immutable": flag("`data` and `binaryData` cannot be changed any more."),
+            "immutable": flag("`data` and `binaryData` cannot be changed."),
         },
     ),
     _CORE + "Namespace": top(
         NAMESPACE,
-        "A room for names. It comes into being with the first object in it; deleting it deletes"
-        " all that is in it.",
+        "A scope for names. It is created with the first object in it; deleting it deletes all"
+        " objects in it.",
         {
             "spec": ref(_CORE + "NamespaceSpec", "Desired state." + _NOT_USED),
             "status": ref(_CORE + "NamespaceStatus", "Observed state."),
         },
     ),
     _CORE + "NamespaceSpec": struct(
-        "Spec of a Namespace.", finalizers=array("Who has to agree to its end." + _NOT_USED)
+        "Spec of a Namespace.", finalizers=array("Finalizers of the Namespace." + _NOT_USED)
     ),
     _CORE + "NamespaceStatus": struct(
         "Status of a Namespace.",
         conditions=keyed("dev.knative.pkg.apis.duck.v1.Condition", "Aspects of it.", "type"),
-        phase=one_of("Whether it is about to end.", "Active", "Terminating"),
+        phase=one_of("Whether it is being deleted.", "Active", "Terminating"),
     ),
 }
 
 _EVENT: Final[dict[str, Schema]] = {
     _CORE + "Event": top(
         EVENT,
-        "Something that happened to an object, such as deliveries that fail. It is dropped after"
-        " an hour.",
+        "Something that happened to an object, such as failing deliveries. Deleted an hour after"
+        " its last update.",
         {
             "action": text("What was done."),
             "count": whole("How often it happened.", bits=32),
@@ -162,16 +162,16 @@ _EVENT: Final[dict[str, Schema]] = {
             "lastTimestamp": time("When it last happened."),
             "message": text("A sentence for people."),
             "reason": text("A word for programs."),
-            "related": ref(_CORE + "ObjectReference", "Another object that has to do with it."),
-            "reportingComponent": text("Who tells."),
-            "reportingInstance": text("Who of them tells."),
-            "series": ref(_CORE + "EventSeries", "How it goes on."),
-            "source": ref(_CORE + "EventSource", "Who tells."),
+            "related": ref(_CORE + "ObjectReference", "Another object concerned."),
+            "reportingComponent": text("Component that reports it."),
+            "reportingInstance": text("Instance of that component."),
+            "series": ref(_CORE + "EventSeries", "Repetitions of it."),
+            "source": ref(_CORE + "EventSource", "Component that reports it."),
             "type": text("`Normal` or `Warning`."),
         },
     ),
     _CORE + "ObjectReference": struct(
-        "Names an object, or a part of it.",
+        "A reference to an object, or to a part of it.",
         apiVersion=text("API version of the object."),
         fieldPath=text("Part of the object."),
         kind=text("Kind of the object."),
@@ -181,12 +181,12 @@ _EVENT: Final[dict[str, Schema]] = {
         uid=text("`metadata.uid` of the object."),
     ),
     _CORE + "EventSeries": struct(
-        "How it goes on.",
+        "Repetitions of an Event.",
         count=whole("How often it happened.", bits=32),
         lastObservedTime=time("When it last happened."),
     ),
     _CORE + "EventSource": struct(
-        "Who tells.", component=text("Its name."), host=text("Where it runs.")
+        "A component.", component=text("Its name."), host=text("Its host.")
     ),
 }
 _EVENT[_CORE + "Event"]["required"] = ["metadata", "involvedObject"]

@@ -33,8 +33,7 @@ SUBSCRIBER_SPEC: Final = _DELIVERY + "SubscriberSpec"
 SUBSCRIBER_STATUS: Final = _DELIVERY + "SubscriberStatus"
 
 _CA_CERTS: Final = (
-    "Certificates of the authorities (PEM) that the destination's certificate may be signed by,"
-    " beside those that the system trusts."
+    "CA certificates (PEM) trusted for the destination, in addition to those of the system."
 )
 _AUDIENCE: Final = "OIDC audience of the destination. It is carried and not used."
 
@@ -43,7 +42,7 @@ def resolved(what: str, prefix: str) -> dict[str, Schema]:
     """Members of a status with the resolved *what*; their names begin with *prefix*."""
     return {
         f"{prefix}Uri": text(f"Resolved URL of {what}; empty while it cannot be resolved."),
-        f"{prefix}CACerts": text(f"Certificates (PEM) that {what} is trusted by."),
+        f"{prefix}CACerts": text(f"CA certificates (PEM) trusted for {what}."),
         f"{prefix}Audience": text(f"OIDC audience of {what}."),
     }
 
@@ -55,12 +54,12 @@ def status(description: str, /, **members: Schema) -> Schema:
         annotations=texts("Further facts, for programs."),
         conditions=keyed(
             CONDITION,
-            "Observed state, one entry for each aspect; `Ready` sums up what counts for it.",
+            "Observed state, one entry for each aspect; `Ready` summarizes those without"
+            " `severity`.",
             "type",
         ),
         observedGeneration=whole(
-            "The `metadata.generation` that this status was made for; written together with the"
-            " conditions.",
+            "The `metadata.generation` of this status; written together with the conditions.",
         ),
         **members,
     )
@@ -74,14 +73,14 @@ def addresses(what: str) -> dict[str, Schema]:
     """
     policies = struct("An EventPolicy.", apiVersion=text("Its version."), name=text("Its name."))
     return {
-        "address": ref(ADDRESSABLE, f"Where the {what} takes events."),
+        "address": ref(ADDRESSABLE, f"Where the {what} receives events."),
         "addresses": array("Further addresses. Not written.", ADDRESSABLE),
         "policies": array("EventPolicies of other servers. Not written.", policies),
     }
 
 
 AUTH: Final = struct(
-    "Identity that deliveries are made by. Not written.",
+    "Identity used for deliveries. Not written.",
     serviceAccountName=text("Name of a ServiceAccount."),
     serviceAccountNames=array("Names of ServiceAccounts."),
 )
@@ -95,7 +94,7 @@ DUCK: Final[dict[str, Schema]] = {
         apiVersion=text("API version of the object: `group/version`, or `v1`."),
         kind=text("Kind of the object."),
         name=text("Name of the object."),
-        namespace=text("Namespace of the object. Default: that of the object it stands in."),
+        namespace=text("Namespace of the object. Default: that of the referring object."),
     ),
     DESTINATION: struct(
         "Where events go. At least one of `ref` and `uri` is set.",
@@ -104,16 +103,16 @@ DUCK: Final[dict[str, Schema]] = {
             "An object of this server to deliver to: a Broker, a Channel, or a `v1/Service`.",
         ),
         uri=text(
-            "URL to deliver to, http or https. Where `ref` is set, it may be relative to the"
-            " URL of that object.",
+            "URL to deliver to, http or https. If `ref` is set, it may be relative to the URL of"
+            " that object.",
         ),
         CACerts=text(_CA_CERTS),
         audience=text(_AUDIENCE),
     ),
     ADDRESSABLE: struct(
-        "Where the object takes events.",
+        "Where the object receives events.",
         name=text("Scheme of the URL."),
-        url=text("URL that takes events by HTTP POST."),
+        url=text("URL that accepts events by HTTP POST."),
         CACerts=text(_CA_CERTS),
         audience=text(_AUDIENCE),
     ),
@@ -121,22 +120,22 @@ DUCK: Final[dict[str, Schema]] = {
         "One aspect of the observed state.",
         ("type", "status"),
         type=text("Name of the aspect; unique in the list."),
-        status=one_of("Whether it holds.", "True", "False", "Unknown"),
+        status=one_of("Whether it is true.", "True", "False", "Unknown"),
         severity=text(
-            "How bad it is where the status is not True; unset: an error. `Warning` and `Info`"
-            " do not count for `Ready`.",
+            "Severity while the status is not True; unset: an error. `Warning` and `Info` do not"
+            " affect `Ready`.",
         ),
         lastTransitionTime=time("When the status last changed."),
-        reason=text("A word for programs: why it is so."),
-        message=text("A sentence for people: why it is so."),
+        reason=text("Reason, one word for programs."),
+        message=text("Reason, a sentence for people."),
     ),
     DELIVERY_SPEC: struct(
-        "How often and how an event is sent. Where one stands, it alone counts: what it leaves out"
-        " is as it is by default, and two DeliverySpecs are never mixed. Where none stands there"
-        " are 10 retries.",
+        "Retries, dead letters and content mode of deliveries. If set, it applies as a whole:"
+        " members left out have their defaults, and two DeliverySpecs are never merged. Without"
+        " any, there are 10 retries.",
         deadLetterSink=ref(
             DESTINATION,
-            "Where an event goes that cannot be delivered. Default: it is kept by the server.",
+            "Where undeliverable events go. Default: the server keeps them.",
         ),
         retry=whole(
             "Retries after the first attempt. Default: 0.",
@@ -145,7 +144,7 @@ DUCK: Final[dict[str, Schema]] = {
             maximum=RETRY_MAX,
         ),
         backoffPolicy=one_of(
-            "How waits grow: `linear` repeats `backoffDelay`, `exponential` doubles it each time."
+            "Growth of waits: `linear` repeats `backoffDelay`, `exponential` doubles it each time."
             " Default: exponential.",
             *BACKOFF_POLICIES,
         ),
@@ -153,15 +152,14 @@ DUCK: Final[dict[str, Schema]] = {
         backoffMax=text("The longest wait, ISO 8601. Default: PT5M."),
         timeout=text("Deadline of one attempt, ISO 8601, above zero. Default: PT30S."),
         retryAfterMax=text(
-            "The most that a sink's `Retry-After` counts, ISO 8601; PT0S: it counts for nothing."
-            " Default: `backoffMax`."
+            "Ceiling for a sink's `Retry-After`, ISO 8601; PT0S: ignored. Default: `backoffMax`."
         ),
         format=one_of(
             "Content mode: `binary`, or `json` for structured. Default: binary.", "json", "binary"
         ),
     ),
     SUBSCRIBER_SPEC: struct(
-        "What a Channel knows of one of its Subscriptions. The server writes it.",
+        "A Subscription in the list of its Channel. Written by the server.",
         name=text("Name of the Subscription."),
         uid=text("`metadata.uid` of the Subscription."),
         generation=whole("`metadata.generation` of the Subscription."),
@@ -170,11 +168,11 @@ DUCK: Final[dict[str, Schema]] = {
         delivery=ref(DELIVERY_SPEC, "Delivery options, with `deadLetterSink` as a `uri`."),
     ),
     SUBSCRIBER_STATUS: struct(
-        "Whether a Channel delivers to one of its Subscriptions.",
+        "Readiness of a Subscription in the list of its Channel.",
         uid=text("`metadata.uid` of the Subscription."),
-        generation=whole("`metadata.generation` of the Subscription that this was made for."),
-        observedGeneration=whole("The same, by the name that Knative's own clients read."),
-        ready=one_of("Whether it does.", "True", "False", "Unknown"),
+        generation=whole("`metadata.generation` of the Subscription for this entry."),
+        observedGeneration=whole("The same, under the name that Knative's own clients read."),
+        ready=one_of("Whether the Channel delivers to it.", "True", "False", "Unknown"),
         message=text("A sentence for people about `ready`."),
     ),
 }

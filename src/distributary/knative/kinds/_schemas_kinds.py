@@ -35,7 +35,7 @@ _MESSAGING: Final = "dev.knative.messaging.v1."
 FILTER: Final = _EVENTING + "SubscriptionsAPIFilter"
 TRIGGER_FILTER: Final = _EVENTING + "TriggerFilter"
 
-_IMMUTABLE: Final = " It cannot be changed: delete the object and create it anew."
+_IMMUTABLE: Final = " Immutable: to change it, delete and create the object."
 _SPEC: Final = "Desired state."
 _STATUS: Final = "Observed state. The server writes it."
 _DEAD_LETTERS: Final = resolved("`spec.delivery.deadLetterSink`", "deadLetterSink")
@@ -50,7 +50,7 @@ KNATIVE: Final[dict[str, Schema]] = {
     **_top(
         BROKER,
         _EVENTING + "Broker",
-        "A place to send events to, from where its Triggers take those that they select.",
+        "Receives events; its Triggers deliver those that they select.",
     ),
     _EVENTING + "BrokerSpec": struct(
         "Spec of a Broker.",
@@ -59,7 +59,7 @@ KNATIVE: Final[dict[str, Schema]] = {
             "An object with settings of the Broker, such as a ConfigMap. No setting is read from"
             " it." + _IMMUTABLE,
         ),
-        delivery=ref(DELIVERY_SPEC, "Delivery options of Triggers that have none of their own."),
+        delivery=ref(DELIVERY_SPEC, "Delivery options of Triggers without `delivery`."),
     ),
     _EVENTING + "BrokerStatus": status(
         "Status of a Broker.",
@@ -78,39 +78,38 @@ KNATIVE: Final[dict[str, Schema]] = {
         broker=text("Name of the Broker, in the Trigger's namespace." + _IMMUTABLE),
         brokerRef=ref(
             KREFERENCE,
-            "The same as a reference, in the Trigger's namespace. It fills in `broker`.",
+            "The Broker as a reference, in the Trigger's namespace. Sets `broker`.",
         ),
         filter=ref(
             TRIGGER_FILTER,
-            "Which events are delivered; unset: every one. Where `filters` holds anything, it"
-            " alone counts.",
+            "Which events are delivered; unset: all. Ignored if `filters` is not empty.",
         ),
         filters=array(
-            "Which events are delivered: those for which every expression holds.", FILTER
+            "Which events are delivered: those for which every expression is true.", FILTER
         ),
         subscriber=ref(DESTINATION, "Where the events go."),
         delivery=ref(
             DELIVERY_SPEC,
-            "Delivery options. Where they stand, those of the Broker do not count at all.",
+            "Delivery options; if set, those of the Broker are ignored as a whole.",
         ),
     ),
     TRIGGER_FILTER: struct(
         "Compares attributes of an event.",
         attributes=texts(
             "Attribute names with the exact value that each must have; an empty value: the"
-            " attribute must be there, with any value. All must hold.",
+            " attribute must be present, with any value. All must match.",
         ),
     ),
     FILTER: struct(
-        "An expression over an event's attributes. One dialect stands in it.",
+        "An expression over an event's attributes, in exactly one dialect.",
         exact=texts("Each attribute has exactly this value."),
         prefix=texts("Each attribute begins with this text."),
         suffix=texts("Each attribute ends with this text."),
-        all=array("Every one of these expressions holds.", FILTER),
-        any=array("At least one of these expressions holds.", FILTER),
-        **{"not": ref(FILTER, "This expression does not hold.")},
+        all=array("Each of these expressions is true.", FILTER),
+        any=array("At least one of these expressions is true.", FILTER),
+        **{"not": ref(FILTER, "This expression is false.")},
         cesql=text("This CloudEvents SQL expression is true."),
-        sql=text("The same as `cesql`, by the name of the Subscriptions API."),
+        sql=text("Alias of `cesql`: its name in the Subscriptions API."),
     ),
     _EVENTING + "TriggerStatus": status(
         "Status of a Trigger.",
@@ -121,7 +120,7 @@ KNATIVE: Final[dict[str, Schema]] = {
     **_top(
         CHANNEL,
         _MESSAGING + "Channel",
-        "A place to send events to, from where each of its Subscriptions takes all of them.",
+        "Receives events; each of its Subscriptions delivers all of them.",
     ),
     _MESSAGING + "ChannelSpec": struct(
         "Spec of a Channel.",
@@ -133,19 +132,17 @@ KNATIVE: Final[dict[str, Schema]] = {
             "x-kubernetes-preserve-unknown-fields": True,
         },
         subscribers=array(
-            "The Channel's Subscriptions. The server writes it; what a client sends is dropped.",
+            "The Channel's Subscriptions. Written by the server; clients' values are dropped.",
             SUBSCRIBER_SPEC,
         ),
-        delivery=ref(
-            DELIVERY_SPEC, "Delivery options of Subscriptions that have none of their own."
-        ),
+        delivery=ref(DELIVERY_SPEC, "Delivery options of Subscriptions without `delivery`."),
     ),
     _MESSAGING + "ChannelStatus": status(
         "Status of a Channel.",
         **addresses("Channel"),
         channel=ref(KREFERENCE, "The implementation of the Channel. Not written."),
         subscribers=array(
-            "Whether each of `spec.subscribers` is delivered to.",
+            "Readiness of each of `spec.subscribers`.",
             SUBSCRIBER_STATUS,
         ),
         **_DEAD_LETTERS,
@@ -163,19 +160,19 @@ KNATIVE: Final[dict[str, Schema]] = {
             "The Channel, in the Subscription's namespace; `namespace` is not set." + _IMMUTABLE,
         ),
         subscriber=ref(
-            DESTINATION, "Where the events go. Unset: to `reply`. One of the two is set."
+            DESTINATION, "Where the events go; unset: to `reply`. At least one of them is set."
         ),
-        reply=ref(DESTINATION, "Where the events go that the subscriber replies with."),
+        reply=ref(DESTINATION, "Where the subscriber's replies go."),
         delivery=ref(
             DELIVERY_SPEC,
-            "Delivery options. Where they stand, those of the Channel do not count at all.",
+            "Delivery options; if set, those of the Channel are ignored as a whole.",
         ),
     ),
     _MESSAGING + "SubscriptionStatus": status(
         "Status of a Subscription.",
         auth=AUTH,
         physicalSubscription=ref(
-            _MESSAGING + "PhysicalSubscriptionStatus", "Where the references of the spec lead."
+            _MESSAGING + "PhysicalSubscriptionStatus", "Resolved references of the spec."
         ),
     ),
     _MESSAGING + "PhysicalSubscriptionStatus": struct(

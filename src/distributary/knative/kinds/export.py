@@ -68,7 +68,7 @@ _INSTEAD: Final = {
     "Parallel": "several Subscriptions with a reply do the same",
     "PingSource": "a timer does the same: docs/how-to/timers-replay-and-expiry.md",
     "EventType": "GET / names the types that were seen",
-    "Namespace": "a namespace comes into being with its first object",
+    "Namespace": "a namespace is created with its first object",
 }
 
 
@@ -198,7 +198,9 @@ def _convert_service(spec: Object, metadata: Object) -> list[str]:
     changes = ["without " + ", ".join(f"spec.{member}" for member in gone)] if gone else []
     addressed = SERVICE_ADDRESS in _mapping(metadata.get("annotations"))
     if not addressed and not spec.get("externalName"):
-        changes.append(f"its name is looked up: annotate {SERVICE_ADDRESS}: host:port elsewhere")
+        changes.append(
+            f"its DNS name is used; to change that, annotate {SERVICE_ADDRESS}: host:port"
+        )
     return changes
 
 

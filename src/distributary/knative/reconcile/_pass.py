@@ -348,4 +348,4 @@ def _stands(fault: DistributaryError | None) -> Finding:
         return HOLDS
     if isinstance(fault, ResourceError):
         return Finding("False", "TooManyRoutes", str(fault))
-    return Finding("Unknown", "Pending", "its route does not stand yet; it is tried again")
+    return Finding("Unknown", "Pending", "its route is not active yet; it is retried")

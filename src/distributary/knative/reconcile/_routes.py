@@ -221,7 +221,7 @@ def _dependency(view: ObjectView, trigger: Object) -> Finding:
         return HOLDS
     if ready.get("status") == "False":
         return Finding("False", "DependencyNotReady", f"{what} is not ready")
-    return Finding("Unknown", "DependencyUnknown", f"{what} does not say whether it is ready")
+    return Finding("Unknown", "DependencyUnknown", f"{what} does not report whether it is ready")
 
 
 def _dead_letter(

@@ -7,22 +7,22 @@ from distributary.knative.apiserver.machinery._kind import Kind, Object
 from distributary.knative.apiserver.machinery.schema_words import META
 
 _QUERY: Final = {
-    "allowWatchBookmarks": ("boolean", "A watch tells its version from time to time."),
-    "continue": ("string", "Where the list goes on: `metadata.continue` of the part before."),
+    "allowWatchBookmarks": ("boolean", "A watch sends bookmarks with its version."),
+    "continue": ("string", "Continue a list: `metadata.continue` of the previous part."),
     "dryRun": ("string", "`All`: do everything but store the change."),
-    "fieldManager": ("string", "Who writes, for `metadata.managedFields`."),
+    "fieldManager": ("string", "Name of the writer, for `metadata.managedFields`."),
     "fieldSelector": ("string", "Only objects with these fields: `metadata.name=a`."),
     "fieldValidation": ("string", "Unknown and duplicate fields: `Ignore`, `Warn` or `Strict`."),
     "force": ("boolean", "Server-side apply takes fields from their owners."),
-    "gracePeriodSeconds": ("integer", "Taken and not used."),
+    "gracePeriodSeconds": ("integer", "Accepted, not used."),
     "labelSelector": ("string", "Only objects with these labels: `a=b,c in (d,e)`."),
-    "limit": ("integer", "Largest number of objects in one answer."),
-    "propagationPolicy": ("string", "Taken and not used."),
-    "resourceVersion": ("string", "What the answer must not be older than; where a watch begins."),
-    "resourceVersionMatch": ("string", "How `resourceVersion` is meant: `NotOlderThan`, `Exact`."),
-    "sendInitialEvents": ("boolean", "A watch begins with what stands."),
-    "timeoutSeconds": ("integer", "How long the list or the watch may take."),
-    "watch": ("boolean", "Tell changes as they come."),
+    "limit": ("integer", "Largest number of objects in one response."),
+    "propagationPolicy": ("string", "`Orphan` keeps dependents; otherwise they are deleted."),
+    "resourceVersion": ("string", "Oldest acceptable version of a list; start of a watch."),
+    "resourceVersionMatch": ("string", "Meaning of `resourceVersion`: `NotOlderThan`, `Exact`."),
+    "sendInitialEvents": ("boolean", "A watch begins with the existing objects."),
+    "timeoutSeconds": ("integer", "Longest duration of the list or watch, seconds."),
+    "watch": ("boolean", "Watch: stream changes."),
 }
 _PATH: Final = {"name": "Name of the object.", "namespace": "Namespace of the object."}
 

@@ -88,7 +88,7 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                raise _bad("there must be one document in it")
+                raise _bad("it must have exactly one document")
         elif isinstance(event, yaml.ScalarEvent):
             made = _Made(self._scalar(event), _NODE_BYTES + len(event.value), 0)
             self._put(made, event.anchor)
@@ -130,13 +130,13 @@ class _Builder:
                     return text if ":" in text else _finite(number)
         except (ValueError, KeyError, OverflowError) as error:
             raise _bad(f"{text[:60]!r} is no {name}") from error
-        raise _bad(f"the tag {tag[:100]!r} has no meaning here")
+        raise _bad(f"the tag {tag[:100]!r} is not supported")
 
     def _named(self, anchor: str) -> _Made:
         """The value of *anchor*."""
         made = self._anchors.get(anchor)
         if made is None:
-            raise _bad(f"the alias *{anchor[:60]} names nothing that is complete")
+            raise _bad(f"the alias *{anchor[:60]} refers to no complete value")
         if self._is_key() and not isinstance(made.value, str):
             raise _bad("a key must be a string")
         self._check_depth(made.height)
@@ -146,7 +146,7 @@ class _Builder:
         if self._is_key():
             raise _bad("a key must be a string")
         if event.tag not in (None, "!", f"{_PREFIX}map", f"{_PREFIX}seq"):
-            raise _bad(f"the tag {event.tag[:100]!r} has no meaning here")
+            raise _bad(f"the tag {event.tag[:100]!r} is not supported")
         self._check_depth(1)
         self._open.append(_Open(event))
 

@@ -56,7 +56,7 @@ def json_patch(obj: Object, ops: Any) -> Object:
         ) as error:
             raise _not_applicable(index, op, error) from error
     if not isinstance(patched, dict):
-        raise StatusError("Invalid", "the patch does not leave an object")
+        raise StatusError("Invalid", "the result of the patch is not an object")
     check_depth(patched)
     return patched
 
@@ -119,7 +119,7 @@ def _fault(op: Any) -> str:
 
 
 def _not_applicable(index: int, op: Object, error: Exception) -> StatusError:
-    why = "the value is another one" if op["op"] == "test" else str(error)[:300]
+    why = "the value differs" if op["op"] == "test" else str(error)[:300]
     message = f"operation {index} of the JSON patch ({op['op']} {op['path'][:300]}): {why}"
     field = op["path"][:300].strip("/").replace("/", ".")
     return StatusError("Invalid", message, causes=[Cause(field, "FieldValueInvalid", why)])

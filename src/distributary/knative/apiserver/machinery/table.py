@@ -117,7 +117,7 @@ def _span(seconds: int) -> str:
 
 
 def _definition(column: Column) -> Object:
-    shown = f"What stands at {column.path}."
+    shown = f"Value of {column.path}."
     return {
         "name": column.name,
         "type": column.type,

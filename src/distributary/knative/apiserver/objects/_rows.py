@@ -126,7 +126,7 @@ def _count(connection: Connection, changes: Sequence[ObjectChange], before: int)
         sa.update(_counter).where(_counter.c.version == before).values(numbers)
     )
     if counted.rowcount != 1:
-        raise StoreError("somebody else wrote objects to the store; it is read anew")
+        raise StoreError("another process wrote objects to the store; it is read again")
 
 
 def _write_addresses(connection: Connection, newest: Iterable[ObjectChange]) -> None:
