@@ -1,7 +1,7 @@
 """Filters of a Trigger: validates ``filter.attributes`` and ``filters``, and translates them.
 
 Source:
-    Knative Eventing, "TriggerFilter"; decision 26.
+    Knative Eventing, "TriggerFilter"; decision 26 (``filters``).
 """
 
 import re

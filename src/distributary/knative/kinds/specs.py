@@ -57,7 +57,7 @@ class DuckDestination:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """``DeliverySpec`` with every default filled in (decision 21), units in the names.
+    """``DeliverySpec`` with all defaults (decision 21, delivery defaults), units in the names.
 
     Attributes:
         dead_letter_sink: Where undeliverable events go; None: they are kept.

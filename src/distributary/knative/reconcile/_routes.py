@@ -4,7 +4,7 @@ Pure: no waiting, no store. Contains all rules for existing routes:
 
 * A route stays until its object is deleted. A destination that no longer resolves keeps its last
   value, so no matched event is lost: without a subscriber, attempts fail and are retried by policy.
-* A route moves to another address only if its Broker or Channel was recreated, or another is named.
+* A route moves to another address only if its Broker or Channel was recreated.
 * A route is created only once it is complete.
 """
 
@@ -57,7 +57,8 @@ DEFAULT_DELIVERY: Final = Delivery(
     timeout_s=TIMEOUT_S_DEFAULT,
     format="binary",
 )
-"""Used if neither the object nor its Broker or Channel has delivery options (decision 21)."""
+"""Used if neither the object nor its Broker or Channel has delivery options (decision 21, delivery
+defaults)."""
 
 WAITING: Final = Finding("Unknown", "Waiting", "what it needs is not ready yet")
 """Condition of a route that cannot be created yet."""
@@ -119,7 +120,7 @@ def plan_trigger(view: ObjectView, stored: Stored, before: ActiveRoute | None) -
     broker = _plan_source(view, broker_key)
     sink = view.resolve(spec.subscriber)
     dead = _dead_letter(view, spec.delivery, broker)
-    # A reply is an event for the Broker and all who listen there (decision 14, replies).
+    # A reply is an event for the Broker and all its Triggers (decision 14, replies).
     reply = Resolved(RouteEndpoint(view.site.url(broker_key), dial=view.site.dial, own=True))
     wanted = _Wanted(
         broker,
@@ -148,7 +149,8 @@ def plan_subscription(view: ObjectView, stored: Stored, before: ActiveRoute | No
     """Plan the messaging Subscription *stored*; *before* is its active route.
 
     Source:
-        Knative Eventing, "Subscription Lifecycle", "Topology Based Routing"; decision 18.
+        Knative Eventing, "Subscription Lifecycle", "Topology Based Routing"; decision 18 (no
+        ``subscriber``: events go to ``reply``).
     """
     spec = subscription_spec(stored.content, early=stored.early)
     channel_key = Key(CHANNEL.resource, stored.key.namespace, spec.channel.name)
@@ -242,7 +244,7 @@ def _settings_of(route: ActiveRoute | None) -> RouteSettings | None:
 
 
 def _compose(stored: Stored, wanted: _Wanted, standing: ActiveRoute | None) -> PutRoute | None:
-    """The desired route; None: incomplete, and none is active."""
+    """The desired route; None: it is incomplete, change nothing."""
     before, source = _settings_of(standing), wanted.source
     if before is None:
         needed = (wanted.sink, wanted.reply, wanted.dead_letter)
