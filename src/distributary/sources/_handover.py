@@ -263,7 +263,7 @@ def _said(answer: Answer) -> str:
     assert isinstance(answer, TransportError)
     if _is_of_the_event(answer):
         return "it cannot be sent"
-    return f"no answer of the receiver: {answer.reason}"
+    return f"no answer from the receiver: {answer.reason}"
 
 
 def _told(faults: tuple[Fault, ...]) -> str:

@@ -175,7 +175,7 @@ class _Reading:
             near = difflib.get_close_matches(key, known, n=1)
             if key.lower() in _IN_PLAIN:
                 message = (
-                    "secrets do not stand in the file: name a file (secret_file, token_file)"
+                    "secrets must not be in this file: name a file (secret_file, token_file)"
                     " or a variable of the environment (secret_env, token_env)"
                 )
             elif near:
@@ -226,7 +226,7 @@ class _Reading:
         kinds = [key for key in _SECRETS[1:] if key in self._table]
         identifier = self._text("identifier") if "identifier" in self._table else None
         if len(kinds) > 1:
-            self.fault(kinds[1], f"stands beside {kinds[0]}; one of the four says the secret")
+            self.fault(kinds[1], f"conflicts with {kinds[0]}: give only one of them")
         if not kinds:
             if identifier is not None:
                 self.fault("identifier", "there is no secret_file and no secret_env beside it")

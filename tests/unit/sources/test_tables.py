@@ -355,7 +355,7 @@ def test_sources_that_are_no_tables_are_refused_and_not_repeated(toml: str) -> N
 def test_no_variable_and_no_flag_can_say_sources() -> None:
     """And whoever tries is told where they stand."""
     for flags, environ in (({"sources": "x"}, {}), ({}, {"DISTRIBUTARY_SOURCES": "x"})):
-        with pytest.raises(SettingsError, match="stand in the configuration file alone"):
+        with pytest.raises(SettingsError, match="belong in the configuration file alone"):
             settings.load(flags, environ, None)
     assert "sources" not in {row.name for row in settings.settings_table()}
 

@@ -137,9 +137,9 @@ def _attributes(message: AmqpMessage, faults: list[Fault]) -> dict[str, Attribut
         found = True
         name = key[len(_PREFIX) :]
         if name in attributes:
-            faults.append(Fault(shown(key), "duplicate", "stands more than once"))
+            faults.append(Fault(shown(key), "duplicate", "occurs more than once"))
         elif name == "datacontenttype" and message.content_type:
-            faults.append(Fault(shown(key), "reserved", "the content-type property says it"))
+            faults.append(Fault(shown(key), "reserved", "the content-type property has this value"))
         elif value is not None:
             said = _value(name, value)
             if said is None:

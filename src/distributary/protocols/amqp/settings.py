@@ -38,7 +38,7 @@ def _name(bytes_max: int, description: str) -> Schema:
         "pattern": patterns.PLAIN_TEXT,
         "description": description,
         "x-utf8": True,
-        "x-expected": "control characters cannot stand in a name",
+        "x-expected": "a name has no control characters",
     }
 
 

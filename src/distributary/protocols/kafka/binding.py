@@ -105,7 +105,7 @@ def decode(headers: Headers, value: bytes | None) -> Event:
     for header, raw in headers:
         if header == _CONTENT_TYPE:
             if content_type is not None:
-                faults.append(Fault(header, "duplicate", "stands more than once"))
+                faults.append(Fault(header, "duplicate", "occurs more than once"))
             content_type = _text(header, raw, faults)
         elif header.startswith(HEADER_PREFIX):
             _add(attributes, header, raw, faults)
@@ -115,7 +115,7 @@ def decode(headers: Headers, value: bytes | None) -> Event:
         message = "neither a CloudEvents content type nor any ce_ header: not a CloudEvent"
         raise UnsupportedFormatError([Fault(_CONTENT_TYPE, "unsupported", message)])
     if "datacontenttype" in attributes:
-        message = "must not stand: the content-type header says it (Kafka Protocol Binding 3.2.1)"
+        message = "not allowed: use the content-type header (Kafka Protocol Binding 3.2.1)"
         faults.append(Fault("ce_datacontenttype", "reserved", message))
         del attributes["datacontenttype"]
     if content_type:
@@ -130,7 +130,7 @@ def _add(
     name = header[len(HEADER_PREFIX) :]
     path = HEADER_PREFIX + shown(name)
     if name in attributes:
-        faults.append(Fault(path, "duplicate", "stands more than once"))
+        faults.append(Fault(path, "duplicate", "occurs more than once"))
         return
     text = _text(path, raw, faults)
     if text is not None:

@@ -71,8 +71,8 @@ _ENDS: Final = {
 
 RULES_5: Final = (
     delivered("0x00", "Success: PUBACK (QoS 1) or PUBCOMP (QoS 2)"),
-    delivered("0x10", "Taken, and nobody subscribes to the topic"),
-    delivered("written", "QoS 0: the message was written and flushed; nothing more is known"),
+    delivered("0x10", "Accepted; the topic has no subscribers"),
+    delivered("written", "QoS 0: the message was written and flushed; there is no acknowledgement"),
     retried("0x80", "Unspecified error"),
     retried("0x83", "Implementation specific error"),
     dead_lettered("0x87", "Not authorized to publish there"),
@@ -91,8 +91,8 @@ RULES_5: Final = (
 """Every answer of MQTT 5 with its meaning; ``other`` stands for the rest."""
 
 RULES_3: Final = (
-    delivered("accepted", "PUBACK (QoS 1) or PUBCOMP (QoS 2): the broker has taken the message"),
-    delivered("written", "QoS 0: the message was written and flushed; nothing more is known"),
+    delivered("accepted", "PUBACK (QoS 1) or PUBCOMP (QoS 2): the broker has accepted the message"),
+    delivered("written", "QoS 0: the message was written and flushed; there is no acknowledgement"),
     retried("CONNACK 1", "Login refused: unacceptable protocol version"),
     retried("CONNACK 2", "Login refused: identifier rejected"),
     retried("CONNACK 3", "Login refused: server unavailable"),

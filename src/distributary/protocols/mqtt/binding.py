@@ -113,7 +113,7 @@ def _decode_binary(
     faults: list[Fault] = []
     for name, value in user_properties:
         if name in attributes:
-            faults.append(Fault(_PREFIX + shown(name), "duplicate", "stands more than once"))
+            faults.append(Fault(_PREFIX + shown(name), "duplicate", "occurs more than once"))
         elif is_name(name):
             attributes[name] = value
     if content_type:
@@ -141,7 +141,7 @@ def _raw(value: AttributeValue) -> bytes:
         raise TypeError("must be a string, a boolean or an integer")
     text = canonical(value)
     if not text.isprintable() and forbidden_character(text):
-        raise ValueError("a character that may not stand in an attribute value")
+        raise ValueError("a character that an attribute value must not contain")
     return text.encode()
 
 

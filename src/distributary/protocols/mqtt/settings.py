@@ -47,7 +47,7 @@ OWN_PROPERTIES: Final = (
 
 _TEXT: Final[Schema] = {
     "pattern": TEXT,
-    "x-expected": "control characters and non-characters cannot stand in a text of MQTT",
+    "x-expected": "a text of MQTT has no control characters and no non-characters",
 }
 
 SETTINGS_3: Final[dict[str, Schema]] = {

@@ -116,7 +116,7 @@ def _fields(block: bytes, faults: list[Fault]) -> dict[str, bytes]:
         if not colon:
             faults.append(Fault(shown(key), "headers", "has no value"))
         elif key in fields:
-            faults.append(Fault(shown(key), "duplicate", "stands more than once"))
+            faults.append(Fault(shown(key), "duplicate", "occurs more than once"))
         else:
             fields[key] = value
     return fields

@@ -197,7 +197,7 @@ def _section(section: object) -> int:
             descriptor = _SECTIONS.get(descriptor)
         if isinstance(descriptor, int) and 0x70 <= descriptor <= 0x78:
             return descriptor
-    raise AmqpError("what stands there is no section of a message")
+    raise AmqpError("not a section of a message")
 
 
 def _list(content: object) -> list[Any]:

@@ -207,7 +207,7 @@ def _read(raw: bytes, start: int, depth: int) -> tuple[Any, int]:
     code = raw[start]
     if code == 0x00:
         if depth <= 0:
-            _refuse("values lie deeper inside each other than is read here")
+            _refuse("values are nested too deeply")
         descriptor, end = _read(raw, start + 1, depth - 1)
         value, end = _read(raw, end, depth - 1)
         return Described(descriptor, value), end
@@ -229,7 +229,7 @@ def _read_plain(code: int, raw: bytes, start: int, depth: int) -> tuple[Any, int
         return _read_variable(code, raw, start)
     if kind in {0xC, 0xD, 0xE, 0xF}:
         if depth <= 0:
-            _refuse("values lie deeper inside each other than is read here")
+            _refuse("values are nested too deeply")
         return _read_compound(code, raw, start, depth - 1)
     return _refuse(f"no type has the format code 0x{code:02x}")
 
@@ -253,7 +253,7 @@ def _read_variable(code: int, raw: bytes, start: int) -> tuple[Any, int]:
         if kind == 3:
             return Symbol(str(piece, "ascii")), end
     except UnicodeDecodeError as error:
-        raise AmqpError(f"a text is not what its type says: {error.reason}") from None
+        raise AmqpError(f"a text does not have the encoding of its type: {error.reason}") from None
     return _refuse(f"no type has the format code 0x{code:02x}")
 
 
@@ -273,13 +273,13 @@ def _read_compound(code: int, raw: bytes, start: int, depth: int) -> tuple[Any, 
     if code in {0xE0, 0xF0}:
         return _read_array(raw, at, end, count, depth), end
     if count > end - at:  # each element has a byte at least
-        _refuse("a list or map says that it has more elements than bytes")
+        _refuse("a list or map claims more elements than it has bytes")
     values: list[Any] = []
     for _ in range(count):
         value, at = _read(raw, at, depth)
         values.append(value)
     if at != end:
-        _refuse("a list or map does not end where it says")
+        _refuse("a list or map has another size than it claims")
     if code in {0xC0, 0xD0}:
         return values, end
     return _as_map(values), end
@@ -298,13 +298,13 @@ def _read_array(raw: bytes, at: int, end: int, count: int, depth: int) -> list[A
     # Elements may have no bytes (null, true, an empty list), so a short array could claim four
     # thousand million of them. Such arrays have no use.
     if count > end - at:
-        _refuse("an array says that it has more elements than bytes")
+        _refuse("an array claims more elements than it has bytes")
     values: list[Any] = []
     for _ in range(count):
         value, at = _read_plain(code, raw, at, depth)
         values.append(Described(descriptor, value) if described else value)
     if at != end:
-        _refuse("an array does not end where it says")
+        _refuse("an array has another size than it claims")
     return values
 
 
@@ -317,7 +317,7 @@ def _as_map(values: list[Any]) -> dict[Any, Any]:
         if not isinstance(key, str | bytes):
             others += 1
             if others > OTHER_KEYS_MAX:
-                _refuse("a map has more keys that are no text than are read here")
+                _refuse("a map has too many keys that are not text")
         try:
             known = key in found
         except TypeError:

@@ -199,7 +199,7 @@ def _read_one(reader: PropertyReader, found: Properties) -> None:
     elif identifier == _SUBSCRIPTION_ID:
         reader.variable()  # ignored; repeated where subscriptions overlap
     elif identifier in found.numbers or identifier in found.texts:
-        raise PacketError(f"the property 0x{identifier:02X} stands twice")
+        raise PacketError(f"the property 0x{identifier:02X} occurs twice")
     elif identifier in _BYTES_BY_ID:
         value = reader.integer(_BYTES_BY_ID[identifier])
         if value == 0 and identifier in _NOT_ZERO:

@@ -155,4 +155,4 @@ def _info(text: bytes) -> Info:
 
 
 def _fault() -> TransportError:
-    return TransportError("protocol", "The server said what is not NATS, or too much")
+    return TransportError("protocol", "The server sent invalid NATS, or more than the limit")

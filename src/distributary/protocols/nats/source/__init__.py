@@ -53,7 +53,7 @@ class _NatsConsumer:
         talk = Talk()
         connection = await transport.connect(self._connector, destination, talk, MESSAGE_BYTES_MAX)
         if isinstance(connection, Acknowledgement):
-            raise TransportError("refused", f"The server does not let us in: {connection.text}")
+            raise TransportError("refused", f"The server refused the login: {connection.text}")
         try:
             talk.start(connection)
             stream = str(spec.options.get("stream", "")) or await talk.stream_of(spec.place)
