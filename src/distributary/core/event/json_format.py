@@ -245,7 +245,7 @@ def _data(
 
 def _decode_base64(attributes: dict[str, AttributeValue], payload: _Payload) -> bytes:
     if payload.data is not None:
-        raise JsonTextError("exclusive", "data and data_base64 must not stand side by side")
+        raise JsonTextError("exclusive", "data and data_base64 exclude each other")
     if attributes.get("specversion") == "0.3":
         raise JsonTextError("name", "0.3 knows datacontentencoding, not data_base64")
     assert payload.data_base64 is not None

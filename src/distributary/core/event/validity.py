@@ -178,7 +178,7 @@ def _value_fault(value: object, check: _Check | None) -> _CodeAndMessage | None:
     forbidden = forbidden_character(value)
     if forbidden is not None:
         place = f"U+{ord(forbidden.group()):04X} at index {forbidden.start()}"
-        return "character", f"{place} may not stand in an attribute value"
+        return "character", f"{place} is not permitted in an attribute value"
     return None if check is None else check(value)
 
 

@@ -37,7 +37,7 @@ _HINTS = {
     errno.ENFILE: "too many open files on this machine: raise fs.file-max",
     errno.EIO: "the disk reports an I/O error: check the medium before you start again",
     errno.ENOENT: "create the data directory or name another",
-    errno.ENOTDIR: "a file stands where a folder is needed: choose another data directory",
+    errno.ENOTDIR: "a file is where a folder is needed: choose another data directory",
 }
 HELD = "{path} is locked by process {holder}: stop it, or choose another data directory"
 """Message for whoever finds the lock taken."""

@@ -200,7 +200,7 @@ class RouteTable:
         if record.op != "put":
             return "a route that was deleted"
         if record.uid in self._bodies:
-            return "a route that stands twice"
+            return "a duplicate route"
         if not 0 < record.seq <= last_seq:
             return "a route with a number beyond the snapshot's"
         return ""
