@@ -1,7 +1,7 @@
 """CloudEvents SQL 1.0 (CESQL): parse an expression once, evaluate it for many events. Pure.
 
-Usable by itself; called by the dialect ``sql``. Hides the grammar, the parser library (imported
-with the first expression) and the closures behind ``Expression.test``::
+Independent of the rest of the package; called by the dialect ``sql``. Hides the grammar, the parser
+library (imported with the first expression) and the closures behind ``Expression.test``::
 
     >>> expression = parse("type LIKE 'com.example.%' AND size > 10")
     >>> expression.test({"type": "com.example.made", "size": 12})
@@ -9,13 +9,13 @@ with the first expression) and the closures behind ``Expression.test``::
     >>> expression.evaluate({"type": "com.example.made"}).error.kind
     <ErrorKind.MISSING_ATTRIBUTE: 'missingAttribute'>
 
-A function of one's own::
+A user-defined function::
 
     >>> has = Function("HAS", (Type.STRING, Type.STRING), Type.BOOLEAN, lambda x, y: y in x)
     >>> parse("has(subject, 'x')", BUILT_IN.having(has)).test({"subject": "axb"})
     True
 
-Our readings of the specification: docs/reference/cesql.md.
+Interpretations of the specification: docs/reference/cesql.md.
 """
 
 from distributary.cesql._builtin import BUILT_IN

@@ -1,8 +1,8 @@
-"""Arithmetic of 32-bit integers: None instead of a result that there is not.
+"""Arithmetic of 32-bit integers, with None for overflow and division by zero.
 
 Source:
-    CESQL 1.0, 3.4.1 and 3.4.2. The text is silent about results beyond 32 bits; they are math
-    errors here, with the zero value.
+    CESQL 1.0, 3.4.1 and 3.4.2, which leave results beyond 32 bits open; they are math errors
+    here, with the zero value.
 """
 
 import operator
@@ -15,22 +15,22 @@ Arithmetic = Callable[[int, int], int | None]
 
 
 def add(x: int, y: int) -> int | None:
-    """The sum; None where it does not fit."""
+    """Returns the sum; None on overflow."""
     return _fitting(x + y)
 
 
 def subtract(x: int, y: int) -> int | None:
-    """The difference; None where it does not fit."""
+    """Returns the difference; None on overflow."""
     return _fitting(x - y)
 
 
 def multiply(x: int, y: int) -> int | None:
-    """The product; None where it does not fit."""
+    """Returns the product; None on overflow."""
     return _fitting(x * y)
 
 
 def divide(x: int, y: int) -> int | None:
-    """The quotient, rounded towards 0; None for a divisor of 0 and where it does not fit."""
+    """Returns the quotient, rounded towards 0; None for a divisor of 0 and on overflow."""
     if y == 0:
         return None
     quotient = abs(x) // abs(y)
@@ -38,14 +38,14 @@ def divide(x: int, y: int) -> int | None:
 
 
 def remainder(x: int, y: int) -> int | None:
-    """The remainder of ``divide``, with the sign of *x*; None for a divisor of 0."""
+    """Returns the remainder of ``divide``, with the sign of *x*; None for a divisor of 0."""
     if y == 0:
         return None
     return abs(x) % abs(y) if x >= 0 else -(abs(x) % abs(y))
 
 
 def negative(x: int) -> int | None:
-    """The number with the other sign; None where it does not fit."""
+    """Returns the negated number; None on overflow."""
     return _fitting(-x)
 
 
@@ -60,7 +60,7 @@ ARITHMETIC: Final[Mapping[str, Arithmetic]] = {
     "/": divide,
     "%": remainder,
 }
-"""Operator -> what it does."""
+"""Implementations by operator."""
 
 ORDER: Final[Mapping[str, Callable[[int, int], bool]]] = {
     "<": operator.lt,
@@ -68,4 +68,4 @@ ORDER: Final[Mapping[str, Callable[[int, int], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-"""Operator -> what it does, on Integers alone."""
+"""Implementations by operator, on Integers alone."""

@@ -22,7 +22,7 @@ _WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-"""The characters with the property White_Space; ``str.strip`` takes some control characters too."""
+"""Characters with the property White_Space; ``str.strip`` removes some control characters too."""
 
 
 def _length(x: str) -> int:
@@ -115,4 +115,4 @@ BUILT_IN: Final = Functions(
         Function("IS_BOOL", (Type.ANY,), _B, _is_boolean),
     ]
 )
-"""What every expression can call; ``BUILT_IN.having(...)`` adds functions of one's own."""
+"""The built-in functions; ``BUILT_IN.having(...)`` adds user-defined ones."""

@@ -1,8 +1,8 @@
-"""From a tree to closures: the fast path of ``Expression.test``.
+"""Compiles a tree to closures: the fast path of ``Expression.test``.
 
-A closure answers the value of its part, or None where there is an error: which one is of no
-interest to a filter, and an attribute that is not there is None already. ``_truth`` goes further:
-where nobody but a filter (or an AND on the way to it) asks, an error and FALSE are the same.
+A closure returns the value of its part, or None for any error: a filter needs no details, and a
+missing attribute is None already. ``_truth`` is for filters, and ANDs directly below them, where an
+error is the same as FALSE.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ _Text: TypeAlias = Callable[[Attributes], str | None]
 
 
 def compiled(root: tree.Node) -> Test:
-    """The closure that tells whether *root* is the Boolean TRUE (1.2), without an error."""
+    """Returns a test whether *root* is the Boolean TRUE (1.2), without an error."""
     if tree.static_type(root) is Type.BOOLEAN:
         return _truth(root)
     found = _value(root)
@@ -40,14 +40,14 @@ def compiled(root: tree.Node) -> Test:
 
 
 def conjuncts(root: tree.Node) -> tuple[tuple[Test, tree.Node], ...]:
-    """What must all be TRUE, each by itself, where *root* is; none: it is no AND."""
+    """Returns the operands of an AND, each with its test; none: *root* is no AND."""
     if isinstance(root, tree.Logic) and root.operator == "AND":
         return tuple((_truth(operand), operand) for operand in root.operands)
     return ()
 
 
 def _truth(node: tree.Node) -> Test:
-    """The closure that tells whether *node*, cast to Boolean, is TRUE, without an error."""
+    """Returns a test whether *node*, cast to Boolean, is TRUE, without an error."""
     if isinstance(node, tree.Logic) and node.operator == "AND":
         return _all_true([_truth(operand) for operand in node.operands])
     if isinstance(node, tree.Logic):
@@ -118,7 +118,7 @@ def _attribute_like(node: tree.Like, name: str) -> Test:
 
 
 def _value(node: tree.Node) -> _Fast:
-    """The closure of *node*: its value, or None for an error."""
+    """Returns the closure of *node*: its value, or None for an error."""
     return _RULES[type(node)](node)
 
 
@@ -150,7 +150,7 @@ def _text(node: tree.Node) -> _Text:
 
 
 def _cast(node: tree.Node, target: Type) -> _Fast:
-    """The closure of *node*, cast to *target*; without the cast where the type is known."""
+    """Returns the closure of *node*, cast to *target*; omits the cast for a known type."""
     found = _value(node)
     if target is Type.ANY or tree.static_type(node) is target:
         return found

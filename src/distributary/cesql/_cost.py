@@ -1,8 +1,8 @@
-"""What an evaluation costs at most: known before any event is seen, since there are no loops.
+"""Static upper bounds of the cost of an evaluation: the language has no loops.
 
-Two bounds. Steps count operations, whatever the texts. Most take the same time for any text, but a
-LIKE that searches, LOWER and the like take as long as the text is; so for an expression with many
-of these it is also worked out how long an event's attributes may be.
+Steps count operations, whatever the texts. Most take constant time, but a searching LIKE, LOWER and
+the like take time by the length of the text; for expressions with many of these, a second bound
+limits the length of an event's attributes.
 """
 
 from bisect import bisect_right
@@ -17,14 +17,13 @@ from distributary.cesql._interpret import Attributes
 from distributary.cesql._types import Type, to_string
 
 EXPRESSION_STEPS_MAX: Final = 1_000
-"""What one evaluation may cost, in simple comparisons: 0.1 to 0.5 ms. Literals in an IN cost
-nothing, however many: they become a set."""
+"""Most steps of an evaluation, in simple comparisons: 0.1 to 0.5 ms. Literals in an IN cost
+nothing: they become a set."""
 
 EVALUATION_CHARS_MAX: Final = 1_000_000
-"""How many characters one evaluation may look at, by one search each: about 5 ms at worst. An
-expression that could need more for an attribute of 65,536 characters (it has more than fifteen
-searches) fails for events with such long attributes; for one with the most searches that there
-can be, long is more than some 1,000 characters."""
+"""Most characters that one evaluation may search: about 5 ms at worst. An expression that could
+exceed this for attributes of 65,536 characters (more than fifteen searches) fails for events with
+too long attributes; with the maximum of searches, too long is more than some 1,000 characters."""
 
 _STRING_CALL_STEPS: Final = 4
 """A function that builds a text costs more than a comparison."""
@@ -33,18 +32,18 @@ _CASES: Final = 3
 """A letter outside ASCII can have up to three in the other case."""
 _SLOW: Final = _CASED | {"TRIM"}
 _SLOWER: Final = 3
-"""They look at each character by itself."""
+"""Cost factor of functions that process each character."""
 _NO_LONGER: Final = frozenset({"CONCAT", "LEFT", "RIGHT", "STRING", "SUBSTRING", "TRIM"})
-"""What they answer is no longer than their arguments together. A function of the user's own may
-answer anything; how long it takes is the user's to answer for."""
+"""Functions whose result is no longer than their arguments together. A user-defined function may
+return anything; its running time is the user's responsibility."""
 _CHARS_GRAIN: Final = 256
-"""Lengths are worked out this exactly: each takes a walk over the tree."""
+"""Precision of computed lengths: each takes a walk over the tree."""
 _NUMBER_CHARS: Final = 11
 """The longest text of an Integer or a Boolean."""
 
 
 def steps_of(root: tree.Node, text: str) -> int:
-    """What one evaluation costs at most, in simple comparisons.
+    """Returns the maximum cost of one evaluation, in simple comparisons.
 
     Raises:
         CesqlSyntaxError: More than ``EXPRESSION_STEPS_MAX``.
@@ -61,10 +60,10 @@ def steps_of(root: tree.Node, text: str) -> int:
 
 
 def chars_max_of(root: tree.Node, text: str) -> int | None:
-    """How long the attributes may be that *root* reads; None: as long as an event's can be.
+    """Returns the longest attribute that *root* may read; None: any that an event can have.
 
     Raises:
-        CesqlSyntaxError: Its own literals are too long for what it does with them.
+        CesqlSyntaxError: Its literals alone exceed the limit.
     """
 
     def cost(chars: int) -> int:
@@ -83,7 +82,7 @@ def chars_max_of(root: tree.Node, text: str) -> int | None:
 
 
 def longer(attributes: Attributes, names: Iterable[str], chars: int) -> str | None:
-    """The first of *names* whose text has more than *chars* characters."""
+    """Returns the first of *names* whose text has more than *chars* characters."""
     for name in names:
         value = attributes.get(name)
         if isinstance(value, str) and len(value) > chars:
@@ -92,12 +91,12 @@ def longer(attributes: Attributes, names: Iterable[str], chars: int) -> str | No
 
 
 def within(test: Test, names: frozenset[str], chars: int) -> Test:
-    """*test*, but false where one of *names* has more than *chars* characters."""
+    """Wraps *test*: False where one of *names* has more than *chars* characters."""
     return lambda attributes: longer(attributes, names, chars) is None and test(attributes)
 
 
 def _steps(node: tree.Node) -> int:
-    """What *node* costs by itself, without its operands."""
+    """Returns the cost of *node* without its operands."""
     if isinstance(node, tree.Literal | tree.Attribute):
         return 0
     if isinstance(node, tree.Logic):
@@ -113,7 +112,7 @@ def _steps(node: tree.Node) -> int:
 
 
 def _searched(node: tree.Node, chars: int) -> tuple[int, int]:
-    """Characters looked at where attributes have at most *chars*; and *node*'s longest text."""
+    """Returns the characters searched for attributes of *chars*, and *node*'s longest text."""
     if isinstance(node, tree.Attribute):
         return 0, max(chars, _NUMBER_CHARS)
     if isinstance(node, tree.Literal):
@@ -128,7 +127,7 @@ def _searched(node: tree.Node, chars: int) -> tuple[int, int]:
 
 
 def _joined(operands: Sequence[tree.Node], chars: int, *, weight: int) -> int:
-    """What the operands cost, and *weight* searches through the longest of their texts."""
+    """Returns the cost of the operands, and of *weight* searches in the longest of their texts."""
     below = [_searched(operand, chars) for operand in operands]
     return sum(cost for cost, _ in below) + weight * max((length for _, length in below), default=0)
 

@@ -1,9 +1,9 @@
-"""What of an expression an index can go by: simple questions that every match answers with yes.
+"""Necessary conditions of an expression, for an index: simple tests, each passed by every match.
 
 Source:
-    The casts of 3.7 decide what is simple: an attribute is compared with a String literal as its
-    canonical string; with an Integer or Boolean literal the attribute's text is cast, so that
-    "05" equals 5, and no index by text can help.
+    The casts of 3.7: an attribute is compared with a String literal by its canonical string; for
+    an Integer or Boolean literal the attribute's text is cast, so that "05" equals 5, and an index
+    by text is useless.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,12 @@ from distributary.cesql._types import Value, to_boolean, to_integer, to_string
 
 
 class Question(NamedTuple):
-    """Whether the canonical string of an attribute is *text*, begins or ends with it.
+    """A test whether the canonical string of an attribute equals, begins or ends with *text*.
 
     Attributes:
-        how: The kind of comparison.
+        how: Kind of comparison.
         attribute: Name of the attribute.
-        text: What it is compared with, not empty.
+        text: Text to compare with, not empty.
     """
 
     how: Literal["exact", "prefix", "suffix"]
@@ -29,16 +29,16 @@ class Question(NamedTuple):
 
 
 Alternatives: TypeAlias = tuple[Question, ...]
-"""Every event for which the expression is TRUE answers at least one with yes; never empty."""
+"""Tests of which each event with a TRUE expression passes at least one; never empty."""
 
 
 class Necessary(NamedTuple):
-    """What must hold where an expression is TRUE.
+    """Necessary conditions of a TRUE expression.
 
     Attributes:
-        covers: Each by itself; none: nothing is known.
-        decided: There is one, and whatever satisfies it makes the expression TRUE.
-        errorless: Where the attributes are there, the expression has no error.
+        covers: Independent conditions; none: nothing is known.
+        decided: Whether there is one condition, and it is sufficient too.
+        errorless: Whether the expression has no error where the attributes exist.
     """
 
     covers: tuple[Alternatives, ...] = ()
@@ -50,7 +50,7 @@ _NOTHING = Necessary()
 
 
 def necessary(node: tree.Node) -> Necessary:
-    """What must hold where *node* is TRUE. May leave out some; what it names is sure."""
+    """Returns necessary conditions of *node*: sound, but perhaps not all."""
     if isinstance(node, tree.Logic):
         parts = [necessary(operand) for operand in node.operands]
         return _all(parts) if node.operator == "AND" else _any(parts)
@@ -64,7 +64,7 @@ def necessary(node: tree.Node) -> Necessary:
 
 
 def reads(node: tree.Node) -> frozenset[str]:
-    """Names of the attributes that the expression looks at."""
+    """Returns the names of the attributes that the expression reads."""
     return frozenset(
         part.name for part in tree.walk(node) if isinstance(part, tree.Attribute | tree.Exists)
     )
@@ -146,7 +146,7 @@ def _in(node: tree.In) -> Necessary:
 
 
 def _is_canonical(value: Value) -> TypeGuard[str]:
-    """A non-empty String that, cast to whatever type, is equal to its own text alone."""
+    """Whether *value* is a non-empty String that, cast to any type, equals its own text alone."""
     if not isinstance(value, str) or not value:
         return False
     casts = (to_integer(value), to_boolean(value))

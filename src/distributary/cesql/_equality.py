@@ -1,7 +1,7 @@
 """The closures of ``=``, ``!=`` and ``IN``: equality with the casts of section 3.7.
 
-For ``=`` the right operand's type is what the left one is cast to; for ``IN`` it is the left
-operand's type that the elements are cast to.
+``=`` casts the left operand to the right one's type; ``IN`` casts the elements to the left
+operand's type.
 """
 
 import re
@@ -27,7 +27,7 @@ _OF_OTHERS: Final = re.compile(r"true|false|-?[0-9]+")
 
 
 def equals_text(name: str, text: str) -> Callable[[Attributes], bool]:
-    """Whether an attribute, cast to String, is *text*: the commonest filter there is."""
+    """Compares an attribute, cast to String, with *text*: the commonest filter."""
     if not _OF_OTHERS.fullmatch(text):
         # only a String can equal this text, so no value needs the cast
         return lambda attributes: attributes.get(name) == text
@@ -56,7 +56,7 @@ def equality(left: _Fast, right: _Fast, *, equal: bool) -> _Truth:
 
 
 def membership(found: _Fast, literals: Sequence[Value], *, negated: bool) -> _Truth:
-    """``found IN literals``: one look into a set, whatever the number of literals."""
+    """``found IN literals``: one look-up in a set, whatever the number of literals."""
     sets = {
         target: _cast_all(literals, target) for target in (Type.STRING, Type.INTEGER, Type.BOOLEAN)
     }
@@ -74,7 +74,7 @@ def membership(found: _Fast, literals: Sequence[Value], *, negated: bool) -> _Tr
 
 
 def _cast_all(literals: Sequence[Value], target: Type) -> tuple[frozenset[Value], bool]:
-    """The literals up to the first that cannot be cast; and whether there is none such."""
+    """Returns the literals up to the first that cannot be cast, and whether all can be."""
     members: list[Value] = []
     for literal in literals:
         done = cast_to(literal, target)

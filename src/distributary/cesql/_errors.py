@@ -1,4 +1,4 @@
-"""What can go wrong: with a text (raised), and while an expression is evaluated (a value)."""
+"""Errors: of syntax (raised), and of an evaluation (returned)."""
 
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
@@ -17,14 +17,14 @@ class ErrorKind(StrEnum):
 
 
 class CesqlSyntaxError(ValueError):
-    """A text that is no CESQL expression, or one beyond a limit. Nothing else is ever raised.
+    """A text that is no CESQL expression, or exceeds a limit: the only exception raised.
 
     Attributes:
         kind: Always ``PARSE``.
         message: A sentence for people, without the position.
-        offset: Where in the text, in characters from 0; its length where the text ended early.
-        line: The same place: the line, from 1.
-        column: The same place: the column in that line, from 1.
+        offset: Position in the text, in characters from 0; its length where the text ended early.
+        line: Line of the position, from 1.
+        column: Column of the position, from 1.
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.PARSE
@@ -38,12 +38,12 @@ class CesqlSyntaxError(ValueError):
 
 
 class EvaluationError(NamedTuple):
-    """What went wrong in one evaluation.
+    """The error of an evaluation.
 
     Attributes:
-        kind: Which of the specification's errors.
-        message: A sentence for people. Texts of the event are quoted and cut.
-        offset: Where the part that failed stands in the expression, in characters from 0.
+        kind: Kind of error in the specification.
+        message: A sentence for people. Texts of the event are quoted and truncated.
+        offset: Position of the failed part in the expression, in characters from 0.
     """
 
     kind: ErrorKind

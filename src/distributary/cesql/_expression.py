@@ -16,24 +16,24 @@ from distributary.cesql._interpret import Attributes, Result, deciding, evaluate
 from distributary.cesql._types import ZERO, Type
 
 EXPRESSION_CHARS_MAX: Final = 65_536
-"""The longest text of an expression: some thousand elements of an IN. How long parsing one takes is
-bounded by ``EXPRESSION_TOKENS_MAX``."""
+"""The longest text of an expression: some thousand elements of an IN. ``EXPRESSION_TOKENS_MAX``
+bounds the time of parsing."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-"""JSON and Python let one stand alone; no event can carry it, and UTF-8 cannot."""
+"""JSON and Python allow lone surrogates; events and UTF-8 do not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """A CESQL expression, parsed. Immutable; made by ``parse``.
+    """A parsed CESQL expression. Immutable; made by ``parse``.
 
     Attributes:
-        text: As it was written.
-        steps: What one evaluation costs at most, in simple comparisons.
-        tokens: Of how many words, signs and literals the text is made: what parsing it cost.
-        test: Call it with an event's attributes: True where the expression is TRUE and there is
-            no error, else False. The fast path; pure, never raises. (A closure in a slot, which
-            does not hold the expression itself.)
+        text: Source text.
+        steps: Maximum cost of an evaluation, in simple comparisons.
+        tokens: Number of words, signs and literals: the cost of parsing.
+        test: Call it with an event's attributes: True where the expression is TRUE without an
+            error, else False. The fast path; pure, never raises. (A closure in a slot, which does
+            not reference the expression.)
     """
 
     text: str
@@ -44,7 +44,7 @@ class Expression:
     _chars_max: int | None = field(repr=False)
 
     def evaluate(self, attributes: Attributes) -> Result:
-        """The value for an event with *attributes*, and the first error. Pure, never raises."""
+        """Returns the value for *attributes*, and the first error. Pure, never raises."""
         name = self._beyond(attributes)
         if name is None:
             return evaluate(self._root, attributes)
@@ -61,9 +61,9 @@ class Expression:
         return longer(attributes, self.reads, self._chars_max)
 
     def deciding(self, attributes: Attributes) -> str:
-        """The part of the text that makes the result what it is.
+        """Returns the part of the text that decides the result.
 
-        Of an AND or OR, at any depth, the operand that ended it; else the whole expression.
+        That is the operand that short-circuits an AND or OR, at any depth; else the whole text.
         """
         if self._beyond(attributes) is not None:
             return self.text
@@ -72,25 +72,25 @@ class Expression:
 
     @property
     def type(self) -> Type:
-        """The type of every value; ``ANY`` where the event decides."""
+        """The static type; ``ANY`` where it depends on the event."""
         return tree.static_type(self._root)
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of the attributes that it looks at."""
+        """Names of the attributes that it reads."""
         return reads(self._root)
 
     @property
     def necessary(self) -> Necessary:
-        """What must hold where it is TRUE: for indexes."""
+        """Necessary conditions of TRUE, for indexes."""
         found = necessary(self._root)
         return found if self._chars_max is None else found._replace(decided=False)
 
     def conjuncts(self) -> tuple[tuple[Test, frozenset[str], Necessary], ...]:
-        """Of an AND the operands: how to test, what each looks at, what must hold; else none.
+        """Returns the operands of an AND: test, attributes read, necessary conditions; else none.
 
-        It is TRUE, without an error, where each of them is: so they can be tested apart. (None
-        where long attributes are an error: that is decided for the whole.)
+        The expression is TRUE, without an error, where each of them is, so they can be tested
+        separately. (None where long attributes are an error, which concerns the whole.)
         """
         if self._chars_max is not None:
             return ()
@@ -99,10 +99,10 @@ class Expression:
         )
 
     def missing_functions(self) -> Iterator[CesqlSyntaxError]:
-        """Each call of a function that there is not, with its place.
+        """Yields an error with its position for each call of an undefined function.
 
         Such an expression is valid, and the call an error of every evaluation that reaches it
-        (3.5); whoever accepts expressions may refuse it early (3.3).
+        (3.5); a caller may reject it early (3.3).
         """
         for node in tree.walk(self._root):
             if isinstance(node, tree.Call) and node.function is None:
@@ -112,17 +112,17 @@ class Expression:
 
 
 def parse(text: str, functions: Functions = BUILT_IN) -> Expression:
-    """The expression that *text* describes.
+    """Parses *text*.
 
     The first call imports the parser (about 0.1 s), and so does the first with other *functions*.
 
     Args:
         text: CESQL, at most ``EXPRESSION_CHARS_MAX`` characters.
-        functions: What it can call; ``BUILT_IN.having(...)`` adds one's own.
+        functions: Functions it can call; ``BUILT_IN.having(...)`` adds user-defined ones.
 
     Raises:
-        CesqlSyntaxError: The only error, whatever the text: it is no expression, or it is beyond
-            a limit (length, tokens, depth, cost). The position says where.
+        CesqlSyntaxError: The text is no expression, or exceeds a limit (length, tokens, depth,
+            cost). Has the position; no other exception is raised.
 
     Source:
         CESQL 1.0, section 2.
@@ -134,7 +134,7 @@ def parse(text: str, functions: Functions = BUILT_IN) -> Expression:
     if surrogate is not None:
         message = "a surrogate stands alone: not a Unicode text"
         raise CesqlSyntaxError(message, text, surrogate.start())
-    # lark costs 50 ms and 10 MB, which no program pays that never meets an expression
+    # lark costs 50 ms and 10 MB: imported with the first expression
     from distributary.cesql._grammar import parse_tree  # noqa: PLC0415 - see above
 
     root, tokens = parse_tree(text, functions)

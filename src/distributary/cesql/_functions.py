@@ -1,8 +1,8 @@
-"""Functions: what one is, and the immutable set of those that an expression may call.
+"""Function definitions, and the immutable set of those that an expression may call.
 
 Source:
     CESQL 1.0, 3.5: overloading by number of arguments, at most one variadic definition of a
-    name, and user-defined functions whose mistakes stay errors of the evaluation.
+    name, and user-defined functions, whose exceptions become errors of the evaluation.
 """
 
 import re
@@ -14,18 +14,18 @@ from distributary.cesql._errors import ErrorKind
 from distributary.cesql._types import INTEGER_MAX, INTEGER_MIN, ZERO, Type, Value
 
 RESULT_CHARS_MAX: Final = 65_536
-"""The longest text a function may answer: as long as an event's attribute can be. Without a limit
-CONCAT in CONCAT would double a text at each level."""
+"""The longest text a function may return: as long as an event's attribute can be. Without a limit
+nested CONCATs would double a text at each level."""
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z_]*")
 
 
 class CallFailure(NamedTuple):
-    """A function's answer where it failed.
+    """The result of a failed function call.
 
     Attributes:
-        kind: Which error; ``FUNCTION_EVALUATION`` for most.
-        value: What the call is worth nevertheless (3.5.3).
+        kind: Kind of error; ``FUNCTION_EVALUATION`` for most.
+        value: Value of the call nevertheless (3.5.3).
         message: A sentence for people.
     """
 
@@ -41,10 +41,10 @@ class Function:
     Attributes:
         name: Letters and underscores, a letter first; called in any case.
         parameters: Types of the fixed parameters; arguments are cast to them.
-        returns: Type of the answer, not ``ANY``.
-        call: Takes the arguments, cast; answers a value of the type, or a ``CallFailure``. Pure.
-        variadic: Type of the arguments after the fixed ones, any number of them; None: there
-            are none.
+        returns: Type of the result, not ``ANY``.
+        call: Called with the cast arguments; returns a value of the type, or a ``CallFailure``.
+            Pure.
+        variadic: Type of any number of arguments after the fixed ones; None: there are none.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Function:
     variadic: Type | None = None
 
     def types(self, count: int) -> Sequence[Type]:
-        """What *count* arguments are cast to."""
+        """Returns the types to which *count* arguments are cast."""
         if self.variadic is None:
             return self.parameters
         return self.parameters + (self.variadic,) * (count - len(self.parameters))
 
     def answer(self, arguments: Sequence[Value]) -> Value | CallFailure:
-        """Call it. Never raises: what the function does wrong is a ``CallFailure``."""
+        """Call the function. Never raises: its exceptions become a ``CallFailure``."""
         try:
             value = self.call(*arguments)
         except Exception as error:  # noqa: BLE001 - a user's code may raise anything (3.5.3)
@@ -91,9 +91,9 @@ class Functions:
         functions: The definitions.
 
     Raises:
-        ValueError: A name or type is not allowed, or two definitions cannot be told apart: the
-            same name and number of arguments, a second variadic one, or a variadic one that has
-            not more fixed parameters than every other of its name (3.5).
+        ValueError: A name or type is not allowed, or two definitions are ambiguous: the same name
+            and number of arguments, a second variadic one, or a variadic one without more fixed
+            parameters than every other of its name (3.5).
     """
 
     __slots__ = ("_fixed", "_variadic")
@@ -109,12 +109,12 @@ class Functions:
                 raise ValueError(f"{name}: the variadic definition hides one with fixed parameters")
 
     def __iter__(self) -> Iterator[Function]:
-        """Every definition, once."""
+        """Iterate over the definitions."""
         yield from self._fixed.values()
         yield from self._variadic.values()
 
     def having(self, *functions: Function) -> "Functions":
-        """This set and *functions*, as a new one.
+        """Returns a new set with *functions* added.
 
         Raises:
             ValueError: As above.
@@ -122,7 +122,7 @@ class Functions:
         return Functions([*self, *functions])
 
     def find(self, name: str, count: int) -> Function | None:
-        """The function that a call of *name* (in any case) with *count* arguments reaches."""
+        """Returns the function of a call of *name* (in any case) with *count* arguments."""
         key = name.upper()
         fixed = self._fixed.get((key, count))
         if fixed is not None:
@@ -150,7 +150,7 @@ class Functions:
 
 
 def describe(function: Function) -> str:
-    """A function as documents write it: ``LEFT(String, Integer) -> String``."""
+    """Formats the signature, such as ``LEFT(String, Integer) -> String``."""
     types = [str(parameter) for parameter in function.parameters]
     if function.variadic is not None:
         types.append(f"{function.variadic}...")

@@ -1,7 +1,6 @@
-"""From text to tree: the grammar, lark's parser for it, and the errors that it reports.
+"""Parses text into a tree: the grammar, lark's parser of it, and readable syntax errors.
 
-Imported by ``parse`` when the first expression comes: lark costs 50 ms to import, and building
-the parser 30 ms.
+Imported with the first expression: importing lark costs 50 ms, and building the parser 30 ms.
 """
 
 import re
@@ -23,7 +22,7 @@ from distributary.cesql._like import compile_pattern, pieces
 from distributary.cesql._types import INTEGER_MAX, INTEGER_MIN, Value, shown, to_integer
 
 _PARSERS_KEPT: Final = 4
-"""One for each set of functions in use; a program has one or two."""
+"""Cached parsers, one for each set of functions; a program has one or two."""
 
 _TOLD: Final = {
     "IDENTIFIER": "an attribute name",
@@ -38,25 +37,25 @@ _TOLD: Final = {
     "IN": "IN",
     "$END": "the end",
 }
-"""How a message names what may stand in a place; the other terminals go without saying."""
+"""Names of expected terminals in messages; the others are left out."""
 
 
 _LITERAL: Final = re.compile(
     r"""[+-]?[0-9]++|[a-z]++|'[^'\\]*+(?:\\.[^'\\]*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+\"""",
     re.IGNORECASE | re.ASCII | re.DOTALL,
 )
-"""One of the terminal ``LITERALS``, which has checked it."""
+"""One literal of the terminal ``LITERALS``, which has validated it."""
 
 _WORD: Final = re.compile(r"\w+|.", re.DOTALL)
-"""What a message shows where no token begins."""
+"""The word shown in a message where no token begins."""
 
 
 class Parsed(NamedTuple):
-    """What a text is.
+    """A parsed text.
 
     Attributes:
         root: Its tree.
-        tokens: Of how many words, signs and literals it is made.
+        tokens: Number of its words, signs and literals.
     """
 
     root: tree.Node
@@ -64,11 +63,11 @@ class Parsed(NamedTuple):
 
 
 def parse_tree(text: str, functions: Functions) -> Parsed:
-    """The tree of *text*.
+    """Parses *text*.
 
     Raises:
         CesqlSyntaxError: It is no expression, has more than ``EXPRESSION_TOKENS_MAX`` tokens,
-            nests more than ``EXPRESSION_DEPTH_MAX`` deep, or holds an integer beyond 32 bits.
+            nests more than ``EXPRESSION_DEPTH_MAX`` deep, or has an integer beyond 32 bits.
     """
     try:
         return _run(_parser(functions).parse_interactive(text))
@@ -93,7 +92,7 @@ def _parser(functions: Functions) -> Lark:
 
 
 def _run(parser: InteractiveParser) -> Parsed:
-    """Feed one token after the other, so that a text with too many is left early."""
+    """Feed tokens one by one, to abort early where there are too many."""
     count, last = 0, None
     try:
         for token in parser.iter_parse():
@@ -116,7 +115,7 @@ def _run(parser: InteractiveParser) -> Parsed:
 
 
 def _weight(token: Token, before: Token | None) -> int:
-    """For how many *token* counts: a list and a pattern hold several."""
+    """Returns how many tokens *token* counts as: a list and a pattern count as several."""
     if token.type == "LITERALS":
         return len(_LITERAL.findall(token))
     if before is not None and before.type == "LIKE":
@@ -150,7 +149,7 @@ def _told(terminals: Iterable[str]) -> str:
 
 
 class _RefusedError(Exception):
-    """A match of the grammar that is no expression nevertheless."""
+    """A text that matches the grammar and is no valid expression."""
 
     def __init__(self, message: str, offset: int) -> None:
         self.message = message
@@ -159,7 +158,7 @@ class _RefusedError(Exception):
 
 
 class _Builder(Transformer[Token, tree.Node]):
-    """Makes the node of each match of a rule, from the bottom up; called by the parser."""
+    """Builds the node of each matched rule, bottom up; called by the parser."""
 
     def __init__(self, functions: Functions) -> None:
         super().__init__()
@@ -256,7 +255,7 @@ def _constant(text: str, offset: int) -> tree.Literal:
 
 
 def _meant(text: str, offset: int) -> Value:
-    """The value of the literal *text*, which stands at *offset*."""
+    """Returns the value of the literal *text* at *offset*."""
     if text[0] in "'\"":
         return _unquoted(text)
     if text[0].isalpha():
@@ -287,6 +286,6 @@ def _depth(operands: Sequence[tree.Node], token: Token) -> int:
 
 
 def _unquoted(text: str) -> str:
-    """The text of a string literal: its own quote can be escaped, nothing else (2.2)."""
+    """Returns the content of a string literal, where only its quote can be escaped (2.2)."""
     quote = text[0]
     return text[1:-1].replace("\\" + quote, quote)

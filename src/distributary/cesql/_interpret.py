@@ -1,9 +1,8 @@
-"""Evaluation of a tree the plain way: value and error of every part, as the text has it.
+"""The tree-walking interpreter: value and first error of every part, by the specification.
 
-It is what ``Expression.evaluate`` does, and the oracle of the compiled closures. Errors come
-first: the first part that fails, from left to right, ends its operation with the zero value of
-that operation's type ("fail fast", 4.1); what a failing operator or function itself is worth is
-told where it is defined.
+Implements ``Expression.evaluate``, and is the oracle of the compiled closures. The first part that
+fails, from left to right, ends its operation with the zero value of that operation's type ("fail
+fast", 4.1); the definition of an operator or function gives the value of its own failure.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,11 +27,11 @@ Attributes = Mapping[str, Value]
 
 
 class Result(NamedTuple):
-    """What an expression is worth for one event.
+    """The result of an expression for one event.
 
     Attributes:
-        value: A String, an Integer or a Boolean; there is one even where there is an error.
-        error: The first thing that went wrong; None where nothing did.
+        value: A String, an Integer or a Boolean, even beside an error.
+        error: The first error; None: there was none.
     """
 
     value: Value
@@ -40,12 +39,12 @@ class Result(NamedTuple):
 
 
 class _FailedError(Exception):
-    """The first error of an evaluation, on its way up.
+    """The first error of an evaluation, as it propagates.
 
     Attributes:
         error: The error.
-        value: What the operation that failed is worth by itself.
-        node: That operation.
+        value: Value of the failed operation.
+        node: The failed operation.
     """
 
     def __init__(self, error: EvaluationError, value: Value, node: tree.Node) -> None:
@@ -56,7 +55,7 @@ class _FailedError(Exception):
 
 
 def evaluate(node: tree.Node, attributes: Attributes) -> Result:
-    """The value of *node* for an event with *attributes*, and the first error. Never raises."""
+    """Returns the value of *node* for *attributes*, and the first error. Never raises."""
     try:
         return Result(_value(node, attributes))
     except _FailedError as failed:
@@ -66,9 +65,9 @@ def evaluate(node: tree.Node, attributes: Attributes) -> Result:
 
 
 def deciding(node: tree.Node, attributes: Attributes) -> tree.Node:
-    """The smallest part that makes *node* what it is: the operand of an AND or OR that ended it.
+    """Returns the smallest part that decides *node*: the operand that short-circuits it.
 
-    *node* itself where no single operand did: all of an AND are TRUE, all of an OR are FALSE.
+    *node* itself where no single operand does: all of an AND are TRUE, all of an OR are FALSE.
     """
     while isinstance(node, tree.Logic):
         decides = node.operator == "OR"
@@ -91,7 +90,7 @@ def _failed(node: tree.Node, kind: ErrorKind, message: str, value: Value) -> _Fa
 
 
 def _cast(value: Value, target: Type, node: tree.Node, zero: Value = False) -> Value:
-    """*value* as *target*, for the operation *node*, which is worth *zero* where that fails."""
+    """Casts *value* to *target* for the operation *node*, whose value is *zero* on failure."""
     done = cast_to(value, target)
     if done is None:
         message = f"{shown(value)} is no {target}"

@@ -1,12 +1,12 @@
 r"""The pattern of LIKE: ``%``, ``_``, and ``\%`` and ``\_`` for the two characters themselves.
 
-A pattern is cut at its ``%`` into segments of fixed length, and each is looked for once, from
-left to right: nothing is ever tried again. So the cost grows with the text alone, whatever the
-pattern; a segment that holds ``_`` and may stand anywhere is looked for with sets of positions
-(one bit each), which divides the length of the segment by the width of a machine word.
+A pattern is split at its ``%`` into segments of fixed length, and each is searched once, from left
+to right, without backtracking. So the cost is linear in the text, whatever the pattern. A floating
+segment with ``_`` is searched with bit sets of positions, which divides the cost of its length by
+the width of a machine word.
 
 Source:
-    CESQL 1.0, 3.4.3. Any other backslash is a character like others.
+    CESQL 1.0, 3.4.3. Any other backslash is an ordinary character.
 """
 
 import re
@@ -20,30 +20,30 @@ _ESCAPED: Final = re.compile(r"\\([%_])")
 _CHARS_A_STEP: Final = 16
 """Characters of a floating segment with ``_`` that cost about as much as one comparison."""
 _STEPS_A_CHAR: Final = 4
-"""What a further distinct character in such a segment costs: one more set of positions."""
+"""Cost of a further distinct character in such a segment: one more set of positions."""
 _WINDOW_CHARS: Final = 256
-"""A search looks this far ahead first, then twice as far each time: what is near is found without
-reading a long text to its end, and a long text is read about once."""
+"""First window of a search, doubled each time: a near match is found without reading a long text to
+its end, and a long text is read about once."""
 
 Matches = Callable[[str], bool]
 _Find = Callable[[str, int], int]
-"""The first place at or after an offset where a segment matches; -1: none."""
+"""Returns the first match of a segment at or after an offset; -1: none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """A pattern, compiled.
+    """A compiled pattern.
 
     Attributes:
-        text: As it was written.
-        exact: The one text that it matches, where there are no wildcards; else None.
-        prefix: What every match begins with; may be empty.
-        suffix: What every match ends with; may be empty.
-        whole: It matches whatever has this prefix and this suffix (and is not shorter than
-            both), or is exact: there is nothing else in it.
-        steps: What a match costs, in comparisons.
-        searches: How often it may look through the whole text.
-        matches: Whether a text matches.
+        text: Source text.
+        exact: The only matching text, without wildcards; else None.
+        prefix: Prefix of every match; may be empty.
+        suffix: Suffix of every match; may be empty.
+        whole: Whether prefix and suffix (of a text not shorter than both), or ``exact``, are
+            sufficient.
+        steps: Cost of a match, in comparisons.
+        searches: Most searches through the whole text.
+        matches: Tests whether a text matches.
     """
 
     text: str
@@ -57,12 +57,12 @@ class Pattern:
 
 
 def pieces(text: str) -> list[str]:
-    """The wildcards of a pattern (several together are one piece), and what stands between."""
+    """Splits a pattern into wildcards (adjacent ones are one piece) and the texts between."""
     return _TOKEN.findall(text)
 
 
 def compile_pattern(text: str) -> Pattern:
-    """The pattern that *text* describes; every text is one."""
+    """Compiles *text*; every text is a pattern."""
     segments = _segments(text)
     first, last = segments[0], segments[-1]
     prefix, suffix = _before(first), _after(last)
@@ -80,7 +80,7 @@ def compile_pattern(text: str) -> Pattern:
 
 @dataclass(slots=True)
 class _Segment:
-    """What stands between two ``%``: its characters, and which of them stand for any."""
+    """The part between two ``%``: its characters, and which of them are wildcards."""
 
     text: str = ""
     wild: set[int] = field(default_factory=set)
@@ -102,17 +102,17 @@ def _segments(text: str) -> list[_Segment]:
 
 
 def _before(segment: _Segment) -> str:
-    """The characters before the first that stands for any."""
+    """Returns the characters before the first wildcard."""
     return segment.text[: min(segment.wild, default=len(segment.text))]
 
 
 def _after(segment: _Segment) -> str:
-    """The characters after the last that stands for any."""
+    """Returns the characters after the last wildcard."""
     return segment.text[max(segment.wild, default=-1) + 1 :]
 
 
 def _runs(segment: _Segment) -> int:
-    """What it costs to look whether a segment stands at a place, in comparisons."""
+    """Returns the cost of testing a segment at an offset, in comparisons."""
     return 1 + sum(place + 1 not in segment.wild for place in segment.wild)
 
 
@@ -159,7 +159,7 @@ def _general(first: _Segment, middle: list[_Segment], last: _Segment) -> Matches
 
 
 def _stands(segment: _Segment) -> Callable[[str, int], bool]:
-    """Whether a segment stands at an offset; the text is known to be long enough."""
+    """Returns a test whether a segment matches at an offset; the text must be long enough."""
     runs: list[tuple[int, str]] = []
     start = 0
     for stop in [*sorted(segment.wild), len(segment.text)]:
@@ -179,7 +179,7 @@ def _find(segment: _Segment) -> _Find:
 
 
 def _places(segment: _Segment) -> dict[str, list[int]]:
-    """Each character that stands for itself -> its offsets in the segment."""
+    """Returns the offsets in the segment by literal character."""
     places: dict[str, list[int]] = {}
     for offset, char in enumerate(segment.text):
         if offset not in segment.wild:
@@ -188,7 +188,7 @@ def _places(segment: _Segment) -> dict[str, list[int]]:
 
 
 def _find_by_bits(length: int, places: dict[str, list[int]]) -> _Find:
-    """Look for all places at once: bit *i* of a set stands for offset *i* of the text."""
+    """Search all offsets at once: bit *i* of a set represents offset *i* of the text."""
 
     def find(text: str, at: int) -> int:
         width = max(_WINDOW_CHARS, 2 * length)
@@ -210,7 +210,7 @@ def _find_by_bits(length: int, places: dict[str, list[int]]) -> _Find:
 
 
 def _positions(text: str) -> Callable[[str], int]:
-    """A function that tells where a character stands in *text*, as a set of bits."""
+    """Returns a function that gives the offsets of a character in *text*, as a bit set."""
     if text.isascii():
         plain = text.encode("ascii")[::-1]
         return lambda char: _bits(plain, ord(char)) if char.isascii() else 0
@@ -231,7 +231,7 @@ def _positions(text: str) -> Callable[[str], int]:
 
 
 def _bits(codes: bytes, wanted: int) -> int:
-    """Where *wanted* stands in *codes*, the last byte being bit 0."""
+    """Returns the positions of *wanted* in *codes* as a bit set; the last byte is bit 0."""
     # a base that is a power of two is read in linear time
     return int(codes.translate(_is_byte(wanted)), 2)
 

@@ -1,4 +1,4 @@
-"""The syntax tree: what the parser makes, and what evaluation, compilation and covers read."""
+"""The syntax tree, which the parser builds, and evaluation, compilation and covers read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from distributary.cesql._like import Pattern
 from distributary.cesql._types import Type, Value, type_of
 
 EXPRESSION_DEPTH_MAX: Final = 50
-"""How deep operations, calls and parentheses of a CESQL expression may stand in one another. People
-nest three or four deep; an evaluation takes a few Python frames a level, which stays far below the
-interpreter's limit. AND after AND (and OR after OR) is one level, however many there are."""
+"""Deepest nesting of operations, calls and parentheses in a CESQL expression. People nest three or
+four deep; an evaluation needs a few Python frames a level, far below the interpreter's limit. A
+chain of ANDs (or of ORs) is one level."""
 
 EXPRESSION_TOKENS_MAX: Final = 4_096
-"""Words, signs and literals of an expression: ten times what its steps allow people to write, and
-an IN of thousands. Parsing so many takes some 20 ms, 40 ms on a busy machine; whoever sends
-expressions makes the server parse them."""
+"""Words, signs and literals of an expression: ten times what its steps allow in practice, and an IN
+of thousands. Bounds the time of parsing, which clients can cause: some 20 ms, 40 ms on a busy
+machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """What every node has.
+    """The common fields of nodes.
 
     Attributes:
-        offset: Where its errors are reported (its operator, where it has one), from 0.
-        span: What of the text it is made of: first character, and the one after the last.
-        depth: How deep the tree below it is, itself included; a pair of parentheses counts one.
+        offset: Position of its errors (its operator, where it has one), from 0.
+        span: Its part of the text: first character, and the one after the last.
+        depth: Depth of its tree, itself included; a pair of parentheses counts one.
     """
 
     offset: int
@@ -51,7 +51,7 @@ class Attribute(_Place):
 
 @dataclass(frozen=True, slots=True)
 class Exists(_Place):
-    """Whether an attribute is there."""
+    """Whether an attribute exists."""
 
     name: str
 
@@ -66,7 +66,7 @@ class Unary(_Place):
 
 @dataclass(frozen=True, slots=True)
 class Binary(_Place):
-    """Arithmetic, comparison (``<>`` stands as ``!=``) or ``XOR``."""
+    """Arithmetic, comparison (``<>`` becomes ``!=``) or ``XOR``."""
 
     operator: str
     left: "Node"
@@ -75,7 +75,7 @@ class Binary(_Place):
 
 @dataclass(frozen=True, slots=True)
 class Logic(_Place):
-    """``AND`` or ``OR`` of two or more operands, decided from left to right."""
+    """``AND`` or ``OR`` of two or more operands, evaluated from left to right."""
 
     operator: str
     operands: "tuple[Node, ...]"
@@ -101,7 +101,7 @@ class In(_Place):
 
 @dataclass(frozen=True, slots=True)
 class Call(_Place):
-    """A function invocation; *function* is None where there is none of that name and arity."""
+    """A function invocation; *function* is None where name and arity are undefined."""
 
     name: str
     function: Function | None
@@ -112,7 +112,7 @@ Node: TypeAlias = Literal | Attribute | Exists | Unary | Binary | Logic | Like |
 
 
 def children(node: Node) -> Sequence[Node]:
-    """The operands of *node*, from left to right."""
+    """Returns the operands of *node*, from left to right."""
     if isinstance(node, Unary | Like):
         return (node.operand,)
     if isinstance(node, Binary):
@@ -125,14 +125,14 @@ def children(node: Node) -> Sequence[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """*node* and everything below it. Recurses as deep as the tree is, which is bounded."""
+    """Yields *node* and its descendants. Recurses by the depth of the tree, which is bounded."""
     yield node
     for child in children(node):
         yield from walk(child)
 
 
 def static_type(node: Node) -> Type:
-    """The type that *node* always has; ``ANY`` where the event decides."""
+    """Returns the static type of *node*; ``ANY`` where it depends on the event."""
     if isinstance(node, Literal):
         return type_of(node.value)
     if isinstance(node, Attribute):

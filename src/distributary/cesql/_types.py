@@ -17,8 +17,8 @@ INTEGER_MIN: Final = -(2**31)
 INTEGER_MAX: Final = 2**31 - 1
 
 _INTEGER_TEXT: Final = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]{0,10}+)")
-"""Ten digits hold every 32-bit integer; more would only cost time. Nothing is ever tried again
-(``*+``): zeros without end, and then a letter, would cost ten milliseconds."""
+"""Ten digits hold every 32-bit integer; more would only cost time. Possessive (``*+``), so without
+backtracking: very many zeros before a letter would cost ten milliseconds."""
 _SHOWN_CHARS: Final = 40
 
 
@@ -35,28 +35,28 @@ ZERO: Final[Mapping[Type, Value]] = {
     Type.STRING: "",
     Type.INTEGER: 0,
     Type.BOOLEAN: False,
-    # a result whose type cannot be told counts as Boolean (3.2)
+    # a result of unknown type counts as Boolean (3.2)
     Type.ANY: False,
 }
-"""What an operator or a function answers beside an error, where nothing else is said."""
+"""Zero value that an operator or a function returns with an error, unless specified otherwise."""
 
 
 def type_of(value: Value) -> Type:
-    """The type of *value*."""
+    """Returns the type of *value*."""
     if isinstance(value, str):
         return Type.STRING
     return Type.BOOLEAN if isinstance(value, bool) else Type.INTEGER
 
 
 def to_string(value: Value) -> str:
-    """*value* as a String; there is always one."""
+    """Casts *value* to String, which never fails."""
     if isinstance(value, str):
         return value
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def to_integer(value: Value) -> int | None:
-    """*value* as an Integer; None where it cannot be cast."""
+    """Casts *value* to Integer; None where that fails."""
     if isinstance(value, str):
         found = _INTEGER_TEXT.fullmatch(value)
         if found is None:
@@ -67,7 +67,7 @@ def to_integer(value: Value) -> int | None:
 
 
 def to_boolean(value: Value) -> bool | None:
-    """*value* as a Boolean; None where it cannot be cast."""
+    """Casts *value* to Boolean; None where that fails."""
     if isinstance(value, str):
         # no longer text can be one of the two, and lowering a long one costs time
         word = value.lower() if len(value) <= len("false") else ""
@@ -76,7 +76,7 @@ def to_boolean(value: Value) -> bool | None:
 
 
 def cast_to(value: Value, target: Type) -> Value | None:
-    """*value* as *target*; None where it cannot be cast."""
+    """Casts *value* to *target*; None where that fails."""
     if target is Type.STRING:
         return to_string(value)
     if target is Type.INTEGER:
@@ -87,7 +87,7 @@ def cast_to(value: Value, target: Type) -> Value | None:
 
 
 def shown(value: Value) -> str:
-    """*value* for a message: quoted, escaped, cut."""
+    """Formats *value* for a message: quoted, escaped, truncated."""
     if not isinstance(value, str):
         return to_string(value)
     cut = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "..."

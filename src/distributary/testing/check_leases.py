@@ -1,4 +1,4 @@
-"""What every kind of lease does, whoever keeps it: the contract of ``lease.Lease``."""
+"""Contract suite of ``lease.Lease``."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -40,7 +40,7 @@ def _fenced(lease: Lease) -> bool:
 
 
 def check_one_holder_at_a_time(leases: Leases) -> None:
-    """Who comes second is refused, until the first has let go."""
+    """A second holder is refused until the first has released."""
     first = leases.take("a")
     assert _locked(leases, "a")
     first.check()
@@ -49,7 +49,7 @@ def check_one_holder_at_a_time(leases: Leases) -> None:
 
 
 def check_names_are_apart(leases: Leases) -> None:
-    """Who holds one name is in nobody's way under another."""
+    """Leases of different names are independent."""
     first, other = leases.take("a"), leases.take("b")
     for lease in (first, other):
         lease.check()
@@ -57,7 +57,7 @@ def check_names_are_apart(leases: Leases) -> None:
 
 
 def check_generations_rise(leases: Leases) -> None:
-    """Each holder has a higher one than all before it."""
+    """Each holder has a higher generation than all before it."""
     generations = []
     for _ in range(3):
         lease = leases.take("a")
@@ -68,14 +68,14 @@ def check_generations_rise(leases: Leases) -> None:
 
 
 def check_who_lost_the_name_is_fenced(leases: Leases) -> None:
-    """A holder that did not notice its end finds out before anything it writes counts."""
+    """A holder that missed the end of its lease detects it before a write takes effect."""
     old = leases.take("a")
     leases.usurp("a")
     assert _fenced(old)
     new = leases.take("a")
     assert _fenced(old)
     new.check()
-    old.release()  # late: it lets nobody in, and harms nobody
+    old.release()  # late: without effect
     new.check()
     assert _locked(leases, "a")
     new.release()
@@ -87,4 +87,4 @@ CHECKS: tuple[Callable[[Leases], None], ...] = (
     check_generations_rise,
     check_who_lost_the_name_is_fenced,
 )
-"""Every check; each wants leases that nobody has taken."""
+"""Every check; each needs new leases."""

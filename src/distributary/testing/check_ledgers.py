@@ -1,4 +1,4 @@
-"""``python -m distributary.testing.check_ledgers``: the checker as a program.
+"""``python -m distributary.testing.check_ledgers``: the ledger checker as a program.
 
 ::
 
@@ -35,7 +35,7 @@ from distributary.testing.ledger import Key, Report, RouteEvidence, check, expec
 __all__ = ["RouteSpec", "State", "main", "matches_of"]
 
 FINDINGS_SHOWN_MAX = 20
-"""On the screen; the JSON report has more of them."""
+"""Findings on the screen; the JSON report has more."""
 
 
 class RouteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class RouteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """One event of a route in a state dump; other members are passed over."""
+    """One event of a route in a state dump; other members are ignored."""
 
     route: str
     source: str
@@ -75,7 +75,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 def matches_of(spec: RouteSpec) -> Callable[[Sent], bool]:
-    """The predicate of *spec*; filters are evaluated by the plain walk, not the compiled one."""
+    """Returns the predicate of *spec*; evaluates filters by the naive matcher."""
     if spec.expect is not None:
         return expects_keys(spec.expect)
 
@@ -91,7 +91,7 @@ def matches_of(spec: RouteSpec) -> Callable[[Sent], bool]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; the exit code."""
+    """Run the program; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
         report = _check(options)

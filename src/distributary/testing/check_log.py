@@ -1,10 +1,10 @@
-"""The contract of a log, as checks that any implementation can be put through.
+"""Contract suite of logs.
 
-Give ``check_log`` a function that makes a log, and it tries everything the rest of the system
-counts on: the embedded log, Kafka behind the same port and the memory log pass the same suite.
-Framework-free: each check is a plain function that raises ``AssertionError``.
+``check_log`` tests everything the rest of the system relies on, given a function that makes a log:
+the embedded log, Kafka behind the same port and the memory log pass it. Framework-free: each check
+is a plain function that raises ``AssertionError``.
 
-Callers: tests/contract/log, and whoever writes another log.
+Callers: tests/contract/log, and authors of further logs.
 """
 
 from collections.abc import Callable
@@ -16,43 +16,43 @@ from distributary.partitions.ports import Records
 from distributary.testing.virtual import VirtualClock
 
 CHUNK_BYTES = 4096
-"""For reading in chunks: some records of the checks fit, not all."""
+"""Size of chunks: some records of the checks fit, not all."""
 
 
 class Log(Appends, Records, Protocol):
-    """One partition: all that the rest of the system needs of any log."""
+    """One partition of a log, with all that the rest of the system needs."""
 
     def retain(self, keep_from_offset: int, snapshot_at_cut: Callable[[int], bytes]) -> None:
-        """Delete records that nobody needs, none of them at or above *keep_from_offset*.
+        """Delete old records, none of them at or above *keep_from_offset*.
 
         Args:
             keep_from_offset: The smallest of cursor, backfills and waiting retries.
-            snapshot_at_cut: The routes that stand before the given offset: they are durable
-                before anything is deleted, and ``route_snapshot`` gives them.
+            snapshot_at_cut: Returns the routes in force before an offset: made durable before
+                anything is deleted, and returned by ``route_snapshot``.
         """
         ...
 
 
 class LogUnderTest(Log, Protocol):
-    """A log with what the checks need besides."""
+    """A log with test hooks."""
 
     def damage(self, offset: int) -> None:
-        """Make the record at *offset* one that nobody can read."""
+        """Make the record at *offset* unreadable."""
         ...
 
     def reopen(self) -> None:
-        """Let go of everything in memory and open the log again, as a new process would."""
+        """Discard all memory and open the log again, as a new process would."""
         ...
 
 
 MakeLog = Callable[[VirtualClock], LogUnderTest]
-"""Makes an empty log whose records are stamped by the clock."""
+"""Makes an empty log that timestamps records by the clock."""
 
 Check = Callable[[LogUnderTest, VirtualClock], None]
 
 
 def check_log(make: MakeLog) -> None:
-    """Put the logs that *make* makes through every check, each with a log of its own.
+    """Run every check, each with a new log of *make*.
 
     Raises:
         AssertionError: The log breaks the contract; the traceback names the check.
@@ -62,7 +62,7 @@ def check_log(make: MakeLog) -> None:
 
 
 def run_check(check: Check, make: MakeLog) -> None:
-    """One check, with a new log."""
+    """Run one check with a new log."""
     clock = VirtualClock()
     log = make(clock)
     try:
@@ -111,7 +111,7 @@ def check_append_returns_contiguous_offsets(log: LogUnderTest, _: VirtualClock) 
 
 
 def check_what_was_appended_is_read(log: LogUnderTest, _: VirtualClock) -> None:
-    """Kinds and bodies come back as they were, in order: empty ones and large ones too."""
+    """Kinds and bodies are read unchanged and in order, empty and large ones too."""
     entries = [
         (int(RecordKind.EVENTS), b""),
         (int(RecordKind.ROUTE), b"{}"),
@@ -146,7 +146,7 @@ def check_chunks_join_to_the_whole(log: LogUnderTest, _: VirtualClock) -> None:
 
 
 def check_chunks_begin_anywhere(log: LogUnderTest, _: VirtualClock) -> None:
-    """A chunk begins at the record that was asked for, in any order of asking."""
+    """A chunk begins at the requested record, in any order of requests."""
     first = log.start()
     bodies = _fill(log, 20)
     for number in (19, 0, 7, 8, 3):
@@ -156,7 +156,7 @@ def check_chunks_begin_anywhere(log: LogUnderTest, _: VirtualClock) -> None:
 
 
 def check_the_tail_is_seen_as_it_grows(log: LogUnderTest, _: VirtualClock) -> None:
-    """A reader at the end gets what is appended next, and only that."""
+    """A reader at the end gets the next appended records, and only those."""
     offset = log.start()
     for number in range(30):
         body = str(number).encode() * 50
@@ -250,7 +250,7 @@ def _routes_at(cut: int) -> bytes:
 
 
 def check_retention_deletes_nothing_that_is_needed(log: LogUnderTest, _: VirtualClock) -> None:
-    """What stays is as it was; who asks for what is gone begins where the log begins."""
+    """Kept records are unchanged; reads of deleted ones start at the log's beginning."""
     first = log.start()
     bodies = _fill(log, 100)
     end = log.durable_end()
@@ -274,7 +274,7 @@ def check_retention_deletes_nothing_that_is_needed(log: LogUnderTest, _: Virtual
 
 
 def check_a_hole_is_passed_over(log: LogUnderTest, _: VirtualClock) -> None:
-    """Records that cannot be read cost themselves alone, however one comes by them."""
+    """Unreadable records are skipped by every way of reading, and affect no others."""
     first = log.start()
     _fill(log, 30)
     log.append([(RecordKind.ROUTE, b"r")])
@@ -294,7 +294,7 @@ def check_a_hole_is_passed_over(log: LogUnderTest, _: VirtualClock) -> None:
 
 
 def check_a_budget_of_bytes_is_a_place(log: LogUnderTest, _: VirtualClock) -> None:
-    """The more bytes the earlier; all of them are the whole log, and none still its newest part."""
+    """More bytes give an earlier offset: all the log's start, none still its newest part."""
     _fill(log, 100)
     end = log.durable_end()
     places = [log.offset_within(size) for size in (0, 1, 5_000, 20_000, 30_000, 10**9)]
@@ -321,4 +321,4 @@ CHECKS: tuple[Check, ...] = (
     check_a_hole_is_passed_over,
     check_a_budget_of_bytes_is_a_place,
 )
-"""Every check, for test runners that want to name them one by one."""
+"""Every check, for parametrized tests."""

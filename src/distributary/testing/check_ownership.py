@@ -1,6 +1,6 @@
-"""The contract of what an owner holds of a partition: run each of ``CHECKS`` over each back end.
+"""Contract suite of ``Ownership``, the stored state of a partition: run ``CHECKS`` over each.
 
-Called by tests of this package, and by those of whoever adds a back end.
+Called by tests of this package, and by those of further back ends.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ __all__ = ["CHECKS", "Ownerships", "PowerCut"]
 
 
 class PowerCut(BaseException):
-    """The power went: what is not durable is gone."""
+    """A simulated power failure: state that is not durable is lost."""
 
 
 class Ownerships(Protocol):
@@ -45,12 +45,12 @@ class Ownerships(Protocol):
         """Own *partition*, as it was left.
 
         Raises:
-            LogLockedError: Somebody owns it.
+            LogLockedError: It has an owner.
         """
         ...
 
     def let_go(self, ownership: Ownership) -> None:
-        """End it, in good order or after ``PowerCut`` or an error."""
+        """Release the partition, in order or after ``PowerCut`` or an error."""
         ...
 
     def usurp(self, partition: int) -> None:
@@ -58,7 +58,7 @@ class Ownerships(Protocol):
         ...
 
     def arm(self, place: str, error: BaseException) -> None:
-        """Have the next flush that comes to *place* raise *error* there: once."""
+        """Have the next flush that reaches *place* raise *error* there, once."""
         ...
 
 
@@ -114,7 +114,7 @@ THIRD = Batch(Mark(9, 99), [(_key(9), 99)], Changes(rows=_rows(_row(10))))
 
 
 def _told(ownership: Ownership) -> tuple[Mark, dict[DoneKey, int], list[object]]:
-    """Everything that an ownership says."""
+    """Returns the whole state of an ownership."""
     store = ownership.store
     kept = [found.dead_letter for found in store.kept_dead_letters(100)]
     events = [store.row_event(row.key) for row in store.rows()]
@@ -123,7 +123,7 @@ def _told(ownership: Ownership) -> tuple[Mark, dict[DoneKey, int], list[object]]
 
 
 def _after(made: Ownerships, partition: int, *batches: Batch) -> Any:
-    """What a new owner is told, where one has flushed *batches*."""
+    """Returns the state that a new owner loads after *batches* were flushed."""
     ownership = made.open(partition)
     for batch in batches:
         ownership.flush(batch)
@@ -147,12 +147,12 @@ def _raises(error: type[BaseException], act: Callable[[], object]) -> bool:
 
 
 def check_a_new_partition_has_nothing(made: Ownerships) -> None:
-    """The cursor stands at the beginning, and nothing waits."""
+    """The cursor is at the beginning, and nothing waits."""
     assert _reopened(made, 0) == (Mark(0, 0), {}, [[], [], [], [], []])
 
 
 def check_one_owner_at_a_time(made: Ownerships) -> None:
-    """The next one comes in when the first has let go; other partitions are in nobody's way."""
+    """The next owner must wait for the first to release; other partitions are independent."""
     first, other = made.open(0), made.open(1)
     assert _raises(LogLockedError, lambda: made.open(0))
     first.flush(FIRST)
@@ -163,7 +163,7 @@ def check_one_owner_at_a_time(made: Ownerships) -> None:
 
 
 def check_what_was_flushed_is_there_again(made: Ownerships) -> None:
-    """Every part of the batch; rows in the order of their attempts, their events apart."""
+    """Every part of the batch is loaded; rows by time of their attempts, events separately."""
     mark, done, (rows, events, backfills, parked, dead_letters) = _after(made, 0, FIRST)
     assert (mark, done) == (FIRST.mark, dict(FIRST.done))
     assert rows == [_row(2, event=IN_STORE), _row(1)]
@@ -172,7 +172,7 @@ def check_what_was_flushed_is_there_again(made: Ownerships) -> None:
 
 
 def check_a_later_flush_goes_on_from_the_earlier_one(made: Ownerships) -> None:
-    """It replaces, forgets and adds; an event that is in the store stays there."""
+    """A flush replaces, deletes and adds; an event in the store stays there."""
     mark, done, (rows, events, backfills, parked, dead_letters) = _after(made, 0, FIRST, SECOND)
     assert mark == SECOND.mark
     assert done.items() >= {_key(8): 88, _key(3, "lagging"): 33}.items()
@@ -183,12 +183,12 @@ def check_a_later_flush_goes_on_from_the_earlier_one(made: Ownerships) -> None:
 
 
 def check_a_flush_made_again_changes_nothing(made: Ownerships) -> None:
-    """A flush that was cut off is made again by the next owner, in whole."""
+    """The next owner may repeat an interrupted flush as a whole."""
     assert _after(made, 0, FIRST, SECOND, SECOND) == _after(made, 1, FIRST, SECOND)
 
 
 def check_a_letter_that_is_taken_is_no_letter(made: Ownerships) -> None:
-    """Its row has it, in the same flush; and the run that took it is as far as it says."""
+    """One flush moves it to its row, and stores the progress of the run."""
     run = RunRow(1, 1, 1, 1, 0, done=True)
     taken = Changes(rows=_rows(_row(0)), taken=[_key(0)], runs={1: run})
     _, _, (rows, _, _, _, dead_letters) = _after(made, 0, FIRST, Batch(FIRST.mark, [], taken))
@@ -200,7 +200,7 @@ def check_a_letter_that_is_taken_is_no_letter(made: Ownerships) -> None:
 
 
 def check_the_power_goes_within_a_flush(made: Ownerships) -> None:
-    """Nothing that was durable is lost, and no cursor or outcome comes before its rows (rule 1)."""
+    """Nothing durable is lost, and no cursor or outcome precedes its rows (rule 1, the cursor)."""
     whole = _after(made, 0, FIRST, SECOND)
     for partition, place in enumerate(made.places, 1):
         before = _after(made, partition, FIRST)
@@ -220,7 +220,7 @@ def check_the_power_goes_within_a_flush(made: Ownerships) -> None:
 
 
 def check_a_medium_that_refuses_ends_the_ownership(made: Ownerships) -> None:
-    """Nothing is tried again on what failed once; the next owner goes on from what is there."""
+    """A failed store is never retried; the next owner continues from the durable state."""
     whole = _after(made, 0, FIRST, SECOND)
     for partition, place in enumerate(made.places, 1):
         _after(made, partition, FIRST)
@@ -236,7 +236,7 @@ def check_a_medium_that_refuses_ends_the_ownership(made: Ownerships) -> None:
 
 
 def check_an_owner_that_lost_the_partition_writes_nothing(made: Ownerships) -> None:
-    """An older generation: neither by a flush nor beside it, before and after its successor."""
+    """An older generation cannot write, in a flush or otherwise, whatever its successor does."""
     old = made.open(0, Budgets(age_max_s=1.0))
     old.flush(FIRST)
     made.usurp(0)
@@ -261,7 +261,7 @@ def check_an_owner_that_lost_the_partition_writes_nothing(made: Ownerships) -> N
 
 
 def check_a_cursor_that_the_log_does_not_know_is_taken_back(made: Ownerships) -> None:
-    """To the newest that fits, durably; outcomes are told all the same: each has its checksum."""
+    """It moves back durably to the newest that fits; outcomes stay, each with its checksum."""
     _after(made, 0, FIRST, SECOND)
     ownership = made.open(0)
     assert not ownership.fit(lambda _mark: True)
@@ -278,7 +278,7 @@ def check_a_cursor_that_the_log_does_not_know_is_taken_back(made: Ownerships) ->
 
 
 def check_letters_stay_within_their_budgets(made: Ownerships) -> None:
-    """The oldest of a route go first, then the oldest of all; who flushes is told."""
+    """The oldest of a route are deleted first, then the oldest of all; the flush reports them."""
     ownership = made.open(0, Budgets(route_bytes_max=5_000, bytes_max=9_000))
     few = [_dead_letter(offset, "r", kept_ms=offset, size=1_000) for offset in range(1, 4)]
     assert ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=few))) == []
@@ -295,7 +295,7 @@ def check_letters_stay_within_their_budgets(made: Ownerships) -> None:
 
 
 def check_letters_are_read_in_slices(made: Ownerships) -> None:
-    """From the oldest on, each with a higher number; of all routes, or of one."""
+    """Slices begin with the oldest, by rising number; of all routes, or of one."""
     ownership = made.open(0)
     dead_letters = [_dead_letter(n, "odd" if n % 2 else "even", kept_ms=n) for n in range(1, 8)]
     ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=dead_letters)))
@@ -308,7 +308,7 @@ def check_letters_are_read_in_slices(made: Ownerships) -> None:
 
 
 def check_old_letters_and_those_of_deleted_routes_go(made: Ownerships) -> None:
-    """House-keeping, which is no part of a flush."""
+    """Housekeeping runs outside of flushes."""
     ownership = made.open(0, Budgets(age_max_s=10.0))
     dead_letters = [
         _dead_letter(1, "r", kept_ms=1),
@@ -326,7 +326,7 @@ def check_old_letters_and_those_of_deleted_routes_go(made: Ownerships) -> None:
 
 
 def check_a_run_takes_the_letters_of_its_beginning(made: Ownerships) -> None:
-    """Those that come later are not its own; how far it is outlives its owner."""
+    """Later dead letters do not belong to it; its progress outlives its owner."""
     ownership = made.open(0)
     dead_letters = [_dead_letter(n, route, kept_ms=n) for n, route in enumerate("rrq", 1)]
     ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=dead_letters)))
@@ -361,4 +361,4 @@ CHECKS: tuple[Check, ...] = (
     check_old_letters_and_those_of_deleted_routes_go,
     check_a_run_takes_the_letters_of_its_beginning,
 )
-"""Every check; each wants partitions that nobody has owned."""
+"""Every check; each needs new partitions."""

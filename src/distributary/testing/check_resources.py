@@ -1,8 +1,7 @@
-"""The contract of how a partition reads resources: run each of ``CHECKS`` over each back end.
+"""Contract suite of ``NewestTargets`` and ``RouteHistory``: run ``CHECKS`` over each back end.
 
-``NewestTargets`` says where routes deliver now, and what owners were asked to do; ``RouteHistory``
-knows each change that a log may have lost. Called by tests of this package, and by those of whoever
-adds a back end.
+``NewestTargets`` gives the current targets of routes and the operators' requests; ``RouteHistory``
+restores changes that a log may have lost. Called by tests here, and by those of further back ends.
 """
 
 from collections.abc import Callable
@@ -16,30 +15,29 @@ __all__ = ["CHECKS", "Resources"]
 
 
 class Resources(Protocol):
-    """The resources under test, as those see them who change them."""
+    """The resources under test, as their writer sees them."""
 
     def look(self) -> tuple[NewestTargets, RouteHistory]:
-        """Those of a new owner, which has not looked yet."""
+        """Returns the ports of a new owner, which has not read anything yet."""
         ...
 
     def put(self, route: str, uri: str, *, types: tuple[str, ...] = ()) -> None:
         """Create or replace the resource of *route*, with the sink *uri*.
 
-        That is a change of the route where it is new or its *types* are others, and may be one
-        otherwise.
+        Counts as a change of the route if it is new or its *types* differ, and may otherwise.
         """
         ...
 
     def delete(self, route: str) -> None:
-        """Delete it: a change of the route."""
+        """Delete the resource: a change of the route."""
         ...
 
     def ask(self, kind: DemandKind, route: str) -> None:
-        """Ask the owners for something."""
+        """Make a request to the owners."""
         ...
 
     def append(self) -> None:
-        """Have all changes so far stand in each partition of the log."""
+        """Append all changes so far to each partition of the log."""
         ...
 
 
@@ -52,7 +50,7 @@ def _sink(targets: NewestTargets, route: str) -> str | None:
 
 
 def check_nothing_is_there_at_first(made: Resources) -> None:
-    """No resource, no change, no demand; and nothing to be looked at."""
+    """No resource, no change, no demand."""
     targets, history = made.look()
     targets.refresh()
     assert (targets.get("r"), targets.demands(0), targets.changed_uris()) == (None, [], [])
@@ -62,7 +60,7 @@ def check_nothing_is_there_at_first(made: Resources) -> None:
 
 
 def check_resources_are_seen_when_they_are_looked_for(made: Resources) -> None:
-    """Not before: what the owner goes by changes between two turns of its loop alone."""
+    """Changes are visible only after a refresh, so between two turns of the owner's loop."""
     targets, _ = made.look()
     targets.refresh()
     made.put("r", A)
@@ -75,7 +73,7 @@ def check_resources_are_seen_when_they_are_looked_for(made: Resources) -> None:
 
 
 def check_reading_and_taking_in_are_apart(made: Resources) -> None:
-    """The one blocks beside the loop, the other is quick and on it."""
+    """Reading blocks, in a thread; applying is quick, on the loop."""
     targets, _ = made.look()
     made.put("r", A)
     take = targets.read()
@@ -92,7 +90,7 @@ def check_reading_and_taking_in_are_apart(made: Resources) -> None:
 
 
 def check_a_target_stands_until_its_resource_changes(made: Resources) -> None:
-    """Transports know it by its identity; another resource's change is not its own."""
+    """Transports use its identity; a change of another resource does not replace it."""
     targets, _ = made.look()
     made.put("r", A)
     made.put("q", A)
@@ -109,7 +107,7 @@ def check_a_target_stands_until_its_resource_changes(made: Resources) -> None:
 
 
 def check_sinks_that_a_route_has_left_are_told_once(made: Resources) -> None:
-    """What waits there may belong elsewhere; of routes that nobody has asked for nothing waits."""
+    """Tasks queued there may need another queue; a route never looked up has none."""
     targets, _ = made.look()
     made.put("used", A)
     made.put("never asked for", A + "2")
@@ -125,7 +123,7 @@ def check_sinks_that_a_route_has_left_are_told_once(made: Resources) -> None:
 
 
 def check_a_deleted_resource_has_no_target(made: Resources) -> None:
-    """As soon as the record of that is met, or it is read: then it stays so."""
+    """The target ends when the log reaches the deletion, or when the deletion is read."""
     targets, _ = made.look()
     for route in ("met", "read"):
         made.put(route, A + route)
@@ -143,7 +141,7 @@ def check_a_deleted_resource_has_no_target(made: Resources) -> None:
 
 
 def check_it_is_known_whether_others_wait_too(made: Resources) -> None:
-    """A sink may hold up the partition where nobody else has another."""
+    """A sink may block the partition only where no route has another."""
     targets, _ = made.look()
     made.put("r", A)
     made.put("q", A)
@@ -159,7 +157,7 @@ def check_it_is_known_whether_others_wait_too(made: Resources) -> None:
 
 
 def check_demands_are_numbered(made: Resources) -> None:
-    """Each owner asks for those that it has not met, in their order."""
+    """Each owner requests those that it has not seen, in order."""
     targets, _ = made.look()
     made.ask("redrive", "r")
     made.ask("purge", "")
@@ -204,4 +202,4 @@ CHECKS: tuple[Callable[[Resources], None], ...] = (
     check_demands_are_numbered,
     check_every_change_of_a_route_is_in_its_history,
 )
-"""Every check; each wants a store in which nobody has written."""
+"""Every check; each needs an empty store."""

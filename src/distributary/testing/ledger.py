@@ -1,7 +1,7 @@
-"""The checker: holds what clients sent against what sinks got, and names every broken promise.
+"""The ledger checker: compares what clients sent with what sinks got, and lists broken promises.
 
-One program for every test that kills, cuts or overloads something. The promises (per event and
-route; an event is known by its source and id):
+Used by every test that kills, disconnects or overloads something. The promises (per event and
+route; source and id identify an event):
 
 ==========  ============================================================================
 finding     the broken promise
@@ -14,11 +14,11 @@ misrouted   reached a route that it does not match
 duplicate   more copies than sendings and the declared bound allow
 ==========  ============================================================================
 
-An event whose sending has an unknown outcome may appear zero or more times. Deliveries that
-the sink did not answer 2xx are attempts, and prove nothing but that the event exists.
+An event whose sending has an unknown outcome may appear zero or more times. A delivery without a
+2xx is an attempt, and proves only that the event exists.
 
-Callers: ``check_ledgers`` (the program), crash and soak tests, the demo by way of the program.
-Hides: the bookkeeping. Pure: reads no file, no clock.
+Callers: ``check_ledgers`` (the program), crash and soak tests, the demo through the program. Pure:
+reads no file, no clock.
 """
 
 import collections
@@ -41,18 +41,18 @@ __all__ = [
 ]
 
 EXAMPLES_MAX = 100
-"""Findings of one kind that are kept whole; the counts go on."""
+"""Findings of one kind that are kept; further ones are only counted."""
 
 
 class Key(NamedTuple):
-    """What an event is known by."""
+    """The identity of an event."""
 
     source: str
     id: str
 
 
 class FindingKind(enum.StrEnum):
-    """Which promise is broken; the table above says more."""
+    """Which promise is broken; see the table above."""
 
     LOST = "lost"
     PHANTOM = "phantom"
@@ -65,10 +65,10 @@ class Finding(NamedTuple):
     """One broken promise.
 
     Attributes:
-        kind: Which.
-        route: Of which route.
-        source: Of the event.
-        id: Of the event.
+        kind: Which promise.
+        route: Route of the finding.
+        source: Source of the event.
+        id: Id of the event.
         detail: What was expected and what was found.
     """
 
@@ -81,10 +81,10 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RouteEvidence:
-    """Everything that is known about one route.
+    """The evidence about one route.
 
     Attributes:
-        matches: True for a sent event that this route must get.
+        matches: Whether this route must get a sent event.
         arrivals: Lines of its sink's ledger.
         dead: Lines of its dead letter sink's ledger.
         pending: Events that wait for an attempt, by the state dump.
@@ -100,7 +100,7 @@ class RouteEvidence:
 
 @dataclass(slots=True)
 class Report:
-    """What the check found.
+    """The result of the check.
 
     Attributes:
         sent: Sent events by state.
@@ -117,11 +117,11 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """True when no promise was broken."""
+        """Whether no promise was broken."""
         return not self.counts
 
     def add(self, finding: Finding) -> None:
-        """Count *finding*, and keep it while there is room for its kind."""
+        """Count *finding*, and keep it unless ``EXAMPLES_MAX`` of its kind are kept."""
         count = self.counts.get(finding.kind, 0) + 1
         self.counts[finding.kind] = count
         if count <= EXAMPLES_MAX:
@@ -129,7 +129,7 @@ class Report:
 
 
 def expects_keys(keys: Iterable[Key]) -> Callable[[Sent], bool]:
-    """A predicate that holds for the events named in *keys*."""
+    """Returns a predicate that holds for the events in *keys*."""
     wanted = frozenset(keys)
     return lambda sent: Key(sent.source, sent.id) in wanted
 
@@ -144,13 +144,13 @@ def _may_exist(sent: Sent) -> bool:
 def check(
     sent: Iterable[Sent], routes: Mapping[str, RouteEvidence], *, duplicates_max: int = 0
 ) -> Report:
-    """Hold *sent* against what every route shows.
+    """Compare *sent* with the evidence of every route.
 
     Args:
         sent: Lines of all client ledgers.
         routes: Evidence by route name.
-        duplicates_max: Copies beyond one for each sending that a route may show in all: the
-            attempts in flight at each crash of the run, times the crashes.
+        duplicates_max: Copies beyond one for each sending that a route may have in all: the
+            attempts in flight at each crash, times the number of crashes.
 
     Returns:
         The report; ``passed`` only if every promise held.
@@ -183,7 +183,7 @@ class _Route:
         report.routes[name] = self._counts
 
     def check(self, duplicates_max: int) -> None:
-        """Look at every arrival, then at what is missing, then at what is too much."""
+        """Check every arrival, then look for lost events and for duplicates."""
         self._take_arrivals("delivered", self._evidence.arrivals)
         self._take_arrivals("dead", self._evidence.dead)
         accounted = set(self._copies)
@@ -205,7 +205,7 @@ class _Route:
                 self._counts["attempts"] += 1
 
     def _judge(self, key: Key, arrival: Arrival) -> None:
-        """What one arrival says by itself."""
+        """Check one arrival."""
         sendings = self._facts.get(key, [])
         if not any(map(_may_exist, sendings)):
             detail = "refused for good when it was sent" if sendings else "never sent"
@@ -249,7 +249,7 @@ class _Route:
             explained = self._copies_max(key)
             extra = copies - explained
             if explained == 0 or extra <= 0:
-                continue  # what should not be here at all was found as such, copy by copy
+                continue  # a phantom or misrouted event: reported for each copy already
             self._counts["extra"] += extra
             if self._counts["extra"] > duplicates_max:
                 detail = f"{copies} copies; {duplicates_max} extra allowed for the whole route"

@@ -1,4 +1,4 @@
-"""Checks every step of every match against the table of its life, and counts what was met.
+"""Checks every step of every match against the state transition table, and counts transitions.
 
 Called by ``simulation``. A step that the table does not allow fails at once.
 """
@@ -29,7 +29,7 @@ _STAND_ALONE = frozenset(
 
 
 def transitions() -> list[tuple[MatchState, Step]]:
-    """All that the table allows."""
+    """Returns all transitions of the table."""
     return [(source, step) for step, row in LIFE.items() for source in row.sources]
 
 
@@ -37,7 +37,7 @@ class LifeChecker:
     """The matches of one partition.
 
     Attributes:
-        met: How often each transition was met, in all partitions of this process.
+        met: Count by transition, over all partitions of this process.
     """
 
     met: ClassVar[Counter[tuple[MatchState, Step]]] = Counter()
@@ -49,12 +49,12 @@ class LifeChecker:
         self._started: set[tuple[str, str, Stage]] = set()
 
     def begin(self) -> None:
-        """Another owner: what the last one knew of matches is in rows, backfills and outcomes."""
+        """Start a new owner: the state of matches is in rows, backfills and outcomes."""
         for known in (self._live, self._states, self._queued, self._started):
             known.clear()
 
     def step(self, step: Step, key: DoneKey, task: Task | None) -> None:
-        """The match *key* makes *step*."""
+        """Check *step* of the match *key*."""
         row = LIFE[step]
         states = self._states_of(key, task)
         state = states.get(key)

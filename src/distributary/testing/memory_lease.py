@@ -4,7 +4,7 @@ from distributary.core.errors import FencedError, LogLockedError
 
 
 class MemoryLeases:
-    """Who holds which name, and the newest generation of each."""
+    """The holder and the newest generation of each name."""
 
     def __init__(self) -> None:
         self._holders: dict[str, MemoryLease] = {}
@@ -23,11 +23,11 @@ class MemoryLeases:
         return lease
 
     def usurp(self, name: str) -> None:
-        """Take *name* from its holder, who does not notice: as when a lease ran out."""
+        """Take *name* from its holder without notice, as when a lease expires."""
         self._holders.pop(name)
 
     def holder(self, name: str) -> "MemoryLease | None":
-        """Who holds *name* now."""
+        """Returns the current holder of *name*."""
         return self._holders.get(name)
 
 

@@ -1,8 +1,8 @@
 """A log in memory: one partition, as durable as the process. Passes ``check_log``.
 
-It can be cut by retention, lose its tail, and have records damaged.
+Simulates retention, a lost tail and damaged records.
 
-Callers: unit tests and simulations of the rooms above the log.
+Callers: unit tests and simulations of the packages above the log.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ class MemoryLog:
     """Appender and reader of one partition in one object.
 
     Attributes:
-        failing: Set it to make appends fail with this error; None lets them work again.
+        failing: Error that appends raise; None: they succeed.
     """
 
     def __init__(self, clock: Clock, *, first_offset: int = 0) -> None:
@@ -32,7 +32,7 @@ class MemoryLog:
         self._snapshot: tuple[int, bytes] | None = None
 
     def append(self, entries: Sequence[tuple[int, bytes]]) -> int:
-        """Append (kind, body) records; the offset of the first.
+        """Append (kind, body) records; returns the offset of the first.
 
         Raises:
             LogUnavailableError: ``failing`` is set; nothing was appended.
@@ -52,7 +52,7 @@ class MemoryLog:
         """Nothing to allocate."""
 
     def start(self) -> int:
-        """Offset of the oldest record that was not dropped."""
+        """Returns the offset of the oldest kept record."""
         return self._first
 
     def durable_end(self) -> int:
@@ -60,12 +60,12 @@ class MemoryLog:
         return self._first + len(self._records)
 
     def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
-        """Records with ``from_offset <= offset < to_offset``, without what is damaged."""
+        """Yields records with ``from_offset <= offset < to_offset``, except damaged ones."""
         low, high = self._index(from_offset), self._index(to_offset)
         yield from (record for record in self._records[low:high] if record.offset >= 0)
 
     def offset_within(self, bytes_max: int) -> int:
-        """Where the newest frames begin that have at most *bytes_max* bytes; one at least."""
+        """Returns the start of the newest frames of at most *bytes_max* bytes; one at least."""
         size = 0
         for index in reversed(range(len(self._frames))):
             size += len(self._frames[index])
@@ -74,7 +74,7 @@ class MemoryLog:
         return self._first
 
     def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
-        """Frames of at most *bytes_max* bytes, at least one; and where to read on."""
+        """Returns frames of at most *bytes_max* bytes, at least one, and the next offset."""
         if from_offset >= self.durable_end():
             return b"", from_offset
         start = stop = self._index(from_offset)
@@ -91,7 +91,7 @@ class MemoryLog:
         return (record for record in self.read(from_offset, to_offset) if record.kind == kind)
 
     def offset_at(self, time_ms: int) -> int:
-        """The first record of that time or later; the end where none is."""
+        """Returns the first offset of that time or later; the end where none is."""
         return self._first + bisect_left(self._records, time_ms, key=lambda r: r.time_ms)
 
     def damages(self) -> tuple[Damage, ...]:
@@ -99,11 +99,11 @@ class MemoryLog:
         return ()
 
     def route_snapshot(self) -> tuple[int, bytes] | None:
-        """The routes that stood at the last cut."""
+        """Returns the routes in force at the last cut."""
         return self._snapshot
 
     def retain(self, keep_from_offset: int, snapshot_at_cut: Callable[[int], bytes]) -> None:
-        """Forget all records below *keep_from_offset*; what *snapshot_at_cut* says stays."""
+        """Delete all records below *keep_from_offset*; keeps the result of *snapshot_at_cut*."""
         index = self._index(keep_from_offset)
         if index:
             cut = self._first + index
@@ -112,7 +112,7 @@ class MemoryLog:
             self._first = cut
 
     def drop(self, before_offset: int) -> None:
-        """The same, with the routes that stood there."""
+        """As ``retain``, with a snapshot of the routes in force there."""
         self.retain(before_offset, self._routes_at)
 
     def _routes_at(self, offset: int) -> bytes:
@@ -123,12 +123,12 @@ class MemoryLog:
         return table.snapshot()
 
     def lose_tail(self, from_offset: int) -> None:
-        """The medium loses what it had acknowledged; the positions are used again."""
+        """Lose acknowledged records from *from_offset* on; their offsets are used again."""
         index = self._index(from_offset)
         del self._frames[index:], self._records[index:]
 
     def damage(self, offset: int) -> None:
-        """The record at *offset* cannot be read any more: readers pass it over."""
+        """Make the record at *offset* unreadable: readers skip it."""
         index = self._index(offset)
         self._frames[index] = b""
         self._records[index] = self._records[index]._replace(offset=-1)

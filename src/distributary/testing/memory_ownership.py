@@ -1,4 +1,4 @@
-"""What an owner holds of a partition, in memory. Passes ``check_ownership``."""
+"""An ``Ownership`` of a partition in memory. Passes ``check_ownership``."""
 
 import copy
 import itertools
@@ -34,14 +34,14 @@ _Row = TypeVar("_Row")
 
 
 class MemoryStore:
-    """What waits, backfills and is kept of one partition, for as long as this object lives.
+    """Retry rows, backfills and dead letters of one partition, for the lifetime of this object.
 
     Args:
-        budgets: Of the kept dead letters.
+        budgets: Budgets of the kept dead letters.
 
     Attributes:
-        budgets: They.
-        fence: As of ``DeliveryStore``.
+        budgets: The budgets.
+        fence: As in ``DeliveryStore``.
     """
 
     def __init__(self, budgets: Budgets | None = None) -> None:
@@ -56,7 +56,7 @@ class MemoryStore:
         self._numbers = itertools.count(1)
 
     def behind(self, fence: Callable[[], None]) -> "MemoryStore":
-        """The same store, as the owner sees it whose writes *fence* lets pass."""
+        """Returns a view of this store whose writes *fence* guards."""
         mine = copy.copy(self)
         mine.fence = fence
         return mine
@@ -209,7 +209,7 @@ def _put(table: dict[_Name, _Row], changes: dict[_Name, _Row | None]) -> None:
 
 
 class MemoryOwnership:
-    """An ``Ownership`` of what stands in two objects that outlive it.
+    """An ``Ownership`` of the state in two objects that outlive it.
 
     Args:
         store: What waits, backfills and is kept.

@@ -1,4 +1,4 @@
-"""Status words in memory, for processes that are parts of one test. Passes the contract."""
+"""A status page in memory, for processes that are parts of one test. Passes the contract."""
 
 from collections import defaultdict
 
@@ -6,10 +6,10 @@ from distributary.datadir import StatusField
 
 
 class MemoryStatusPage:
-    """The words of one partition, as one of those sees them who share *page*.
+    """A view of the status page of one partition.
 
     Args:
-        page: What they share.
+        page: The values, which all views share.
     """
 
     def __init__(self, page: defaultdict[StatusField, int]) -> None:

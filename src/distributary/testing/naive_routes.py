@@ -1,6 +1,6 @@
-"""Events of the log and the routes that see them, by the plain words of their definitions.
+"""A naive matcher of routes: the oracle of the compiled matcher and the readers.
 
-Callers: checkers and simulations, which hold the compiled matcher and the readers against it.
+Callers: checkers and simulations.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ __all__ = ["matches", "published"]
 
 
 def published(logged: Logged) -> tuple[str, list[Event]]:
-    """Where the events of a record were published, and the events; those of timers were not."""
+    """Returns the address of a record's events, and the events; none for timer events."""
     if logged.kind == RecordKind.EVENTS:
         return "", event_record.decode(logged.body)
     if logged.kind in (RecordKind.ADDRESSED, RecordKind.CARRIED):
@@ -25,7 +25,7 @@ def published(logged: Logged) -> tuple[str, list[Event]]:
 
 
 def matches(route: RouteRecord, attributes: Mapping[str, Any]) -> bool:
-    """Whether *route* matches an event with *attributes* that it may see."""
+    """Whether *route* matches an event of its address with *attributes*."""
     return (
         (route.source is None or attributes["source"] == route.source)
         and (not route.types or attributes["type"] in route.types)

@@ -1,8 +1,7 @@
-"""The checker of a simulation: what must happen to each match, and whether it did.
+"""The outcome checker of a simulation: a naive model of what must happen to each match.
 
-Called by ``simulation``, which tells it everything that can be seen from outside: what was
-published, what arrived at the sinks, what was answered, what became durable. It keeps its own
-account, by naive means, and fails at the first thing that breaks a promise of DESIGN section 1.
+Called by ``simulation`` with everything observable: published events, arrivals at sinks, answers,
+and what became durable. Fails at the first violation of a promise of DESIGN section 1.
 """
 
 from collections.abc import Container, Iterable
@@ -20,7 +19,7 @@ from distributary.testing.simulated_sinks import origin_id, reply_to
 __all__ = ["Fate", "OutcomeChecker"]
 
 GONE = 410
-"""What a sink says that is gone: the attempt does not count."""
+"""Status of a removed sink: the attempt does not count."""
 _ADDED_NAMES = frozenset(
     {"knativeerrordest", "knativeerrorcode", "knativeerrordata", TTL_ATTRIBUTE}
 )
@@ -28,10 +27,10 @@ _ADDED_NAMES = frozenset(
 
 @dataclass(slots=True, eq=False)
 class Fate:
-    """What became of one (event, matching route).
+    """The state of one (event, matching route).
 
     Attributes:
-        position: Where the event stands.
+        position: Position of the event.
         route: Uid of the route.
         event: The event.
         final: Its outcome: ``delivered``, ``dead-lettered``, ``kept`` or ``dropped``; None: open.
@@ -101,7 +100,7 @@ class OutcomeChecker:
     def expect(
         self, position: Position, route: str, event: Event, *, created_at: int | None = None
     ) -> None:
-        """*event* stands at *position*, and *route* matches it there."""
+        """Expect an outcome of *event* at *position* for *route*, which matches it."""
         fate = Fate(position, route, event, created_at=created_at)
         name = str(event.attributes["id"]), route
         self._fates[name] = self._open[name] = self._by_key[fate.key] = fate
@@ -123,7 +122,7 @@ class OutcomeChecker:
     def deleted(self, start: int, backfilling: Container[str]) -> None:
         """Retention has deleted the records below *start*.
 
-        A replay that nobody has made durable begins with what is left of its history.
+        A replay that is not durable yet begins with the rest of its history.
         """
         for name, fate in list(self._open.items()):
             if (
@@ -152,7 +151,7 @@ class OutcomeChecker:
     # -- what is seen -------------------------------------------------------------------------
 
     def sent(self, event: Event, route: str, stage: Stage, *, own: bool = False) -> None:
-        """An attempt starts; *own*: to a Broker, which alone is told the passes left."""
+        """An attempt starts; *own*: to a Broker, which alone gets the hops left."""
         fate = self._fates.get((origin_id(event), route))
         assert fate is not None, f"{event} was sent to {route}, which does not match it there"
         assert own == (TTL_ATTRIBUTE in event.attributes), "who is told the passes left"
@@ -279,7 +278,7 @@ class OutcomeChecker:
         rows: dict[DoneKey, RetryRow],
         backfills: Iterable[BackfillRow],
     ) -> None:
-        """A flush is on the medium: the cursor must stand below all that nobody else remembers."""
+        """Check a durable flush: the cursor is below every match without a row or backfill."""
         for fate, stage, number in self._new[: self._in_flush]:
             if stage is None:
                 fate.durable = True
@@ -300,7 +299,7 @@ class OutcomeChecker:
                 ), f"the cursor {cursor} has passed {fate}, and no row or lag remembers it"
 
     def died(self) -> None:
-        """The owner is gone: what was not on the medium may happen again."""
+        """The owner has died: what was not durable may happen again."""
         for fate, _, _ in self._new:
             if fate.final is not None and not fate.durable:
                 fate.unsure = True

@@ -1,4 +1,4 @@
-"""A transport whose sinks do what a script says. Passes ``check_transport`` like the real ones.
+"""A transport to scripted sinks. Passes ``check_transport`` like the real ones.
 
 Called by tests and simulations. Runs on any ``deliver.Timers``, so in virtual time as well.
 """
@@ -20,10 +20,10 @@ _ACCEPTED = 202
 
 
 class Step(NamedTuple):
-    """What a sink does with one event.
+    """A sink's reaction to one event.
 
     Attributes:
-        answer: What comes of it; None: nothing, ever (a sink that hangs).
+        answer: The answer; None: never one (a sink that hangs).
         after_s: Seconds from the start of the attempt to the answer.
         taken: Whether the event arrives at the sink, whatever the answer.
     """
@@ -34,17 +34,17 @@ class Step(NamedTuple):
 
 
 class ScriptedTransport:
-    """A transport to sinks that exist in a script alone.
+    """A transport to scripted sinks.
 
     Args:
-        timers: When answers come.
-        script: Says what the sink does with each event.
+        timers: Schedule answers.
+        script: Returns the sink's reaction to each event.
 
     Attributes:
-        arrived: Every (event, destination) that a sink took, in order.
-        identities: What each attempt was named, in order.
-        carried: Header lines that went along with each attempt, in order.
-        under_way: Attempts that have no answer yet.
+        arrived: Every (event, destination) that arrived at a sink, in order.
+        identities: Identity of each attempt, in order.
+        carried: Header lines sent with each attempt, in order.
+        under_way: Attempts without an answer yet.
     """
 
     def __init__(self, timers: Timers, script: Callable[[Event, Destination], Step]) -> None:
@@ -92,7 +92,7 @@ class ScriptedTransport:
         attempt.timer = self._timers.call_later(after_s, lambda: attempt.end(answer))
 
     def break_attempts(self, answer: Answer) -> None:
-        """End every attempt under way with *answer*, as a connection does that breaks."""
+        """End every attempt under way with *answer*, as a broken connection does."""
         for attempt in tuple(self._attempts):
             attempt.end(answer)
 
@@ -103,7 +103,7 @@ class ScriptedTransport:
 
 
 def _as_asked(answer: Answer | None, destination: Destination) -> Answer | None:
-    """*answer*, with an event only where one was asked for and may come (decision 14)."""
+    """Removes the event of *answer* where no reply is wanted or allowed (decision 14, replies)."""
     if isinstance(answer, Reply) and (
         not destination.wants_reply or not 200 <= answer.status < 300 or answer.status == _ACCEPTED
     ):

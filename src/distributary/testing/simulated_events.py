@@ -1,4 +1,4 @@
-"""Who publishes to a ``simulation.Partition``: events, and what came beside each of them."""
+"""The publisher of a simulation: makes events, and remembers their hop limits and headers."""
 
 import random
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ class Publisher:
         return Event({"specversion": "1.0", "id": identity, "source": "/s", "type": name}, data)
 
     def check_task(self, task: Task) -> None:
-        """However often *task* was made anew, its event has what it came with."""
+        """Assert that *task* has its event's hop limit and headers, however often it was reread."""
         name = origin_id(task.event)
         expected = self._ttls.get(name, TTL_DEFAULT)
         assert task.ttl == expected, f"{task.ttl} passes left, not {expected}"

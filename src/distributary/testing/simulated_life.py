@@ -1,4 +1,4 @@
-"""One owner of a simulation, and what dies with it."""
+"""An owner of a simulation, with the state that dies with it."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ __all__ = ["Life", "check_floor", "finish", "own"]
 
 @dataclass(slots=True)
 class Life:
-    """One owner and what dies with it."""
+    """An owner with the state that dies with it."""
 
     consumer: PartitionConsumer
     timers: LifeTimers
@@ -38,13 +38,13 @@ class Life:
 def own(
     store: WatchedStore | WatchedMemory, files: SimulatedFiles, path: Path, state: JournalState
 ) -> tuple[Ownership, Callable[[], None]]:
-    """What is durable, and what lets go of it.
+    """Returns the durable state, and a function that releases it.
 
     Args:
         store: Rows, backfills and dead letters.
-        files: Fails where it is told to.
-        path: Of the journal, for a store in a database.
-        state: Cursors and outcomes, for one in memory.
+        files: Injects faults.
+        path: Path of the journal, for a store in a database.
+        state: Cursors and outcomes, for a store in memory.
     """
     if isinstance(store, WatchedMemory):
         return MemoryOwnership(store, state, touch=files.touch), lambda: None
@@ -53,7 +53,7 @@ def own(
 
 
 def finish(closing: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that waits for nothing."""
+    """Run a coroutine that must not wait."""
     try:
         closing.send(None)
     except StopIteration:
@@ -62,10 +62,10 @@ def finish(closing: Coroutine[Any, Any, None]) -> None:
 
 
 def check_floor(floor: int, cursor: int, store: StoreWatch) -> None:
-    """Retention must keep what the durable state needs.
+    """Assert that retention keeps what the durable state needs.
 
     Args:
-        floor: Where retention may begin, by what the owner says.
+        floor: The retention floor that the owner published.
         cursor: The durable cursor.
         store: Rows and backfills.
     """

@@ -1,7 +1,7 @@
-"""What surrounds the owner of a partition, in memory: log, targets, store, medium, flush thread.
+"""Simulated dependencies of a partition's owner: targets, stores, medium, timers, flush thread.
 
-Called by ``simulation``. Everything here survives a crash of the owner, as a disk and another
-process do; ``LifeTimers`` and ``LateFlushes`` alone die with the owner that they belong to.
+Called by ``simulation``. All of them survive a crash of the owner, as a disk or another process
+does, except ``LifeTimers`` and ``LateWork``, which die with their owner.
 """
 
 from collections import deque
@@ -47,11 +47,11 @@ Told: TypeAlias = Callable[[StoreError | None], None]
 
 
 class Crashed(BaseException):
-    """The power is gone, here: nothing may catch it but the simulation."""
+    """A simulated power failure: only the simulation may catch it."""
 
 
 class SimulatedTargets:
-    """The resource store, as far as a partition sees it: targets, and every change of a route."""
+    """The resource store: targets, and every change of a route."""
 
     def __init__(self) -> None:
         self.now: dict[str, RouteTarget] = {}
@@ -65,7 +65,7 @@ class SimulatedTargets:
         self.version += 1
 
     def ask(self, kind: DemandKind, route: str) -> str:
-        """Ask the owners for something; the id of the run."""
+        """Make a request to the owners; returns the id of the run."""
         seq = len(self.asked) + 1
         self.asked.append(Demand(seq, kind, route, f"run-{seq}", 0))
         return f"run-{seq}"
@@ -89,7 +89,7 @@ class SimulatedTargets:
 
 
 class TargetsView:
-    """``core.engine.Targets`` of one owner: sees a change when it looks for changes."""
+    """``core.engine.Targets`` of one owner: changes are visible after a refresh."""
 
     def __init__(self, targets: SimulatedTargets) -> None:
         self._targets = targets
@@ -100,7 +100,7 @@ class TargetsView:
         self._changed: set[str] = set()
 
     def refresh(self) -> bool:
-        """Look for changes, and take them in."""
+        """Read and apply changes."""
         take = self.read()
         if take is None:
             return False
@@ -108,7 +108,7 @@ class TargetsView:
         return True
 
     def read(self) -> Work | None:
-        """What takes in what has changed."""
+        """Returns a job that applies changes."""
         if self._version == self._targets.version:
             return None
         version, seq = self._targets.version, self._targets.last_seq()
@@ -124,7 +124,7 @@ class TargetsView:
                 del self._used[route]
 
     def end(self, route: str) -> None:
-        """The record was met that deletes *route*."""
+        """Remove the target of *route*, whose deletion the log has reached."""
         self._listed.pop(route, None)
         used = self._used.pop(route, None)
         if used is not None:
@@ -132,24 +132,24 @@ class TargetsView:
             self._changed |= {way.queue for way in ways if way is not None}
 
     def sees(self, seq: int) -> bool:
-        """True where change *seq* was taken in."""
+        """Whether change *seq* has been applied."""
         return self._seq >= seq
 
     def all_go_to(self, uri: str) -> bool:
-        """True where every target has the sink *uri*."""
+        """Whether every target has the sink *uri*."""
         return all(target.sink.queue == uri for target in self._targets.now.values())
 
     def demands(self, after_seq: int) -> list[Demand]:
-        """What was asked of the owners."""
+        """Returns the requests to the owners."""
         return self._targets.asked[after_seq:]
 
     def changed_uris(self) -> list[str]:
-        """Sinks that changed or deleted routes had before."""
+        """Returns former sinks of changed or deleted routes."""
         changed, self._changed = self._changed, set()
         return sorted(changed)
 
     def get(self, route: str) -> RouteTarget | None:
-        """The target of *route* as it was last seen."""
+        """Returns the target of *route* as of the last refresh."""
         found = self._used.get(route)
         if found is None:
             found = self._listed.get(route)
@@ -159,15 +159,15 @@ class TargetsView:
 
 
 class StoreWatch:
-    """Keeps in plain sight what is durable in a store, which fails when it is told to.
+    """A store that exposes its durable rows, and injects faults.
 
     Attributes:
         kept_rows: Retry rows by their match, done ones included.
         kept_backfills: Backfill rows by their name.
         dead_letters: Dead letters by their match.
-        new_dead_letters: Those of them that nobody has looked at.
-        crash_after: The power goes once so many more changes are durable; None: it does not.
-        failing: Changes are refused while this is true.
+        new_dead_letters: Those of them that were not inspected yet.
+        crash_after: Power fails once this many more changes are durable; None: never.
+        failing: Whether changes fail.
     """
 
     def __init__(self) -> None:
@@ -179,12 +179,12 @@ class StoreWatch:
         self.failing = False
 
     def refuse(self) -> None:
-        """Changes come: take none where it was told to."""
+        """Raise the injected fault before changes, if there is one."""
         if self.failing:
             raise StoreError("the simulated store was told to fail")
 
     def note(self, changes: Changes) -> None:
-        """They are durable now, and perhaps the power goes."""
+        """Record durable changes; then fail the power if that is due."""
         self.kept_rows.update(changes.rows)
         for key in changes.forget:
             self.kept_rows.pop(key, None)
@@ -220,7 +220,7 @@ class WatchedStore(StoreWatch, DeliveryStore):
 
 
 class WatchedMemory(StoreWatch, MemoryStore):
-    """The same of plain objects: a run takes half the time."""
+    """The same with plain objects: a run takes half the time."""
 
     def __init__(self, budgets: Budgets | None) -> None:
         StoreWatch.__init__(self)
@@ -344,7 +344,7 @@ class LateWork:
         """The next job begins."""
 
     def _durable(self) -> None:
-        """Its work is done, and nobody has been told."""
+        """Note that its work is done, before its owner is notified."""
 
     def _work(self, work: Work, done: Told) -> None:
         error: StoreError | None = None

@@ -1,7 +1,7 @@
-"""Whole runs of a ``simulation.Partition``, each made out of a seed.
+"""Random runs of a ``simulation.Partition``, each generated from a seed.
 
-Called by tests and soaks. The same seed gives the same run: sinks that change their minds, routes
-that come and go, batches, crashes, rollovers, failing media, retention, a wall clock that jumps.
+Called by tests and soaks. The same seed gives the same run: sinks that change their behaviour,
+created and deleted routes, batches, crashes, rollovers, failing media, retention, clock jumps.
 """
 
 import random
@@ -22,7 +22,7 @@ URIS = tuple(f"http://sink-{number}.example/" for number in range(4))
 DEAD_URIS = ("http://dead-0.example/", "http://dead-1.example/")
 TYPES = ("a", "b", "c")
 REPLY_URIS = ("http://reply.example/", "http://broker.example/")
-"""Where a Subscription's replies go, and a Trigger's."""
+"""Destinations of a Subscription's replies, and of a Trigger's."""
 ADDRESSES = ("", "", "broker-1", "broker-2")
 
 
@@ -59,7 +59,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
 
 
 class _Run:
-    """A partition, and a seeded list of what happens to it."""
+    """A partition, with seeded random actions on it."""
 
     def __init__(self, folder: Path, seed: int, limits: EngineLimits, *, in_memory: bool) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
@@ -202,10 +202,10 @@ def play(
     *,
     in_memory: bool = False,
 ) -> list[tuple[str, dict[str, object]]]:
-    """Run *seed* to its end in the empty *folder*; fails with an ``AssertionError``.
+    """Run *seed* to its end in the empty *folder*; raises ``AssertionError`` on a failure.
 
     Returns:
-        What the owners reported.
+        The reports of the owners.
     """
     run = _Run(folder, seed, limits, in_memory=in_memory)
     run.play(step_count)

@@ -1,6 +1,6 @@
-"""What the sinks of a simulation do with what they are sent.
+"""Behaviours of simulated sinks.
 
-Called by ``simulation``, which hands its script to a ``ScriptedTransport``.
+Called by ``simulation``, for the script of a ``ScriptedTransport``.
 """
 
 import dataclasses
@@ -25,30 +25,30 @@ __all__ = [
 ]
 
 _REPLY = ".reply"
-"""The id of a reply is that of the event with this behind it."""
+"""Suffix of the id of a reply, after the event's id."""
 _TEMPLATE = Event({"specversion": "1.0", "id": _REPLY, "source": "/sink", "type": "reply"}, None)
 
 Behaviour = Callable[[random.Random], Step]
-"""What a sink does with an attempt."""
+"""Returns a sink's reaction to an attempt."""
 
 
 def answers(
     status: int = 204, after_s: float = 0.005, *, retry_after: str | None = None, body: bytes = b""
 ) -> Behaviour:
-    """A sink that answers *status*."""
+    """Returns a sink that responds with *status*."""
     reply = Reply(status, retry_after, None, body)
     return lambda _chance: Step(reply, after_s)
 
 
 def replies(status: int = 200, after_s: float = 0.005, *, fault: str | None = None) -> Behaviour:
-    """A sink that answers with an event, or (*fault*) with what only says that it is one."""
+    """Returns a sink that replies with an event, or (*fault*) with a malformed one."""
     event = None if fault else _TEMPLATE
     reply = Reply(status, None, None, b"", event=event, event_fault=fault)
     return lambda _chance: Step(reply, after_s)
 
 
 def replied(step: Step, event: Event) -> Step:
-    """*step* with the reply to *event*, where it is a step of ``replies``."""
+    """Returns *step* with the reply to *event*, if it is a step of ``replies``."""
     answer = step.answer
     if not isinstance(answer, Reply) or answer.event is None:
         return step
@@ -56,24 +56,23 @@ def replied(step: Step, event: Event) -> Step:
 
 
 def reply_to(event: Event) -> Event:
-    """What a sink of ``replies`` answers *event* with."""
+    """Returns the reply of a sink of ``replies`` to *event*."""
     identity = f"{event.attributes['id']}{_REPLY}"
     return Event({**_TEMPLATE.attributes, "id": identity}, event.data)
 
 
 def origin_id(event: Event) -> str:
-    """The id of the event that was published, whether *event* is it or the reply to it."""
+    """Returns the id of the published event, whether *event* is it or the reply to it."""
     return str(event.attributes["id"]).removesuffix(_REPLY)
 
 
 def hangs(_chance: random.Random) -> Step:
-    """A sink that takes and never answers."""
+    """A sink that accepts events and never responds."""
     return Step(None)
 
 
 def destination(uri: str, route: str, stage: Stage, policy: DeliveryPolicy) -> Destination:
-    """A sink at *uri* that tells the script for whom it is."""
-    # The headers tell the script for whom it is; the sinks are shared.
+    """Returns a destination at *uri* whose headers identify route and stage for the script."""
     headers = ((b"route", route.encode()), (b"leg", b"%d" % stage))
     return Destination(
         uri,

@@ -1,9 +1,9 @@
-"""One partition from log to sinks in virtual time: real rooms, scripted sinks, owners that die.
+"""A simulation of one partition from log to sinks, in virtual time, with crashes of its owner.
 
 ``Partition`` runs a real ``partitions.consumer.PartitionConsumer`` with a real dispatcher, journal
-and delivery store over a log in memory. Owners come and go by ``crash`` (whatever was not on the
-medium is gone) and ``rollover`` (drained in good order); a ``OutcomeChecker`` checks every promise
-on the way. ``simulated_runs.play`` makes a whole run out of a seed.
+and delivery store over a log in memory, and scripted sinks. Owners are replaced by ``crash`` (which
+loses all that is not durable) and ``rollover`` (an orderly drain); an ``OutcomeChecker`` checks
+every promise. ``simulated_runs.play`` generates a whole run from a seed.
 
 Called by tests. The same seed gives the same run.
 """
@@ -73,13 +73,13 @@ __all__ = ["Behaviour", "Partition", "answers", "hangs", "replies"]
 SMALL_LIMITS = Limits(
     queued_max=6, held_bytes_max=1 << 20, in_flight_max=8, in_flight_total_max=12, retry_reserve=2
 )
-"""So small that queues fill up, and routes fall behind and join within a few events."""
+"""Small, so that queues fill up, and backfills begin and end within a few events."""
 FLUSH_S_MAX = 0.02
-"""A flush takes up to this long before its work, and again before its owner learns of it."""
+"""Longest delay of a flush before its work, and again before its owner is notified."""
 FEED_S = 0.004
-"""The reader looks for new records this often."""
+"""How often the reader polls for new records."""
 REST_S_MAX = 3_600.0
-"""With good sinks everything must come to rest within this virtual time."""
+"""With healthy sinks everything must be done within this virtual time."""
 
 
 class Partition:
@@ -93,10 +93,10 @@ class Partition:
         in_memory: Owners keep what they flush in memory, not in a journal and a database.
 
     Attributes:
-        sinks: What the sink at each URI does; absent: it acknowledges after 5 ms.
-        reports: What owners told people, in order.
-        warnings: What they warned people of, in order.
-        failures: Why owners stopped, in order.
+        sinks: Behaviour of the sink by URI; absent: it acknowledges after 5 ms.
+        reports: Info lines of owners, in order.
+        warnings: Warnings of owners, in order.
+        failures: Failures of owners, in order.
         sends: Every attempt: when, the id of its event, and the URI.
         engine_limits: Of the next owner.
     """
@@ -222,7 +222,7 @@ class Partition:
 
     @property
     def routes(self) -> list[str]:
-        """Routes that stand now."""
+        """Routes in force."""
         return list(self._routes)
 
     def publish(self, *types: str, address: str = "", ttl: int = TTL_DEFAULT) -> list[str]:
@@ -254,13 +254,13 @@ class Partition:
 
     @property
     def consumer(self) -> PartitionConsumer:
-        """The owner that lives."""
+        """The current owner."""
         assert self._life is not None
         return self._life.consumer
 
     @property
     def status_page(self) -> MappedStatusPage:
-        """The status page of the owner that lives."""
+        """The status page of the current owner."""
         assert self._life is not None
         return self._life.status_page
 
@@ -277,7 +277,7 @@ class Partition:
         return self._life.failure
 
     def start(self) -> None:
-        """A new owner takes the partition over, from what is durable."""
+        """Start a new owner from the durable state."""
         assert self._life is None
         self.checker.life += 1
         self.lives_of_matches.begin()
@@ -401,7 +401,7 @@ class Partition:
         return dead_letters
 
     def crash(self) -> None:
-        """The owner is gone between two instructions."""
+        """Kill the owner between two instructions."""
         life = self._life
         assert life is not None
         life.timers.alive = False
@@ -409,7 +409,7 @@ class Partition:
         self._end(life)
 
     def rollover(self, deadline_s: float = 5.0) -> int:
-        """The owner drains and goes; the number of attempts that it left."""
+        """Drain and end the owner; returns the number of unfinished attempts."""
         life = self._life
         assert life is not None
         left: list[int] = []
@@ -439,7 +439,7 @@ class Partition:
 
     @property
     def lives(self) -> bool:
-        """True while there is an owner that can go on."""
+        """Whether there is an owner that has not failed."""
         return self._life is not None and self._life.failure is None
 
     # -- time ---------------------------------------------------------------------------------
@@ -449,7 +449,7 @@ class Partition:
         self.timers.advance(seconds)
 
     def retain(self) -> None:
-        """Retention deletes all that the status page lets it."""
+        """Delete all records below the published retention floor."""
         floor = self.status_page[StatusField.KEEP_FROM]
         if floor > self.log.start():
             self.log.drop(min(floor, self.log.durable_end()))
@@ -457,7 +457,7 @@ class Partition:
             self.checker.deleted(self.log.start(), {backfill.route for backfill in backfills})
 
     def end_used_up(self) -> None:
-        """What the control leader does: a route that has made all its deliveries is deleted."""
+        """Delete routes that have made all their deliveries, as the control leader does."""
         for route in self.quotas.used_up():
             if route in self._routes:
                 events_max = self.targets.now[route].events_max
@@ -466,12 +466,12 @@ class Partition:
                     self.delete_route(route)
 
     def at_rest(self) -> bool:
-        """True where nothing waits, and that is durable."""
+        """Whether nothing waits, durably."""
         waits = self.checker.open_count or self.store.kept_rows or self.store.kept_backfills
         return self.lives and not waits and self.cursor == self.log.durable_end()
 
     def rest(self) -> None:
-        """Heal every sink and wait until all is done; fails where it never is."""
+        """Heal every sink and wait until all is done; fails after ``REST_S_MAX``."""
         self.sinks.clear()
         self.quotas.failing = False
         until_s = self.clock.monotonic_s() + REST_S_MAX
@@ -486,14 +486,14 @@ class Partition:
         assert self.cursor == self.log.durable_end(), "the cursor stands still"
 
     def replace(self) -> None:
-        """What a supervisor does: an owner that failed goes, a new one comes."""
+        """Replace a failed owner, as a supervisor does."""
         self.files.failing = self.store.failing = self.quotas.failing = False
         if self._life is not None:
             self.crash()
         self.start()
 
     def close(self) -> None:
-        """Let everything go."""
+        """Close everything."""
         if self._life is not None:
             self.crash()
         self.store.close()

@@ -1,6 +1,6 @@
-"""One partition of the embedded log on a simulated disk, with a ledger of what was promised.
+"""One partition of the embedded log on a simulated disk, with a ledger of acknowledged records.
 
-Callers: tests of the log, simulations with crashes. Small enough to look at every byte.
+Callers: tests of the log, simulations with crashes. Small enough to inspect every byte.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ STAMP = 0x3A5BC7D9
 """A fixed stamp, so that runs repeat byte for byte."""
 
 SEGMENT_BYTES = 4096
-"""So short that a few appends begin another one."""
+"""Short, so that a few appends begin another one."""
 
 
 class Promise(NamedTuple):
@@ -43,11 +43,11 @@ class SmallLog:
     """A partition, its disk, and the ledger.
 
     Attributes:
-        disk: Where it lives.
-        clock: Stamps the records.
+        disk: The simulated disk.
+        clock: Timestamps the records.
         segment_bytes: Length of a segment.
-        promises: What was acknowledged, in order.
-        tried: Bodies that were handed over, acknowledged or not.
+        promises: Acknowledged records, in order.
+        tried: Appended bodies, acknowledged or not.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class SmallLog:
         return self._appender
 
     def reopened_on(self, disk: SimulatedDisk, **options: Any) -> "SmallLog":
-        """The same log as a new process finds it on *disk*; it knows what was tried."""
+        """Returns the log as a new process opens it on *disk*, with the same ledger."""
         other = SmallLog(disk, self.clock, self.segment_bytes)
         other.tried = set(self.tried)
         other.open(**options)
         return other
 
     def append(self, *bodies: bytes, kind: int = RecordKind.EVENTS) -> int:
-        """Append in one commit, and note the promise; the offset of the first."""
+        """Append in one commit, and record the promise; returns the offset of the first."""
         self.tried.update(bodies)
         first = self.appender.append([(kind, body) for body in bodies])
         for offset, body in enumerate(bodies, first):

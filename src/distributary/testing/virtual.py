@@ -1,4 +1,4 @@
-"""Virtual time: a clock that moves when it is told to, timers that fire as it moves.
+"""Virtual time: a manually advanced clock, and timers that fire as it moves.
 
 Called by tests and simulations. Deterministic: timers that are due at the same time fire in the
 order in which they were set.
@@ -15,7 +15,7 @@ STEPS_MAX: Final = 1_000_000
 
 
 class VirtualClock:
-    """A clock that stands still until it is moved.
+    """A clock that moves only manually.
 
     Args:
         wall_ms: What the wall clock shows at the start, milliseconds since 1970.

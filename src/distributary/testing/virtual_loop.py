@@ -1,7 +1,7 @@
-"""An event loop in virtual time: it never waits, its clock moves to whatever is due next.
+"""An event loop in virtual time: instead of waiting, it moves its clock to the next timer.
 
-Called by tests of what uses asyncio's own timers, tasks and timeouts. Everything else is asyncio's,
-so that the order of callbacks is that of the real thing. No network: there is nothing to wait for.
+Called by tests of code that uses asyncio's timers, tasks and timeouts. The rest is asyncio's, so
+the order of callbacks is the real one. No network.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from distributary.testing.virtual import VirtualClock
 Returned = TypeVar("Returned")
 
 RESOLUTION_S: Final = 1e-6
-"""Timers that are due within this are due now: adding up floats may miss a time by less."""
+"""Timers due within this are due now: rounding errors are smaller."""
 
 
 class DeadlockError(Exception):
-    """Everything waits, and nothing will ever happen."""
+    """All tasks wait, and nothing can wake them."""
 
 
 class _NoWait(selectors.SelectSelector):
