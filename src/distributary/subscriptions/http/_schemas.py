@@ -113,9 +113,7 @@ BEYOND_SCHEMAS: Final[Mapping[str, str]] = {
         "a secret that is left out although none is stored; an address or topic that neither the"
         " settings nor the path of the sink names"
     ),
-    "nested": "a dead letter sink of a dead letter sink",
     "not-applicable": "certificates for a sink whose scheme has no TLS",
-    "not-boolean": "a CloudEvents SQL expression that is never true or false",
     "syntax": "a text that is no CloudEvents SQL",
     "time": "a day that the month does not have",
     "too-deep": "filters that nest too deep",
