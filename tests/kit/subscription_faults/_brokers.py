@@ -108,6 +108,15 @@ DEAD_BROKERS: Final = [
         )
         for sink in sorted({sink for sink, _ in GOOD.values()})
     ),
+    *(
+        _of(
+            "AMQP",
+            {"delivery": {"deadLetterSink": f"amqp://e.com/{path}"}},
+            ("delivery.deadLetterSink", code),
+            BEYOND,
+        )
+        for path, code in (("%ff", "text"), ("a%00", "value"))
+    ),
 ]
 
 CERTIFICATE: Final = """-----BEGIN CERTIFICATE-----
