@@ -1,17 +1,17 @@
-"""A disk in memory that can crash at every step, lose what was not synced, and fail any call.
+"""A disk in memory that can crash at every step, lose unsynced changes, and fail any call.
 
-Callers: tests of the log, or of anything else that works through ``log.Disk``. Hides: the record of
-operations from which crash states are built.
+Callers: tests of code that uses ``log.Disk``. Hides the record of operations from which it builds
+crash states.
 
 The fault model, which is stricter than common file systems:
 
-- A write, a truncation and an allocation may be lost until the file is synced, each on its own; the
-  last write may be torn at any 512 byte boundary, at either end, or leave only its length.
+- A write, a truncation and an allocation may be lost, each independently, until the file is synced;
+  the last write may be torn at any 512 byte boundary, at either end, or leave only its length.
 - A name (created, renamed, removed) may be lost until its folder is synced.
 - Shared words are never synced; the medium may hold any of their earlier values.
-- After a failed sync of a file its bytes read back, a later sync succeeds, and they are not on the
-  medium. A failed sync of a folder can be repeated: names are in the file system's journal, and a
-  file system whose journal fails stops altogether instead of forgetting.
+- After a failed sync of a file its bytes can be read, a later sync succeeds, and they are not on
+  the medium. A failed sync of a folder can be repeated: names are in the file system's journal, and
+  a file system with a failed journal stops altogether.
 """
 
 import errno
@@ -29,14 +29,14 @@ from distributary.core.log import Words
 from distributary.testing.memory_lease import MemoryLeases
 
 SECTOR_BYTES = 512
-"""What a medium writes whole or not at all."""
+"""Unit that a medium writes atomically."""
 
 _WORD = struct.Struct("=Q")
 
 
 @dataclass(slots=True, eq=False)
 class _Operation:
-    """One change. ``durable_at`` is the step from which the medium has it for certain."""
+    """A change. ``durable_at`` is the step from which it is certainly on the medium."""
 
     what: str
     file: int
@@ -50,12 +50,12 @@ class _Operation:
 
 
 class CrashState(NamedTuple):
-    """What the medium may hold after a crash.
+    """A possible state of the medium after a crash.
 
     Attributes:
-        step: The crash came right after this step of the recorded disk (``SimulatedDisk.step``).
+        step: The crash follows this step of the recorded disk (``SimulatedDisk.step``).
         what: A description for a failure message.
-        disk: A disk that holds it.
+        disk: A disk in this state.
     """
 
     step: int
@@ -81,7 +81,7 @@ class _Words:
 
 
 class Medium(NamedTuple):
-    """What a disk holds when it is made (copied, so it stays as it is).
+    """The initial content of a disk, which copies it.
 
     Attributes:
         files: Content by file number.
@@ -102,14 +102,14 @@ class SimulatedDisk:
     """A ``log.Disk`` in memory.
 
     Attributes:
-        files: What processes read now, by file number.
+        files: Content that processes read, by file number.
         names: Paths of files, with their numbers.
         folders: Paths of folders.
-        calls: How many calls that can fail were made.
+        calls: Number of calls that can fail.
     """
 
     def __init__(self, medium: Medium = EMPTY) -> None:
-        """A disk that holds *medium*; what happens from now on is recorded."""
+        """Start with *medium*, and record all operations."""
         self.files = {number: bytearray(content) for number, content in medium.files.items()}
         self.names = dict(medium.names)
         self.folders = set(medium.folders)
@@ -144,37 +144,37 @@ class SimulatedDisk:
 
         Args:
             call: The first call that fails, counted from now, from 1.
-            error: The ``errno``; 0 makes a write take half of its bytes instead of failing.
-            times: How many calls in a row fail.
-            only: Which calls count, by name (``pwrite``); all where it is left out.
+            error: The ``errno``; 0 makes a write short by half instead of failing.
+            times: Number of consecutive calls that fail.
+            only: Names of calls that count (``pwrite``); default: all.
         """
         self.calls = 0
         self._fail_at, self._fail_to, self._error = call, call + times, error
         self._filter = only or (lambda _: True)
 
     def heal(self) -> None:
-        """No call fails any more."""
+        """Stop failing calls."""
         self._fail_at = self._fail_to = 0
 
     def kill(self) -> None:
-        """The process dies, the machine lives: locks and handles are gone, the bytes are not.
+        """Kill the process, not the machine: drops locks and handles, keeps the bytes.
 
-        Calls that were to fail still fail.
+        Injected faults stay.
         """
         self._leases = MemoryLeases()
         self._handles.clear()
 
     @property
     def step(self) -> int:
-        """How many changes and syncs there were: note it with each promise."""
+        """Number of changes and syncs so far: record it with each promise."""
         return self._steps
 
     def power_cut(self) -> "SimulatedDisk":
-        """The disk with what is certainly on the medium, and nothing else."""
+        """Returns a disk with only what is certainly on the medium."""
         return self._replay([op for op in self._operations if op.durable_at <= self._steps])
 
     def crash_states(self) -> Iterator[CrashState]:
-        """Every state the fault model allows after every step, with one fault in each."""
+        """Yields every state that the fault model allows after every step, with one fault each."""
         for step in range(1, self._steps + 1):
             before = [
                 op for op, at in zip(self._operations, self._step_of, strict=True) if at <= step
@@ -196,11 +196,11 @@ class SimulatedDisk:
                 yield from self._torn(step, before)
 
     def content(self, path: Path) -> bytearray:
-        """The bytes of *path*, to look at or to damage in place."""
+        """Returns the bytes of *path*, to inspect or to damage in place."""
         return self.files[self.names[path]]
 
     def copy(self) -> "SimulatedDisk":
-        """A disk whose medium holds the bytes of this one now; it has no history."""
+        """Returns a disk with the current bytes, without history."""
         return SimulatedDisk(Medium(self.files, self.names, self.folders))
 
     # The port

@@ -185,7 +185,7 @@ class Partition:
         if parks:
             self.checker.parking.add(route)
         if old is not None and (old.types, old.address) == (tuple(types), address):
-            return  # The filters stand: nothing of it goes into the log.
+            return  # The filters are unchanged: no record is appended.
         record = RouteRecord(
             seq=self.targets.last_seq() + 1,
             op="put",
@@ -339,7 +339,7 @@ class Partition:
         on_drained: Callable[[str], None],
     ) -> Dispatcher:
         def answered(attempt: Attempt) -> None:
-            if timers.alive:  # The last answers come from closing connections: nobody listens.
+            if timers.alive:  # The last answers, of closing connections, are ignored.
                 self._publisher.check_task(attempt.task)
                 self.checker.answered(attempt)
                 self.lives_of_matches.answered(attempt.task)

@@ -123,7 +123,7 @@ class BrokerTransport:
         self._by_destination[destination] = link
         return link
 
-    # -- connections that nobody uses ---------------------------------------------------------
+    # -- idle connections ---------------------------------------------------------------------
 
     def _sweep_now(self) -> None:
         self._sweep = None

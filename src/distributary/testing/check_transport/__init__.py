@@ -1,13 +1,13 @@
-"""The suite that every transport passes: what ``deliver.Transport`` promises, as checks.
+"""Contract suite of ``deliver.Transport``.
 
-Called by ``tests/contract`` and ``tests/brokers`` for every transport here, and by whoever writes
-another::
+Called by ``tests/contract`` and ``tests/brokers`` for every transport here, and by authors of
+further ones::
 
     @pytest.mark.parametrize("check", check_transport.CHECKS, ids=lambda c: c.__name__)
     def test_my_transport(check):
         asyncio.run(check(make_rig))
 
-A rig is a transport with a far side that can be told how to behave (``Rig``).
+A rig is a transport with a far side of configurable behaviour (``Rig``).
 """
 
 from collections.abc import Awaitable, Callable
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 Check: TypeAlias = Callable[[Make], Awaitable[None]]
-"""Takes what makes rigs; raises ``AssertionError`` where a promise is broken."""
+"""Called with a factory of rigs; raises ``AssertionError`` where a promise is broken."""
 
 CHECKS: Final[tuple[Check, ...]] = (
     *_delivery.CHECKS,
@@ -66,7 +66,7 @@ way to acknowledge."""
 
 
 async def check_transport(make: Make) -> None:
-    """Run every check, each on rigs of its own.
+    """Run every check, each on new rigs.
 
     Args:
         make: Makes a rig.

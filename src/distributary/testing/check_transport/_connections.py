@@ -1,4 +1,4 @@
-"""Checks of connections that break under way, and of those that come back."""
+"""Checks of connections that break, and of reconnection."""
 
 import asyncio
 from collections import Counter
@@ -25,15 +25,15 @@ RECONNECTED_S_MAX: Final = 10.0
 """Longest time from the far side's return to the first delivery."""
 
 IN_FLIGHT_S: Final = 0.2
-"""How long attempts get to be sent before their connection is cut."""
+"""Time for attempts to be sent before their connection is aborted."""
 
 BROKEN: Final = frozenset({"reset", "refused", "tls", "timeout"})
-"""Reasons of attempts whose connection was cut: under way, while it was dialled, in the middle of
-a handshake; or a protocol that holds on to its messages until their time is up (Kafka)."""
+"""Reasons of attempts whose connection was aborted: in flight, while dialling, or in a handshake;
+or of a protocol that keeps its messages until their timeout (Kafka)."""
 
 
 async def ends_attempts_whose_connection_breaks(make: Make) -> None:
-    """What is in flight is answered with an error that can be retried, and not sent again."""
+    """Attempts in flight fail with a retryable error, and are not sent again."""
     async with make() as rig:
         destination = sink(rig, Behaviour.HANG)
         if destination is None:
@@ -49,7 +49,7 @@ async def ends_attempts_whose_connection_breaks(make: Make) -> None:
 
 
 async def connects_again_after_a_break(make: Make) -> None:
-    """Attempts of before are answered or broken, later ones go through; nothing is doubled."""
+    """Earlier attempts are answered or fail, later ones succeed; nothing is duplicated."""
     async with make() as rig:
         destination = accepting(rig)
         answers = Answers()
@@ -64,7 +64,7 @@ async def connects_again_after_a_break(make: Make) -> None:
 
 
 async def finds_a_far_side_that_was_away(make: Make) -> None:
-    """While it is away every attempt is told so; when it is back it is found, by itself."""
+    """Attempts fail while the far side is unreachable, and succeed after its return."""
     async with make() as rig:
         assert await one(rig, Behaviour.ACCEPT) is not None
         await rig.leave()
@@ -79,7 +79,7 @@ async def finds_a_far_side_that_was_away(make: Make) -> None:
 
 
 async def _delivers_again(rig: Rig, number: int) -> None:
-    """Attempts, each an event of its own from *number* on, until one is delivered and arrives."""
+    """Send new events, numbered from *number* on, until one is delivered and arrives."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + RECONNECTED_S_MAX
     while True:
@@ -102,7 +102,7 @@ async def _has_arrived(rig: Rig, number: int) -> bool:
 
 
 async def _assert_none_lost_or_doubled(rig: Rig, answers: list[Answer]) -> None:
-    """What was acknowledged has arrived, and nothing has arrived twice."""
+    """Assert that acknowledged events have arrived, and none twice."""
     acknowledged = {number for number, answer in enumerate(answers) if delivered(answer)}
     for number, answer in enumerate(answers):
         if number not in acknowledged:

@@ -30,7 +30,7 @@ LONG_CHARS: Final = 4_000
 
 
 async def delivers_an_event_once_and_unchanged(make: Make) -> None:
-    """An accepted event is at the far side once, with the same attributes and data."""
+    """An accepted event arrives once, with the same attributes and data."""
     async with make() as rig:
         answer = await one(rig, Behaviour.ACCEPT)
         assert answer is not None
@@ -39,7 +39,7 @@ async def delivers_an_event_once_and_unchanged(make: Make) -> None:
 
 
 async def delivers_the_next_event_as_well(make: Make) -> None:
-    """One attempt after the other goes through, by whatever is kept between them."""
+    """Successive attempts succeed, with whatever connection is kept between them."""
     async with make() as rig:
         for _ in range(3):
             answer = await one(rig, Behaviour.ACCEPT)
@@ -49,14 +49,14 @@ async def delivers_the_next_event_as_well(make: Make) -> None:
 
 
 async def delivers_many_at_once(make: Make) -> None:
-    """Attempts that run together are each answered, and none is lost or doubled."""
+    """Concurrent attempts are each answered, and none is lost or duplicated."""
     async with make() as rig:
         came = await _send_all(rig, MANY)
         assert sorted(came) == list(range(MANY))
 
 
 async def keeps_the_order_of_one_connection(make: Make) -> None:
-    """Where events share a connection they arrive as they were sent, without waiting."""
+    """Events on one connection arrive in the order of sending, without waits between."""
     async with make() as rig:
         if not rig.ordered:
             return
@@ -65,7 +65,7 @@ async def keeps_the_order_of_one_connection(make: Make) -> None:
 
 
 async def delivers_more_than_the_window_holds(make: Make) -> None:
-    """What finds no room on a connection waits its turn; none is lost, doubled or overtaken."""
+    """Events beyond the window wait; none is lost, duplicated or overtaken."""
     async with make() as rig:
         if not rig.ordered:
             return  # no connection that they share, and so no window
@@ -74,7 +74,7 @@ async def delivers_more_than_the_window_holds(make: Make) -> None:
 
 
 async def _send_all(rig: Rig, count: int) -> list[int]:
-    """Send so many events at once; the numbers that arrived, in their order."""
+    """Send *count* events at once; returns the numbers that arrived, in order."""
     destination = accepting(rig)
     answers = Answers()
     for number in range(count):
@@ -92,14 +92,14 @@ async def delivers_a_big_body(make: Make) -> None:
 
 
 async def delivers_an_event_without_data(make: Make) -> None:
-    """An event without data stays one."""
+    """An event without data arrives without data."""
     event = Event({"specversion": "1.0", "id": "1", "source": "/check", "type": "t"}, None)
     async with make() as rig:
         assert await _sent(rig, [event]) == [event]
 
 
 async def round_trips_events_in_every_format(make: Make) -> None:
-    """Attribute types, text that is not ASCII, long values and any data survive each mode."""
+    """Attribute types, non-ASCII text, long values and any data survive each mode."""
     async with make() as rig:
         formats = tuple(rig.formats)
     for format_ in formats:
@@ -112,7 +112,7 @@ async def round_trips_events_in_every_format(make: Make) -> None:
 
 
 async def _sent(rig: Rig, events: list[Event], format_: Format | None = None) -> list[Event]:
-    """What is at the far side after each of *events* was acknowledged."""
+    """Returns the events at the far side after each of *events* was acknowledged."""
     answers = Answers()
     for event in events:
         answers.send(rig, event, accepting(rig, format_), 2 * TIMEOUT_S)
@@ -163,7 +163,7 @@ def _sample(name: str, data: bytes | None, **attributes: str | int | bool) -> Ev
 
 
 def _comparable(event: Event, format_: Format) -> tuple[object, ...]:
-    """What must be equal at both ends.
+    """Returns the parts of *event* that must be equal at both ends.
 
     Structured mode keeps types, and tells no data from empty data. In binary mode most protocols
     carry attributes as text, and an empty message is what an event without data looks like.

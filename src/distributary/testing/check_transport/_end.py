@@ -21,7 +21,7 @@ from distributary.testing.check_transport._rig import (
 
 
 def _slow(rig: Rig) -> Destination:
-    """Where attempts stay under way, if the rig has such a sink."""
+    """Returns a destination where attempts stay under way, if the rig has such a sink."""
     return sink(rig, Behaviour.HANG) or accepting(rig)
 
 
@@ -41,7 +41,7 @@ async def closing_ends_attempts_under_way(make: Make) -> None:
 
 
 async def closing_can_be_cancelled(make: Make) -> None:
-    """A ``close`` that is cut short leaves nothing that a second one does not end."""
+    """A cancelled ``close`` leaves nothing that a second one does not end."""
     async with make() as rig:
         destination = _slow(rig)
         answers = Answers()
@@ -57,7 +57,7 @@ async def closing_can_be_cancelled(make: Make) -> None:
 
 
 async def closing_ends_a_dial_under_way(make: Make) -> None:
-    """Whether the connection is just asked for, half made or just open; the loop gets turns."""
+    """A dial is ended whether it has just begun, is half done or has just succeeded."""
     for turns in (0, 1, 2, 5, 20):
         async with make() as rig:
             answers = Answers()

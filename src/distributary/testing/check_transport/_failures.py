@@ -1,4 +1,4 @@
-"""Checks of far sides that say no, are not there, or say nothing."""
+"""Checks of far sides that reject, are unreachable, or do not respond."""
 
 import asyncio
 from typing import Final
@@ -18,19 +18,19 @@ from distributary.testing.check_transport._rig import (
 )
 
 BUSY_S: Final = 0.25
-"""What a deadline may be late beyond its promise, on a machine that is busy elsewhere. Measured
-from a timer of the same loop, so that a loop that stands still for a while makes nothing late."""
+"""Tolerance of a deadline on a busy machine. Measured from a timer of the same loop, so that a
+blocked loop makes nothing late."""
 
 
 async def tells_of_a_rejection(make: Make) -> None:
-    """A no is the far side's own no: an answer that is not success, or an error."""
+    """A rejection is reported as an answer that is no success, or as an error."""
     async with make() as rig:
         answer = await one(rig, Behaviour.REJECT)
         assert answer is None or not delivered(answer)
 
 
 async def delivers_to_others_after_a_rejection(make: Make) -> None:
-    """One message that is refused costs no other, and not the way to the far side."""
+    """A rejected message affects no other, nor the connection to the far side."""
     async with make() as rig:
         for behaviour in (Behaviour.ACCEPT, Behaviour.REJECT, Behaviour.ACCEPT):
             answer = await one(rig, behaviour)
@@ -38,7 +38,7 @@ async def delivers_to_others_after_a_rejection(make: Make) -> None:
 
 
 async def tells_of_a_refused_connection(make: Make) -> None:
-    """Where nobody listens there is no reply, and trying again later is right, each time."""
+    """Without a listener every attempt fails with a retryable error."""
     async with make() as rig:
         for _ in range(3):
             answer = await one(rig, Behaviour.REFUSE)
@@ -49,7 +49,7 @@ async def tells_of_a_refused_connection(make: Make) -> None:
 
 
 async def tells_of_a_reset(make: Make) -> None:
-    """A broken connection is an error that can be retried, not sent again by the transport."""
+    """A broken connection is a retryable error; the transport does not send again."""
     async with make() as rig:
         answer = await one(rig, Behaviour.RESET)
         if answer is not None:
@@ -60,7 +60,7 @@ async def tells_of_a_reset(make: Make) -> None:
 
 
 async def keeps_the_deadline_when_nothing_comes(make: Make) -> None:
-    """A silent far side costs the timeout, +10 % or 100 ms."""
+    """An attempt at a silent far side ends after the timeout, +10 % or 100 ms."""
     async with make() as rig:
         await _runs_out_of_time(rig, Behaviour.HANG)
 
@@ -93,13 +93,13 @@ async def _runs_out_of_time(rig: Rig, behaviour: Behaviour) -> None:
 
 
 async def a_slow_sink_delays_no_other(make: Make) -> None:
-    """Attempts to a sink that hangs leave the others their way."""
+    """Attempts to a sink that hangs do not delay the others."""
     async with make() as rig:
         await _leaves_others_alone(rig, Behaviour.HANG)
 
 
 async def a_sink_that_is_away_delays_no_other(make: Make) -> None:
-    """Nor do those to one that cannot be reached."""
+    """Attempts to an unreachable sink do not delay the others."""
     async with make() as rig:
         await _leaves_others_alone(rig, Behaviour.REFUSE)
 

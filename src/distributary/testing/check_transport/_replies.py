@@ -1,4 +1,4 @@
-"""Checks of events that come back in an answer; protocols without such answers have no sinks."""
+"""Checks of reply events in responses; rigs of protocols without replies have no such sinks."""
 
 import dataclasses
 from typing import Final
@@ -17,7 +17,7 @@ from distributary.testing.check_transport._rig import (
 
 
 async def _replied(rig: Rig, behaviour: Behaviour, *, wants_reply: bool) -> Reply | None:
-    """The answer of a sink that answers with an event; None: this rig has no such sink."""
+    """Returns the answer of a replying sink; None: this rig has no such sink."""
     destination = sink(rig, behaviour)
     if destination is None:
         return None
@@ -31,7 +31,7 @@ async def _replied(rig: Rig, behaviour: Behaviour, *, wants_reply: bool) -> Repl
 
 
 async def brings_a_reply_that_is_wanted(make: Make) -> None:
-    """An event in the answer comes back whole, time after time."""
+    """An event in the response is returned unchanged, repeatedly."""
     async with make() as rig:
         for _ in range(3):
             answer = await _replied(rig, Behaviour.REPLY, wants_reply=True)
@@ -40,7 +40,7 @@ async def brings_a_reply_that_is_wanted(make: Make) -> None:
 
 
 async def brings_no_reply_that_nobody_wants(make: Make) -> None:
-    """Whether before or after one that is wanted, at the same sink."""
+    """An unwanted reply is ignored, before and after a wanted one at the same sink."""
     async with make() as rig:
         for wanted in (False, True, False):
             answer = await _replied(rig, Behaviour.REPLY, wants_reply=wanted)
@@ -48,14 +48,14 @@ async def brings_no_reply_that_nobody_wants(make: Make) -> None:
 
 
 async def brings_no_reply_before_the_work_is_done(make: Make) -> None:
-    """What comes with a 202 is never a reply, even where it is an event (decision 14)."""
+    """The body of a 202 is never a reply, even where it is an event (decision 14, replies)."""
     async with make() as rig:
         answer = await _replied(rig, Behaviour.REPLY_LATER, wants_reply=True)
         assert answer is None or (answer.event is None and answer.event_fault is None)
 
 
 async def tells_of_a_reply_that_is_no_event(make: Make) -> None:
-    """The delivery stands, and why its reply cannot be read is said."""
+    """The delivery succeeds, and the answer has the reason why its reply is malformed."""
     async with make() as rig:
         answer = await _replied(rig, Behaviour.BAD_REPLY, wants_reply=True)
         assert answer is None or (answer.event is None and answer.event_fault)

@@ -1,4 +1,4 @@
-"""What the checks are made of: the rig, the ways a far side behaves, and collected answers."""
+"""Fixtures of the checks: the rig, behaviours of far sides, and a collector of answers."""
 
 import asyncio
 import enum
@@ -23,47 +23,47 @@ ARRIVAL_S_MAX: Final = 5.0
 acknowledge first and pass on later."""
 
 SECOND_COPY_S: Final = 0.05
-"""How long the checks look for what must not come: a second answer, a second copy."""
+"""How long the checks wait for a second answer or copy, which must not come."""
 
 Format: TypeAlias = Literal["binary", "structured"]
 """Content modes of an event; ``Destination.format``."""
 
 
 class Behaviour(enum.Enum):
-    """What the far side does with what comes."""
+    """Behaviour of the far side."""
 
     ACCEPT = "accept"
-    """Takes the event and says so."""
+    """Accepts and acknowledges the event."""
     REJECT = "reject"
-    """Says no."""
+    """Rejects the event."""
     REFUSE = "refuse"
-    """Takes no connection."""
+    """Refuses connections."""
     RESET = "reset"
     """Breaks the connection instead of an answer."""
     HANG = "hang"
-    """Takes the event and says nothing."""
+    """Accepts the event and does not respond."""
     TRICKLE = "trickle"
     """Answers too slowly to be done in time, but never stops."""
     REPLY = "reply"
-    """Takes the event and answers with another, ``a_reply()``."""
+    """Accepts the event and replies with ``a_reply()``."""
     REPLY_LATER = "reply-later"
-    """The same, but says that it is not done with the event: 202 in HTTP."""
+    """The same with a status of unfinished processing: 202 in HTTP."""
     BAD_REPLY = "bad-reply"
-    """Takes the event and answers with what says that it is an event, and is none."""
+    """Accepts the event and replies with a malformed event."""
 
 
 class Rig(Protocol):
     """A transport and its far side.
 
     Attributes:
-        transport: What is checked; made for this rig, closed by the check or by the rig.
+        transport: The transport under test; made for this rig, closed by the check or by the rig.
         formats: The content modes that this protocol has. The first one is used by every check
             that is not about modes.
         ordered: Events to one destination arrive in the order of ``send``, as on one connection.
             False: several connections, or requests of their own.
-        acknowledged: The far side says that it has an event. False: success means "written and
+        acknowledged: Whether the far side acknowledges events. False: success means "written and
             flushed" (MQTT QoS 0, AMQP settled, Kafka acks=0, core NATS), so that a broken
-            connection loses what was on its way.
+            connection loses events in flight.
     """
 
     transport: Transport
@@ -76,23 +76,23 @@ class Rig(Protocol):
         behaviour: Behaviour,
         format: Format = "binary",  # noqa: A002 - named as the field that it sets
     ) -> Destination | None:
-        """A sink that behaves like this; None: such a sink cannot be had by this protocol."""
+        """Returns a sink of this behaviour; None: this protocol has none."""
         ...
 
     def arrived(self) -> Sequence[Event]:
-        """Every event that the far side took so far, in the order in which it took them."""
+        """Returns every event that the far side has accepted, in order."""
         ...
 
     async def interrupt(self) -> None:
-        """Cut every connection between the transport and the far side; new ones are taken."""
+        """Abort every connection to the far side, which accepts new ones."""
         ...
 
     async def leave(self) -> None:
-        """The same, and new ones are refused, until ``come_back``."""
+        """Abort every connection, and refuse new ones until ``come_back``."""
         ...
 
     async def come_back(self) -> None:
-        """Take connections again."""
+        """Accept connections again."""
         ...
 
 
@@ -130,7 +130,7 @@ class Answers:
         self._inside = False
 
     async def wait(self, within_s: float = 2 * TIMEOUT_S) -> list[Answer]:
-        """Every answer, once all are in, and a moment later (for second answers)."""
+        """Returns every answer, a moment after all have come (to detect second ones)."""
         async with asyncio.timeout(within_s):
             while not self.all_in:
                 self._arrived.clear()
@@ -140,7 +140,7 @@ class Answers:
 
 
 def an_event(number: int = 0, data: bytes = b'{"n": 1}') -> Event:
-    """An event that differs from others by *number*."""
+    """Returns an event identified by *number*."""
     attributes: dict[str, str | int | bool] = {
         "specversion": "1.0",
         "id": f"check-{number}",
@@ -153,7 +153,7 @@ def an_event(number: int = 0, data: bytes = b'{"n": 1}') -> Event:
 
 
 def a_reply() -> Event:
-    """The event that a sink of ``REPLY`` answers with."""
+    """Returns the reply of a sink of ``REPLY``."""
     attributes: dict[str, str | int | bool] = {
         "specversion": "1.0",
         "id": "reply",
@@ -165,19 +165,19 @@ def a_reply() -> Event:
 
 
 def sink(rig: Rig, behaviour: Behaviour) -> Destination | None:
-    """A destination in the mode that the rig names first; None: there is no such sink."""
+    """Returns a destination in the rig's first mode; None: there is no such sink."""
     return rig.destination(behaviour, rig.formats[0])
 
 
 def accepting(rig: Rig, format: Format | None = None) -> Destination:  # noqa: A002 - as above
-    """The destination that takes events, which every rig has."""
+    """Returns the accepting destination, which every rig has."""
     destination = rig.destination(Behaviour.ACCEPT, format or rig.formats[0])
     assert destination is not None, "every rig has a far side that accepts"
     return destination
 
 
 async def one(rig: Rig, behaviour: Behaviour, timeout_s: float = TIMEOUT_S) -> Answer | None:
-    """The answer to one event; None: this rig has no such sink."""
+    """Sends one event and returns its answer; None: this rig has no such sink."""
     destination = sink(rig, behaviour)
     if destination is None:
         return None
@@ -198,5 +198,5 @@ async def arrived(rig: Rig, count: int) -> list[Event]:
 
 
 def numbers(events: Sequence[Event]) -> list[int]:
-    """The numbers of events that ``an_event`` made."""
+    """Returns the numbers of events that ``an_event`` made."""
     return [int(str(event.attributes["id"]).removeprefix("check-")) for event in events]
