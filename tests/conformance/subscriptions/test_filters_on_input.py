@@ -91,6 +91,12 @@ def test_both_shapes_in_one_body_are_refused(sut):
     refuses(sut, "both filters")
 
 
+@pytest.mark.parametrize("name", ["filtres", "Filters", "filter ", "condition"])
+def test_a_misspelt_member_never_means_that_everything_passes(sut, name):
+    """On update as well: the old filters stay at work (decision 7)."""
+    assert list(refused(sut, **{name: [EXACT]}).values()) == ["unknown"]
+
+
 def test_a_filter_at_the_limits_is_taken_and_one_beyond_is_refused(sut):
     """32 levels, a thousand parts; the path leads to the first expression that is too deep."""
     assert sut.put("mine", filters=[deep(32)]).status == 201

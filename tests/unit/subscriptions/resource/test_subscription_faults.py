@@ -38,9 +38,10 @@ def test_exactly_the_faults_of_each_document_are_named(group, kept, local):
 
 
 def test_messages_help_and_repeat_no_secret():
-    """A hint, or a place in an expression; faults travel into answers and logs."""
+    """A hint, or a place in an expression; nor a long text: they travel into answers and logs."""
     told = [(case, fault.message) for case in CASES for fault in faults_in(case)]
     assert [case.name for case, text in told if "canary" in text] == []
+    assert [case.name for case, text in told if len(text) > 500] == []
     assert [
         (case.name, part) for case, text in told for part in case.says if part not in text
     ] == []
