@@ -100,8 +100,8 @@ class Protocol:
             ``other`` for the rest; None: its transport gives replies with a status.
         settings: Member of ``protocolsettings`` of this protocol -> its JSON Schema, with the
             default if there is one, in the order of realized objects.
-        restore: Makes the typed settings of realized ones: a frozen dataclass, for HTTP
-            ``HttpSettings``, else one with the property ``place`` (``BrokerSettings``).
+        restore: Makes the typed settings of realized ones: a frozen dataclass derived from
+            ``SinkSettings``, or from ``BrokerSettings`` if the sink is a place at a broker.
         required: Its required settings.
         placed: Setting that the path of a sink URI can replace; the typed settings have an
             attribute of this name, and realized objects always have it.

@@ -58,12 +58,12 @@ class Connector:
         self._trusting: dict[str, ssl.SSLContext] = {}
 
     def endpoint(self, uri: str) -> Endpoint:
-        """Returns the endpoint of a sink URI; see ``Endpoint``.
+        """Returns the endpoint of an HTTP URI; see ``Endpoint``.
 
         Raises:
             TransportError: ``blocked-address``: the URI is unusable.
         """
-        return _endpoint.parse(uri)
+        return _endpoint.parse(uri, protocols()["HTTP"].schemes)
 
     def endpoint_of(self, destination: Destination) -> Endpoint:
         """Returns the endpoint of *destination*, with its dialled address and certificates.

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from distributary.core.deliver import Destination
-from distributary.core.deliver.broker_settings import HttpSettings
 from distributary.core.deliver.credential import Credential
 from distributary.core.engine.ports import RouteTarget
 from distributary.core.errors import StoreError
@@ -250,13 +249,13 @@ def _destination(
     spec: ApiSubscriptionSpec | DeadLetterSpec, paced_by: str, reach: Reach
 ) -> Destination:
     """Returns the destination of *spec*, without its credential."""
-    settings = spec.settings
     rule = reach.rule()
     back = spec.protocol == "HTTP" and rule.own.takes_events(spec.sink)
     own = back and rule.own_allowed
-    sink = Destination(
+    return Destination(
         uri=spec.sink,
         protocol=spec.protocol,
+        settings=spec.settings,
         format=spec.format,
         policy=spec.policy,
         unusable=PROTOCOLS_ABSENT.get(spec.protocol),
@@ -266,11 +265,4 @@ def _destination(
         own=own,
         passes=reach.pass_cost(TTL_DEFAULT) if own else 0,
         refused=rule.sink_refusal(spec.protocol, spec.sink, takes_events=back),
-    )
-    if not isinstance(settings, HttpSettings):
-        return dataclasses.replace(sink, settings=settings)
-    return dataclasses.replace(
-        sink,
-        method=settings.method.encode(),
-        headers=tuple((name.encode(), value.encode("latin-1")) for name, value in settings.headers),
     )

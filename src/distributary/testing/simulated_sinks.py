@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 
 from distributary.core.deliver import Destination
+from distributary.core.deliver.broker_settings import SinkSettings
 from distributary.core.event import Event
 from distributary.core.flow import Stage
 from distributary.core.policy import DeliveryPolicy, Reply
@@ -15,6 +16,8 @@ from distributary.testing.scripted_transport import Step
 
 __all__ = [
     "Behaviour",
+    "ScriptSettings",
+    "addressee",
     "answers",
     "destination",
     "hangs",
@@ -71,12 +74,29 @@ def hangs(_chance: random.Random) -> Step:
     return Step(None)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScriptSettings(SinkSettings):
+    """Settings that identify route and stage for the script; sinks are shared."""
+
+    route: str
+    stage: Stage
+
+    @property
+    def place(self) -> None:
+        """The URI names the whole sink."""
+
+
+def addressee(destination: Destination) -> tuple[str, Stage]:
+    """Returns route and stage of an attempt at *destination*."""
+    assert isinstance(destination.settings, ScriptSettings)
+    return destination.settings.route, destination.settings.stage
+
+
 def destination(uri: str, route: str, stage: Stage, policy: DeliveryPolicy) -> Destination:
-    """Returns a destination at *uri* whose headers identify route and stage for the script."""
-    headers = ((b"route", route.encode()), (b"leg", b"%d" % stage))
+    """Returns a destination at *uri* whose settings identify route and stage for the script."""
     return Destination(
         uri,
-        headers=headers,
+        settings=ScriptSettings(route, stage),
         policy=policy,
         wants_reply=stage is Stage.PRIMARY,
         paced_by=f"{route} {stage:d}",

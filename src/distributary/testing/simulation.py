@@ -60,6 +60,7 @@ from distributary.testing.simulated_ports import (
 )
 from distributary.testing.simulated_sinks import (
     Behaviour,
+    addressee,
     answers,
     destination,
     hangs,
@@ -356,13 +357,12 @@ class Partition:
         )
 
     def _script(self, event: Event, destination: Destination) -> Step:
-        (_, route), (_, stage) = destination.headers
-        self.checker.sent(event, route.decode(), Stage(int(stage)), own=destination.own)
+        route, stage = addressee(destination)
+        self.checker.sent(event, route, stage, own=destination.own)
         event_id = str(event.attributes["id"])
-        self.lives_of_matches.started(event_id, route.decode(), Stage(int(stage)))
+        self.lives_of_matches.started(event_id, route, stage)
         self.sends.append((self.clock.monotonic_s(), event_id, destination.uri))
-        step = self.sinks.get(destination.uri, answers())(self._chance)
-        return replied(step, event)
+        return replied(self.sinks.get(destination.uri, answers())(self._chance), event)
 
     def _feed(self, life: Life) -> None:
         """The reader: chunks of a few records, whenever there are any."""

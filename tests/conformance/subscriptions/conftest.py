@@ -15,7 +15,7 @@ from distributary.core.deliver import Destination
 from distributary.core.engine import RouteTarget
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Position, RecordKind, RouteRecord
+from distributary.core.flow import Position, RecordKind, RouteRecord, Stage
 from distributary.core.policy import DeliveryPolicy
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir.seen import SeenNames
@@ -25,6 +25,7 @@ from distributary.subscriptions.http import create_app
 from distributary.subscriptions.service import Deliveries as StandingDeliveries
 from distributary.subscriptions.service import Subscriptions, rules
 from distributary.subscriptions.store.store import Store
+from distributary.testing.simulated_sinks import ScriptSettings
 from distributary.testing.simulation import Partition
 from kit import given
 from kit.amqp_client import AmqpClient, join
@@ -247,8 +248,8 @@ class Deliveries:
 
     def _stand(self, record: RouteRecord, sink: str) -> None:
         """The route as the control process hands it over: a target, then the record in the log."""
-        headers = ((b"route", record.uid.encode()), (b"leg", b"1"))
-        destination = Destination(sink, headers=headers, policy=DeliveryPolicy(retry=0))
+        settings = ScriptSettings(record.uid, Stage(1))
+        destination = Destination(sink, settings=settings, policy=DeliveryPolicy(retry=0))
         self._partition.targets.put(record.uid, RouteTarget(record.revision, destination, None))
         self._partition._append_change(record)
         if not self._partition.lives:

@@ -9,6 +9,7 @@ from distributary.core.deliver import endpoint as _endpoint
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
+from distributary.core.protocol import schemes
 from distributary.protocols.http.sink import HttpTransport
 from distributary.testing.virtual import VirtualClock
 
@@ -133,7 +134,7 @@ class Dials:
 
     def endpoint_of(self, destination):
         """As the real one."""
-        return _endpoint.parse(destination.uri)
+        return _endpoint.parse(destination.uri, schemes())
 
     async def open(self, _endpoint, _make):
         """Refuse."""

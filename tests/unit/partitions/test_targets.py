@@ -9,6 +9,7 @@ from distributary.core.deliver import Destination
 from distributary.core.sqlite import sqlite_url
 from distributary.partitions import _targets
 from distributary.partitions._targets import DirectoryTargets
+from distributary.protocols.http.settings import HttpSettings
 from distributary.protocols.mqtt.settings import MqttSettings
 from distributary.resource import OWN_EVENTS, OWN_LISTENER, OwnAddresses, Reach, SinkRule
 from distributary.routes import PutRoute, RouteEndpoint, RouteSettings
@@ -116,12 +117,12 @@ def test_a_row_that_cannot_be_read_fails_deliveries_and_not_the_owner(world):
     assert world.reports == [
         ("subscription-unusable", {"route": "u-a", "reason": target.sink.unusable})
     ]
-    assert targets.get("u-b").sink == Destination(SINK)
+    assert targets.get("u-b").sink == Destination(SINK, settings=HttpSettings())
     assert not targets.all_go_to(SINK)
     assert targets.get("u-a") is target
     world.put("a", types=["mended"])
     assert targets.refresh() is True
-    assert targets.get("u-a").sink == Destination(SINK)
+    assert targets.get("u-a").sink == Destination(SINK, settings=HttpSettings())
     assert targets.changed_uris() == [target.sink.uri]
     targets.close()
 
@@ -163,8 +164,8 @@ def test_secret_settings_stand_where_they_are_sent(world, tmp_path):
     delivery = {"deadLetterSink": dead_letters}
     world.put(protocolsettings={"headers": {"X-Key": "canary"}, "delivery": delivery})
     target = world.targets.get("u-a")
-    assert target.sink.headers == ((b"X-Key", b"canary"),)
-    assert target.dead_letter.headers == ((b"X-Key", b"dead"),)
+    assert target.sink.settings.headers == (("X-Key", "canary"),)
+    assert target.dead_letter.settings.headers == (("X-Key", "dead"),)
     targets = world.reader(Keys(tmp_path / "other.key", "A" * 43 + "="))
     targets.refresh()
     target = targets.get("u-a")
@@ -269,8 +270,7 @@ def test_settings_of_a_broker_reach_the_destination(world):
     assert (target.sink.format, target.sink.policy.retry) == ("structured", 1)
     assert target.sink.queue == "mqtt://127.0.0.1:9 t"
     assert target.sink.unusable is None
-    assert (target.dead_letter.uri, target.dead_letter.settings) == (SINK, None)
-    assert target.dead_letter.method == b"POST"
+    assert (target.dead_letter.uri, target.dead_letter.settings) == (SINK, HttpSettings())
 
 
 def test_certificates_reach_the_destination(world, tmp_path):

@@ -100,7 +100,7 @@ class Dispatcher:
         name = destination.sink_queue
         of_sink = self._sinks.get(name)
         if of_sink is None:
-            broker = destination.settings is not None
+            broker = destination.at_broker
             of_sink = self._sinks[name] = DestinationQueue(name, self._shared, broker=broker)
             self._queues[name] = of_sink
         if destination.queue == name:

@@ -267,7 +267,7 @@ class DestinationQueue:
         if destination.own:
             event = with_passes_left(event, ttl)
         # HTTP has no place for it, and it costs as much as a tenth of the delivery.
-        identity = "" if destination.settings is None else identity_of(entry.task)
+        identity = identity_of(entry.task) if destination.at_broker else ""
         # A publisher's header fields are for Knative's kinds: nobody else's sink gets them.
         carried = b"" if destination.namespace is None else entry.task.carried
         timeout_s = destination.policy.timeout_s

@@ -1,12 +1,12 @@
 """How a sink is spoken to: the realized ``protocolsettings`` as typed values.
 
 Made by ``subscriptions.resource`` from a subscription; read by the transports.
-Hides nothing; they are plain values, hashable, and part of a ``Destination``. Each protocol beside
-HTTP has a class of its own (``protocols.<name>.settings``).
+Hides nothing; they are plain values, hashable, and part of a ``Destination``. Each protocol has a
+class of its own (``protocols.<name>.settings``).
 """
 
 import abc
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 Scalar: TypeAlias = str | int | bool | float
@@ -14,22 +14,18 @@ Scalar: TypeAlias = str | int | bool | float
 
 
 @dataclass(frozen=True, slots=True)
-class HttpSettings:
-    """How an event is sent by HTTP.
+class SinkSettings(abc.ABC):
+    """Settings of a delivery protocol."""
 
-    Attributes:
-        method: ``POST``, ``PUT`` or ``PATCH``.
-        headers: Custom header fields, in the order of the subscription. May hold credentials,
-            so they are left out of the ``repr``.
-    """
-
-    method: str
-    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    @property
+    @abc.abstractmethod
+    def place(self) -> str | None:
+        """What tells one sink at the broker from another; None: the URI names the whole sink."""
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSettings(abc.ABC):
-    """Settings of a delivery protocol beside HTTP."""
+class BrokerSettings(SinkSettings):
+    """Settings of a delivery protocol whose sinks are places at a broker."""
 
     @property
     @abc.abstractmethod

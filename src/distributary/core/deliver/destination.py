@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from distributary.core.deliver.broker_settings import BrokerSettings
+from distributary.core.deliver.broker_settings import SinkSettings
 from distributary.core.deliver.credential import Credential
 from distributary.core.policy import DeliveryPolicy
 
@@ -20,10 +20,7 @@ class Destination:
     Attributes:
         uri: The sink.
         protocol: Delivery protocol, one of the six names (``HTTP``...): chooses the transport.
-        settings: How its broker is spoken to; None for HTTP.
-        method: Request method, for HTTP alone.
-        headers: Custom header names and values, sent as they are. May hold credentials, so they
-            are left out of the ``repr``.
+        settings: How the sink is spoken to, those of *protocol*; None: its defaults.
         format: Event content mode: ``binary`` (attributes beside the data) or ``structured``.
         policy: Attempts, waits, timeout and rate.
         credential: Authorizes deliveries at this sink; the transport puts it where its protocol
@@ -48,14 +45,13 @@ class Destination:
             another one waits for another pace.
         sink_queue: What concurrency, breaker and ``Retry-After`` are kept by: the URI, and at a
             broker the place there too, since one broker has many that do not know each other.
+        at_broker: The sink is a place at a broker, whose messages may carry a delivery's identity.
         clear: Nothing of the settings is ever in the way of an attempt: true of nearly all.
         queue: What the queue is kept by: the same, or a name of its own where a rate limit is set.
     """
 
     uri: str
     protocol: str = "HTTP"
-    method: bytes = b"POST"
-    headers: tuple[tuple[bytes, bytes], ...] = dataclasses.field(default=(), repr=False)
     format: Literal["binary", "structured"] = "binary"
     policy: DeliveryPolicy = dataclasses.field(default_factory=DeliveryPolicy)
     credential: Credential | None = dataclasses.field(default=None, repr=False)
@@ -66,11 +62,12 @@ class Destination:
     refused: str | None = None
     wants_reply: bool = False
     ca_certs: str | None = dataclasses.field(default=None, repr=False)
-    settings: BrokerSettings | None = None
+    settings: SinkSettings | None = None
     namespace: str | None = None
     paced_by: str = dataclasses.field(default="", compare=False)
     sink_queue: str = dataclasses.field(init=False, repr=False, compare=False)
     queue: str = dataclasses.field(init=False, repr=False, compare=False)
+    at_broker: bool = dataclasses.field(init=False, repr=False, compare=False)
     clear: bool = dataclasses.field(init=False, repr=False, compare=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
@@ -78,8 +75,6 @@ class Destination:
         settings = (
             self.uri,
             self.protocol,
-            self.method,
-            self.headers,
             self.format,
             self.policy,
             self.credential,
@@ -97,6 +92,7 @@ class Destination:
         sink_queue = self.uri if place is None else f"{self.uri} {place}"
         paced = self.policy.rate_limit_per_s is not None
         object.__setattr__(self, "sink_queue", sink_queue)
+        object.__setattr__(self, "at_broker", place is not None)
         object.__setattr__(
             self, "queue", f"{sink_queue} of {self.paced_by}" if paced else sink_queue
         )

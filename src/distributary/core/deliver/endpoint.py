@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from distributary.core.errors import TransportError
-from distributary.core.protocol import Scheme, protocols, schemes
+from distributary.core.protocol import Scheme, schemes
 
 _URI_CHARS_MAX: Final = 8_192
 """As the request line of the receiver."""
@@ -57,12 +57,12 @@ class Endpoint(NamedTuple):
         return self.dial or (self.host, self.port)
 
 
-def parse(uri: str, known: Mapping[str, Scheme] | None = None) -> Endpoint:
+def parse(uri: str, known: Mapping[str, Scheme]) -> Endpoint:
     """The endpoint of a sink URI.
 
     Args:
         uri: The URI.
-        known: The schemes that it may have; None: those of HTTP.
+        known: The schemes that it may have.
 
     Raises:
         TransportError: ``blocked-address``, not retryable: a scheme outside *known*, user
@@ -77,8 +77,6 @@ def parse(uri: str, known: Mapping[str, Scheme] | None = None) -> Endpoint:
         port = parts.port
     except ValueError as error:
         raise _blocked(str(error)) from error
-    if known is None:
-        known = protocols()["HTTP"].schemes
     if parts.scheme not in known:
         raise _blocked(f"its scheme is not {' or '.join(known)}")
     if "@" in parts.netloc:

@@ -5,9 +5,11 @@ Source:
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from distributary.core.deliver.broker_settings import HttpSettings
+from distributary.core.deliver import Destination
+from distributary.core.deliver.broker_settings import SinkSettings
 from distributary.resource import Faults, Schema, bounded_map, member, patterns
 
 FIELD_VALUE: Final = "^(?:[!-~](?:[\\t -~]*[!-~])?)?$"
@@ -80,6 +82,39 @@ SETTINGS: Final[dict[str, Schema]] = {
     },
 }
 """Setting -> its schema, in the order of realized objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings(SinkSettings):
+    """How an event is sent by HTTP.
+
+    Attributes:
+        method: ``POST``, ``PUT`` or ``PATCH``.
+        headers: Custom header fields, in the order of the subscription. May hold credentials,
+            so they are left out of the ``repr``.
+    """
+
+    method: str = "POST"
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def place(self) -> None:
+        """The URI names the whole sink."""
+
+    @property
+    def lines(self) -> tuple[tuple[bytes, bytes], ...]:
+        """Returns *headers* as they are sent."""
+        return tuple((name.encode(), value.encode("latin-1")) for name, value in self.headers)
+
+
+_DEFAULTS: Final = HttpSettings()
+
+
+def settings_of(destination: Destination) -> HttpSettings:
+    """Returns the settings of *destination*; sinks of Knative's kinds have the defaults."""
+    settings = destination.settings or _DEFAULTS
+    assert isinstance(settings, HttpSettings)
+    return settings
 
 
 def restore(realized: Mapping[str, Any]) -> HttpSettings:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from distributary.core.deliver.broker_settings import BrokerSettings, HttpSettings
+from distributary.core.deliver.broker_settings import SinkSettings
 from distributary.core.deliver.origins import origin_of
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.core.protocol import protocols
@@ -73,7 +73,7 @@ def _begin_ms(start: str) -> int | None:
 
 
 def _dead_letter(
-    subscription: Mapping[str, Any], sent: HttpSettings | BrokerSettings, policy: DeliveryPolicy
+    subscription: Mapping[str, Any], sent: SinkSettings, policy: DeliveryPolicy
 ) -> DeadLetterSpec | None:
     settings, protocol = subscription["protocolsettings"], subscription["protocol"]
     target = settings["delivery"].get("deadLetterSink")
@@ -96,8 +96,8 @@ def _dead_letter(
 
 
 def _moved(
-    settings: HttpSettings | BrokerSettings, protocol: str, place: str | None, *, own_party: bool
-) -> HttpSettings | BrokerSettings:
+    settings: SinkSettings, protocol: str, place: str | None, *, own_party: bool
+) -> SinkSettings:
     """The same settings, with *place* where the other URI names one.
 
     Another party (*own_party* is false) gets no setting that may hold the sink's secrets.

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from distributary.core.deliver.broker_settings import BrokerSettings, HttpSettings
+from distributary.core.deliver.broker_settings import SinkSettings
 from distributary.core.deliver.credential import Credential
 from distributary.core.policy import DeliveryPolicy
 from distributary.core.protocol import EventFormat
@@ -31,7 +31,7 @@ class DeadLetterSpec:
 
     sink: str
     protocol: str
-    settings: HttpSettings | BrokerSettings
+    settings: SinkSettings
     format: EventFormat
     ca_certs: str | None = field(repr=False)
     policy: DeliveryPolicy
@@ -90,7 +90,7 @@ class ApiSubscriptionSpec:
     filters: tuple[dict[str, Any], ...]
     sink: str
     protocol: str
-    settings: HttpSettings | BrokerSettings
+    settings: SinkSettings
     format: EventFormat
     ca_certs: str | None = field(repr=False)
     policy: DeliveryPolicy

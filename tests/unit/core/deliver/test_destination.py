@@ -2,12 +2,13 @@
 
 from distributary.core.deliver import Destination
 from distributary.core.policy import DeliveryPolicy
+from distributary.protocols.http.settings import HttpSettings
 
 
 def test_equal_settings_are_one_destination():
     """Equal by value, with the same hash."""
-    one = Destination("http://a.example/", headers=((b"x", b"1"),))
-    two = Destination("http://a.example/", headers=((b"x", b"1"),))
+    one = Destination("http://a.example/", settings=HttpSettings(headers=(("x", "1"),)))
+    two = Destination("http://a.example/", settings=HttpSettings(headers=(("x", "1"),)))
     assert one == two
     assert hash(one) == hash(two)
     assert len({one, two}) == 1
@@ -19,8 +20,8 @@ def test_any_setting_makes_another_destination():
     others = [
         {"uri": "http://b.example/"},
         {"protocol": "KAFKA"},
-        {"method": b"PUT"},
-        {"headers": ((b"x", b"1"),)},
+        {"settings": HttpSettings(method="PUT")},
+        {"settings": HttpSettings(headers=(("x", "1"),))},
         {"format": "structured"},
         {"policy": DeliveryPolicy(retry=3)},
     ]
@@ -29,5 +30,7 @@ def test_any_setting_makes_another_destination():
 
 def test_shows_no_header_values():
     """Headers may hold credentials."""
-    destination = Destination("http://a.example/", headers=((b"authorization", b"Bearer s3cret"),))
+    destination = Destination(
+        "http://a.example/", settings=HttpSettings(headers=(("authorization", "Bearer s3cret"),))
+    )
     assert "s3cret" not in repr(destination)

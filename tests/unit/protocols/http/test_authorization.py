@@ -7,6 +7,7 @@ import pytest
 from distributary.core.deliver import Destination
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
+from distributary.protocols.http.settings import HttpSettings
 from distributary.protocols.http.sink._authorization import authorization, masked, secrets_of
 
 URI = "http://sink.example/"
@@ -108,10 +109,12 @@ def test_an_answer_is_kept_without_headers_and_queries_that_hold_secrets(body, k
     """Where the keys of many sinks stand; what names no secret stays."""
     destination = Destination(
         URI + "in?access_token=canary-q&v=1",
-        headers=(
-            (b"X-Api-Key", b"canary!key"),
-            (b"Cookie", b"a=canary-cookie"),
-            (b"X-Plain", b"in the open"),
+        settings=HttpSettings(
+            headers=(
+                ("X-Api-Key", "canary!key"),
+                ("Cookie", "a=canary-cookie"),
+                ("X-Plain", "in the open"),
+            )
         ),
     )
     assert masked(body, secrets_of(destination)) == kept

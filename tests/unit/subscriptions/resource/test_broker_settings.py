@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.core.deliver.broker_settings import HttpSettings
 from distributary.protocols.amqp.settings import AmqpSettings
+from distributary.protocols.http.settings import HttpSettings
 from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.protocols.mqtt.settings import MqttSettings
 from distributary.protocols.nats.settings import NatsSettings

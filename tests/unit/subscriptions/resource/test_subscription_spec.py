@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.core.deliver.broker_settings import HttpSettings
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
+from distributary.protocols.http.settings import HttpSettings
 from distributary.resource import ResourceRules, SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.resource import ApiSubscriptionSpec

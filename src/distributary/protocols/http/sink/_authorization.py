@@ -17,6 +17,7 @@ from distributary.core.deliver import Destination
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
 from distributary.core.shown import is_secret
+from distributary.protocols.http.settings import settings_of
 
 MASK: Final = b"***"
 """What stands in a kept answer where a secret stood."""
@@ -72,7 +73,7 @@ def secrets_of(destination: Destination) -> tuple[bytes, ...]:
     if credential is not None:
         value = authorization(credential).partition(b" ")[2].decode()
         texts |= {value, credential.secret or "", credential.access_token or ""}
-    for name, field in destination.headers:
+    for name, field in settings_of(destination).lines:
         if is_secret(name.decode("latin-1")):
             text = field.decode("latin-1")
             texts |= {text, *_long(re.split(r"[ ;,=]+", text))}

@@ -15,6 +15,7 @@ from distributary.core.event import Event
 from distributary.core.policy import Answer, Reply
 from distributary.net import Connector, Wheel, is_private
 from distributary.protocols.http import binding as http
+from distributary.protocols.http.settings import settings_of
 from distributary.protocols.http.sink._authorization import (
     authorization,
     masked,
@@ -227,7 +228,7 @@ class HttpTransport:
         target = _Target(
             self._prefix(destination, endpoint),
             encode,
-            destination.method in (b"HEAD", b"CONNECT"),
+            settings_of(destination).method in ("HEAD", "CONNECT"),
             pool,
             credential,
             secrets_of(destination),
@@ -260,19 +261,21 @@ class HttpTransport:
 
     def _prefix(self, destination: Destination, endpoint: Endpoint) -> bytes:
         """Request line and the headers that are the same for every event."""
-        lines = [b"%b %b HTTP/1.1" % (destination.method, endpoint.target)]
+        settings = settings_of(destination)
+        method, headers = settings.method.encode(), settings.lines
+        lines = [b"%b %b HTTP/1.1" % (method, endpoint.target)]
         # Our own receiver answers to its address whatever a Service that stands for it is called.
         dialled_own = destination.dial if destination.own else None
         authority = endpoint.authority if dialled_own is None else dialled_own.encode("ascii")
         lines.append(b"host: " + authority)
-        names = {name.lower() for name, _ in destination.headers}
+        names = {name.lower() for name, _ in headers}
         if b"user-agent" not in names:
             lines.append(b"user-agent: " + self._user_agent)
         if destination.wants_reply:
             lines.append(b"prefer: reply")
         if destination.namespace is not None:
             lines.append(b"kn-namespace: " + destination.namespace.encode())
-        for name, value in destination.headers:
+        for name, value in headers:
             # Resources are checked for this; here it is what keeps requests from being split.
             if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
                 raise TransportError(
@@ -281,7 +284,7 @@ class HttpTransport:
             lines.append(b"%b: %b" % (name, value))
         if destination.credential is not None:
             lines.append(b"authorization: " + authorization(destination.credential))
-        if not _TOKEN.fullmatch(destination.method):
+        if not _TOKEN.fullmatch(method):
             raise TransportError("protocol", "The method is not a token", retryable=False)
         return b"\r\n".join(lines) + b"\r\n"
 
