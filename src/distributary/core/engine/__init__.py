@@ -1,8 +1,8 @@
-"""What becomes of the matches of one partition: inputs come in, effects go out by one port.
+"""Decides what becomes of every match of one partition: inputs as calls, effects by one port.
 
-``partitions`` brings the inputs and does what it is asked for; the simulation does the same. Hides:
-backfills, rows that wait, reservations, replies, and how far the cursor may go. Imports no clock,
-no loop and no store. DESIGN's "Rules that keep it correct" live here.
+``partitions`` provides the inputs and carries out the effects; the simulation does the same. Hides:
+backfills, retry rows, reservations, replies, and how far the cursor may advance. Imports no clock,
+no loop and no store. Implements DESIGN's "Rules that keep it correct".
 """
 
 from distributary.core.engine._life import LIFE, MatchState, Step

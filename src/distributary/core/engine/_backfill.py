@@ -1,4 +1,4 @@
-"""One backfill: the log is read again from where a route fell behind, for that route alone."""
+"""One backfill: rereads the log for one route, from where the route fell behind."""
 
 from collections.abc import Iterator
 
@@ -22,15 +22,14 @@ from distributary.core.route import WalkMatcher
 
 
 class Backfill:
-    """What one route has yet to get of the log.
+    """The replay cursor of one route: its position, its filters there, its unfinished matches.
 
     Args:
         partition: Partition number.
-        row: Where it begins, or goes on.
+        row: Its durable row: where it begins or continues.
 
     Attributes:
-        tasks: Matches of the record that was taken last and that are not handed over yet; the next
-            one is last.
+        tasks: Unsent matches of the last record; the next one to send is last.
     """
 
     def __init__(self, partition: int, row: BackfillRow) -> None:
@@ -44,7 +43,7 @@ class Backfill:
         self._deleted = self._record.op == "delete"
         if not self._deleted:
             self._matcher.put(self._record)
-        # Encoded once: what is durable of every backfill is looked at for each flush.
+        # Encoded once: each flush compares the durable row of every backfill.
         self._history: list[tuple[int, bytes]] = [(-1, encode_route(self._record))]
         self._tracker = Tracker(Mark(row.from_offset, 0))
         self._start_index = row.start_index
@@ -56,27 +55,27 @@ class Backfill:
 
     @property
     def name(self) -> tuple[str, int]:
-        """What names it within its partition."""
+        """Route and start: its key within the partition."""
         return self.route, self.start
 
     @property
     def next_offset(self) -> int:
-        """The record that it takes next; the matches of all below were made."""
+        """Offset of the next record; all records below are matched."""
         return self._next
 
     @property
     def route_seq(self) -> int:
-        """The newest change of its route that it has met."""
+        """Number of the newest change of its route that it has read."""
         return self._record.seq
 
     @property
     def joined(self) -> bool:
-        """True once the live reader has the route again."""
+        """True once the route has joined the live reader."""
         return self.to_offset is not None
 
     @property
     def ended(self) -> bool:
-        """True when everything up to where it joined is finished."""
+        """True when every match below the joining offset is finished."""
         return (
             self.to_offset is not None
             and self._next >= self.to_offset
@@ -85,7 +84,7 @@ class Backfill:
         )
 
     def row(self) -> BackfillRow | None:
-        """The durable row as it stands now; None where it has not moved since it was asked."""
+        """The current durable row; None if unchanged since the last call."""
         row = self._row_at(self._tracker.mark().offset)
         if row == self._saved:
             return None
@@ -93,7 +92,7 @@ class Backfill:
         return row
 
     def last_row(self) -> BackfillRow:
-        """The row of a backfill that has ended: nothing is left of it."""
+        """The final row of an ended backfill, which has nothing left to read."""
         assert self.to_offset is not None
         return self._row_at(self.to_offset)
 
@@ -102,43 +101,42 @@ class Backfill:
         return BackfillRow(self.route, self.start, self._start_index, mark, self.to_offset, record)
 
     def covers(self, offset: int, index: int) -> bool:
-        """True where a match of its route at this place is (or was) its own to deliver."""
+        """True where this backfill delivers (or has delivered) a match at this position."""
         if self.to_offset is not None and offset >= self.to_offset:
             return False
         return offset > self.start or (offset == self.start and index >= self._start_index)
 
     @property
     def begins(self) -> tuple[int, int]:
-        """Offset and index of the first event that is its own."""
+        """Offset and index of the first event that it covers."""
         return self.start, self._start_index
 
     def floor(self) -> int:
-        """The lowest record that it still needs."""
+        """Offset of the lowest record that it still needs."""
         return self._tracker.mark().offset
 
     @property
     def finished_count(self) -> int:
-        """Finished matches that it would make again after a crash: none below its mark.
+        """Finished matches above its mark, which a crash would repeat.
 
-        Some of those below are counted until ``floor`` is asked.
+        May include some below the mark until ``floor`` is called.
         """
         return self._tracker.finished_count
 
     def open_before(self, finished_count: int) -> list[Task]:
-        """Matches handed over that keep the mark from passing *finished_count* finished ones."""
-        # What is not handed over yet is no row's: it may still end with the backfill.
+        """Sent matches that keep the mark from passing *finished_count* finished ones."""
+        # Unsent matches get no row: they may still end with the backfill.
         end = self._next - 1 if self.tasks else self._next
         return self._tracker.open_before(finished_count, end)
 
     def _record_bytes(self, mark: int) -> bytes:
-        # The route as it stood at the mark: changes between the mark and the reading position
-        # are read again after a restart, since their records lie there.
+        # The route as of the mark: a restart reads later changes again from their records.
         while len(self._history) > 1 and self._history[1][0] < mark:
             del self._history[0]
         return self._history[0][1]
 
     def finish(self, task: Task) -> bool:
-        """*task* needs no more care here; False where that was so already."""
+        """Mark *task* as finished; False if it already was."""
         return self._tracker.finish(task)
 
     def holds(self, task: Task) -> bool:
@@ -146,28 +144,28 @@ class Backfill:
         return self._tracker.holds(task)
 
     def join(self, offset: int) -> None:
-        """The live reader has the route from *offset* on."""
+        """Return the route to the live reader from *offset* on."""
         self.to_offset = offset
 
     # -- records ------------------------------------------------------------------------------
 
     def bring(self, records: Iterator[Logged], to_offset: int) -> bool:
-        """The *records* from ``next_offset`` to *to_offset*; False where none can be read yet."""
+        """Accept the *records* from ``next_offset`` to *to_offset*; False if there are none yet."""
         self._records, self._records_end = records, to_offset
         return to_offset > self._next
 
     def let_go(self) -> None:
-        """Give the memory of what was brought back; what is left of it is read again."""
+        """Free the buffered records; those not taken yet are read again."""
         self._records = iter(())
         self._records_end = self._next
         self._peeked = None
 
     def peek(self, end: int) -> tuple[Logged | None, int]:
-        """What comes next below *end*.
+        """The next record below *end*.
 
         Returns:
-            The record, and its offset. None: nothing more was brought; no record stands from
-            ``next_offset`` to that offset, if it lies above.
+            The record and its offset; or None and an offset: the buffer is empty, and there is no
+            record from ``next_offset`` up to that offset, if it is higher.
         """
         logged = self._peeked = self._peeked or next(self._records, None)
         if logged is None:
@@ -175,9 +173,9 @@ class Backfill:
         return (logged, logged.offset) if logged.offset < end else (None, end)
 
     def pass_hole(self, to_offset: int, lost: list[RouteRecord]) -> None:
-        """No record stands below *to_offset*; *lost* are the changes whose records lay there.
+        """Skip a gap in the log up to *to_offset*; apply *lost*, the route changes in it.
 
-        A change of the route that the medium lost is restored, never skipped (DESIGN rule 4).
+        A lost change of a route is restored, never skipped (DESIGN rule 4, route records).
         """
         for record in lost:
             self._change(to_offset - 1, record)
@@ -185,14 +183,14 @@ class Backfill:
         self._tracker.skip_to(to_offset)
 
     def take(self, logged: Logged, tasks: list[Task]) -> None:
-        """Pass the record that ``peek`` gave; *tasks* are to be handed over."""
+        """Pass the record that ``peek`` returned; *tasks* are its matches, to be sent."""
         self._peeked = None
         self._tracker.take(logged.offset, logged.checksum, tasks)
         self._next = logged.offset + 1
         self.tasks = tasks[::-1]
 
     def match(self, logged: Logged) -> list[Task]:
-        """The matches of a record; it may change the route instead."""
+        """The matches of a record; none if the record changes the route."""
         if logged.kind == RecordKind.ROUTE:
             self._change(logged.offset, decode_route(logged.body))
             return []
@@ -202,7 +200,7 @@ class Backfill:
         try:
             held = events_for(logged, self._record.address, self.route)
         except EventError:
-            return []  # The live reader has counted and reported it.
+            return []  # The live reader has already counted and reported it.
         if held is None:
             return []
         return [

@@ -1,4 +1,4 @@
-"""Lets backfills go on: hands out what they bring, asks for what they lack, lets routes join."""
+"""Advances backfills: sends their matches, requests records, joins routes to the live reader."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,18 +11,18 @@ from distributary.core.engine.state import PartitionState
 from distributary.core.flow import Logged, RouteRecord
 
 SLICE_RECORDS: Final = 64
-"""Records looked at before the loop gets its turn: some 0.3 ms."""
+"""Records read before yielding to the event loop: some 0.3 ms."""
 SLICE_READS: Final = 8
-"""Chunks asked for before the loop gets its turn: each costs some 0.2 ms, its search included."""
+"""Chunks requested before yielding to the event loop: each costs some 0.2 ms with its search."""
 
 
 class CatchingUp:
-    """Gives the backfills of a partition their turns.
+    """The round-robin scheduler of a partition's backfills.
 
     Args:
         state: Of the partition.
-        sending: Takes the matches that they bring.
-        matching: Knows which matches were done before.
+        sending: Sends their matches.
+        matching: Knows matches that were done before.
     """
 
     def __init__(self, state: PartitionState, sending: Sending, matching: Matching) -> None:
@@ -34,12 +34,12 @@ class CatchingUp:
         self._reads_left = 0
 
     def advance(self, *, joining: bool) -> bool:
-        """Let backfills go on a little; True where at least one has more to do at once.
+        """Advance backfills by one slice of records; True if at least one has more to do now.
 
-        They share one slice of records, and who had a part of it is last the next time.
+        They share the slice; those that used a part of it come last next time.
 
         Args:
-            joining: The live reader may have routes again.
+            joining: Whether routes may join the live reader.
         """
         state, backfills = self._state, self._backfills
         left = SLICE_RECORDS
@@ -62,7 +62,7 @@ class CatchingUp:
         return backfills.waits_for_turn
 
     def _go_on(self, backfill: Backfill, limit: int) -> None:
-        """Hand over what lies before the live reader, looking at no more than *limit* records."""
+        """Send matches below the live position, from at most *limit* records."""
         live, first = self._state.live, backfill.next_offset
         end = live if backfill.to_offset is None else min(backfill.to_offset, live)
         while limit > 0:
@@ -82,7 +82,7 @@ class CatchingUp:
                 return
             if logged is None:
                 if backfill.next_offset > first:
-                    break  # It has had its part; the others come before it reads on.
+                    break  # It has used its part: others take turns before it reads on.
                 self._reads_left -= 1
                 self._effects.read_log(backfill.name, backfill.next_offset)
                 return
@@ -92,7 +92,7 @@ class CatchingUp:
         self._backfills.put_back(backfill)
 
     def log_read(self, name: Name, records: Iterator[Logged], to_offset: int) -> None:
-        """The *records* that a backfill has asked for; none stand between them."""
+        """Accept the *records* that a backfill requested; there are none between them."""
         backfill = self._backfills.get(name)
         if backfill is None:
             return
@@ -102,7 +102,7 @@ class CatchingUp:
             self._backfills.rest(backfill, None)
 
     def lost_found(self, name: Name, to_offset: int, lost: list[RouteRecord]) -> None:
-        """The changes of its route that lay in the hole that a backfill has met."""
+        """Accept the route changes that were lost in the gap where a backfill waits."""
         backfill = self._backfills.get(name)
         if backfill is None:
             return

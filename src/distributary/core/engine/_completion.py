@@ -1,4 +1,4 @@
-"""What the answer to an attempt means for its match."""
+"""Completes attempts: turns each answer into an outcome, a retry, or a parked route."""
 
 from typing import Final
 
@@ -17,18 +17,18 @@ from distributary.core.outcome.dead_letter import Failure
 from distributary.core.policy import DELIVERED, Decision, Reply, Verdict, classify, delivered
 
 REFUSED_LOOK_S: Final = 60.0
-"""What is refused is looked at again so often: settings change at a start, a name within minutes.
-Its queue closes meanwhile, so that all but a few matches wait as their route's backfill."""
+"""Retry delay of a sink that the settings refuse: settings change at a start, DNS within minutes.
+Its queue's breaker opens meanwhile, so all but a few matches wait in their route's backfill."""
 
 
 class Completion:
-    """Settles what came of attempts.
+    """Classifies answers and records what they mean for their matches.
 
     Args:
         state: Of the partition.
-        outcomes: Write down what it means.
-        replies: Take what sinks answer with.
-        sending: Takes back what a parked route has queued.
+        outcomes: Records outcomes and rows.
+        replies: Takes reply events from sinks.
+        sending: Takes back queued tasks of a parked route.
         parking: Parks routes.
     """
 
@@ -51,7 +51,7 @@ class Completion:
         self._parking = parking
 
     def take(self, attempt: Attempt) -> None:
-        """Settle what came of one attempt."""
+        """Complete one attempt."""
         task = attempt.task
         answer = attempt.answer
         now_ms = self._state.now_ms
@@ -64,7 +64,7 @@ class Completion:
             if type(answer) is not Reply or (answer.event is None and answer.event_fault is None):
                 self._outcomes.delivered(task)
             else:
-                assert task.stage is Stage.PRIMARY  # Nobody else is asked for a reply.
+                assert task.stage is Stage.PRIMARY  # Only this stage requests replies.
                 self._replies.take(task, answer, self._targets.get(task.route))
             return
         target = self._targets.get(task.route)
@@ -99,9 +99,9 @@ class Completion:
         return row.failure if row else None
 
     def _gone(self, attempt: Attempt, target: RouteTarget) -> None:
-        """The sink is gone: the route is parked, and this match waits with the others.
+        """Park the route, whose sink responded 410; this match waits with the others.
 
-        Where the subscription has had another sink since, that one gets the match.
+        If the subscription has a new sink by now, that sink gets the match.
         """
         route = attempt.task.route
         now_s, now_ms = self._state.now_s, self._state.now_ms
@@ -114,12 +114,12 @@ class Completion:
             self._sending.take_back(route, target.sink.queue)
 
     def _unmade(self, attempt: Attempt, uri: str) -> Verdict | None:
-        """What *attempt* at *uri* means; None: it was made, or no setting would allow it.
+        """The verdict on an attempt that was not made; None: it was made, or can never be.
 
-        Nothing of this is the sink's answer: it costs a match none of its attempts. ``RETRY`` goes
-        on with the same attempt, however often: an address that a stricter setting refuses makes no
-        dead letters (decision 22). ``DROPPED``: an event has come back to this server as often as
-        it may (decision 17). Its dead letter is no echo: it is kept.
+        Without an answer of the sink no attempt is used up. ``RETRY`` keeps the attempt number,
+        however often it happens: an address that a stricter setting refuses causes no dead
+        letters (decision 22, private addresses). ``DROPPED``: the event has reached its hop limit
+        (decision 17). A dead letter is exempt and is kept.
         """
         answer, task = attempt.answer, attempt.task
         if not isinstance(answer, TransportError):

@@ -1,7 +1,7 @@
 """The life of a match: its states, and every step from one to another.
 
-The table says what the engine does, and all of it: the diagram in the documentation is drawn from
-it, each step has a test, and the simulation checks every step of every match against it.
+The table is complete: the diagram in the documentation is drawn from it, each step has a test, and
+the simulation checks every step of every match against it.
 """
 
 import enum
@@ -9,32 +9,32 @@ from typing import Final, NamedTuple
 
 
 class MatchState(enum.Enum):
-    """Where a match of an event and a route stands."""
+    """State of a match of an event and a route."""
 
     MATCHED = "Matched"
-    """The live reader has just met it."""
+    """The live reader has just made it."""
     HELD = "Held"
-    """In memory, behind a destination that is saturated: the head of the intake, or a reply."""
+    """In memory, waiting for a saturated destination: at the head of the intake, or as a reply."""
     RESERVING = "Reserving"
-    """A durable row that has asked for a quota reservation (``maxevents``)."""
+    """A durable row that has requested a quota reservation (``maxevents``)."""
     QUEUED = "Queued"
-    """In the per-destination queue."""
+    """In its destination queue."""
     IN_FLIGHT = "InFlight"
     """An attempt is under way."""
     WAITING = "Waiting"
-    """A durable row that is due at a time."""
+    """A durable row that is due at a known time."""
     DEFERRED = "Deferred"
-    """A durable row that waits for what its destination, route or quota lacks."""
+    """A durable row that waits for its destination, route or quota."""
     READING = "Reading"
-    """A durable row whose event is being read again."""
+    """A durable row whose event is being reread."""
     BACKFILLING = "Backfilling"
-    """A backfill of its route stands for it."""
+    """Covered by a backfill of its route."""
     DONE = "Done"
-    """It has its outcome."""
+    """Has its final outcome."""
 
 
 class Step(enum.Enum):
-    """What happens to a match; the value is what the diagram says."""
+    """Transitions of a match; the value is the label in the diagram."""
 
     QUEUE = "the destination admits it"
     START = "place, rate and breaker allow"
@@ -56,12 +56,12 @@ class Step(enum.Enum):
 
 
 class LifeRow(NamedTuple):
-    """One step of the table.
+    """A row of the table: one transition.
 
     Attributes:
-        sources: States that it leads from.
-        target: State that it leads to; None: the match stays in its state.
-        effects: What it may send or write, by the names of ``Effects``.
+        sources: States in which it is allowed.
+        target: State after it; None: unchanged.
+        effects: Names of the ``Effects`` that it may call.
     """
 
     sources: tuple[MatchState, ...]
@@ -72,7 +72,7 @@ class LifeRow(NamedTuple):
 _M = MatchState
 
 FINAL: Final = ("done", "backfilled", "put_row")
-"""What notes an outcome: for the live reader's match, a backfill's, and a row."""
+"""Effects that record an outcome: of a live match, a backfilled match, and a row."""
 
 LIFE: Final[dict[Step, LifeRow]] = {
     Step.HOLD: LifeRow((_M.MATCHED, _M.IN_FLIGHT, _M.QUEUED), _M.HELD),
@@ -133,4 +133,4 @@ LIFE: Final[dict[Step, LifeRow]] = {
     Step.VOID: LifeRow((_M.WAITING, _M.DEFERRED, _M.READING, _M.DONE), _M.DONE, ("forget_row",)),
     Step.REDRIVE: LifeRow((_M.DONE,), _M.WAITING, ("put_row",)),
 }
-"""Every step of a match. A step that its state does not allow is a fault of the engine."""
+"""All transitions of a match. Any other transition is a bug of the engine."""

@@ -1,4 +1,4 @@
-"""What the live reader makes of a record: the tasks of the routes that see its events."""
+"""Matches a record of the live reader: makes a task for each route that its events match."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -19,11 +19,11 @@ from distributary.core.flow import (
 
 
 class Matching:
-    """Matches the records of one partition.
+    """The matcher of the live reader: records in, tasks out, completed matches left out.
 
     Args:
-        state: Of the partition; its follower has the routes that stand at the live reader.
-        outcomes: Void the row of a match whose position was used again.
+        state: Of the partition; its follower has the routes in force at the live reader.
+        outcomes: Voids the row of a match whose log position was reused.
     """
 
     def __init__(self, state: PartitionState, outcomes: Outcomes) -> None:
@@ -38,21 +38,21 @@ class Matching:
         self._seen_until = 0
 
     def load(self, seen: dict[DoneKey, int]) -> None:
-        """Matches that had an outcome, or a row, when this owner began; with their checksums."""
+        """Load the matches with an outcome or a row at the start, with their checksums."""
         self._seen_before = seen
         self._seen_until = max((key.offset + 1 for key in seen), default=0)
 
     def tasks(self, logged: Logged) -> list[Task] | Iterator[Task]:
-        """The matches of a record that are the live reader's and not done.
+        """The matches of a record that are not done and that no backfill covers.
 
         Returns:
-            A list; where there are many, an iterator that makes each when it is asked for. It
-            must be used up before the next record is taken, and before a backfill joins.
+            A list; of many matches a lazy iterator, which must be exhausted before the next record
+            is taken and before a backfill joins.
         """
         try:
             held = events_of(logged)
         except EventError as error:
-            # Written whole (the checksums hold) but by nobody we know: said, counted, passed.
+            # Intact (the checksums hold), but no known version wrote it: report, count, skip.
             self._meter.add("undecodable_records_total")
             self._report("undecodable-record", {"offset": logged.offset, "error": str(error)})
             return []
@@ -61,7 +61,7 @@ class Matching:
         return self._tick(logged, held) if held.route else self._events(logged, held)
 
     def _events(self, logged: Logged, held: AddressedEvents) -> list[Task] | Iterator[Task]:
-        """Events that all routes of their address see."""
+        """The matches of published events, for all routes of their address."""
         address, ttls, events, carried, _ = held
         self._meter.counters["events_read_total"] += len(events)
         match = self._table.match
@@ -69,7 +69,7 @@ class Matching:
         backfills = self._backfills.by_route
         covers = self._backfills.covers
         tasks: list[Task] = []
-        # Most events take this way, each by itself: what is called here for every match is felt.
+        # The hot path of most events: each call for every match costs noticeable time.
         for index, event in enumerate(events):
             routes = match(event, address)
             if not routes:
@@ -99,7 +99,7 @@ class Matching:
         return tasks
 
     def _rest(self, logged: Logged, first: int, held: AddressedEvents) -> Iterator[Task]:
-        """As ``_events`` from the event *first* on, one match at a time."""
+        """Like ``_events`` from the event *first* on, one match at a time."""
         address, ttls, events, carried, _ = held
         backfills = self._backfills.by_route
         counters = self._meter.counters
@@ -126,7 +126,7 @@ class Matching:
                     yield task
 
     def _tick(self, logged: Logged, held: AddressedEvents) -> list[Task]:
-        """The event of a timer: its own route alone sees it, by the filters that stand here."""
+        """The match of a timer event: only its own route, by the filters in force here."""
         (event,) = held.events
         route = held.route
         self._meter.counters["events_read_total"] += 1
@@ -155,9 +155,9 @@ class Matching:
         return [task]
 
     def is_done(self, task: Task) -> bool:
-        """True for a match that had its outcome, or a row, before this owner began.
+        """True for a match that had its outcome, or a row, at the start.
 
-        Void where the checksum differs: the log lost that record and used its position again.
+        A differing checksum voids it: the log lost that record and reused its position.
         """
         position = task.position
         key = DoneKey(position.offset, position.index, task.route)

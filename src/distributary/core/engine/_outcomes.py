@@ -1,8 +1,8 @@
-"""What a match comes to, or waits as: outcomes, rows, dead letters. The engine's lowest part.
+"""Records outcomes, retry rows and dead letters: the engine's lowest layer.
 
-The only place that turns verdicts into durable records. A match has one final outcome: delivered,
-dead-lettered (taken by the dead letter sink, or kept in the store), or dropped with a reason
-(DESIGN promise 3).
+Only this module turns verdicts into durable records. A match has one final outcome: delivered,
+dead-lettered (accepted by the dead letter sink, or kept in the store), or dropped with a reason
+(DESIGN promise 3, one final outcome).
 """
 
 from collections import Counter
@@ -24,15 +24,15 @@ from distributary.core.outcome.rows import IN_STORE, RetryRow
 from distributary.core.policy import Verdict, longest_wait_s
 
 BEYOND_BUDGET: Final = "retention"
-"""Why a match is dropped that lies beyond the budget."""
+"""Reason of a match that is dropped because it exceeds the backfill budget."""
 FORGET_S: Final = 1.0
-"""How often finished rows are looked through for those that nobody can ask about any more. There
-may be 100,000 of them while a match below holds the cursor, and a flush comes every 10 ms."""
+"""Interval of searches for finished rows that can be forgotten. There may be 100,000 of them while
+a match below holds the cursor, and a flush comes every 10 ms."""
 _GIVEN_UP_TOTAL: Final = f'given_up_total{{reason="{BEYOND_BUDGET}"}}'
 
 
 class Outcomes:
-    """Writes down what becomes of matches.
+    """The writer of outcomes, rows and dead letters, with their counters.
 
     Args:
         state: Of the partition.
@@ -58,7 +58,7 @@ class Outcomes:
     # -- final ---------------------------------------------------------------------------------
 
     def delivered(self, task: Task) -> None:
-        """A destination has taken *task*."""
+        """Record that a destination accepted *task*."""
         state = self._state
         key = key_of(task)
         if task.stage is Stage.PRIMARY:
@@ -75,8 +75,8 @@ class Outcomes:
         self._final(task, key)
 
     def _final(self, task: Task, key: DoneKey) -> None:
-        """The match has its outcome; the stream or the row that waits for it may go on."""
-        # As ``let_go``, without its call: every delivery comes here.
+        """Finish a match: release the stream or the row that waits for it."""
+        # ``PartitionState.let_go`` inlined: every delivery comes here.
         if task.origin is Origin.LIVE and self._tracker.finish(task):
             self._effects.done(key, task.checksum)
             return
@@ -86,19 +86,19 @@ class Outcomes:
         row = self._rows.finish(key)
         if row is not None:
             self._effects.put_row(row)
-        elif task.origin is Origin.BACKFILL:  # Its route is deleted, and the backfill with it.
+        elif task.origin is Origin.BACKFILL:  # Its route and the backfill are deleted.
             self._effects.backfilled(key, task.checksum)
 
     def failed(
         self, task: Task, target: RouteTarget, failure: Failure, reply: Event | None = None
     ) -> None:
-        """No further attempt at this destination: the dead letter stage, or the store.
+        """End the attempts at this destination: go to the dead letter stage, or to the store.
 
         Args:
             task: The match.
             target: Of its route.
             failure: Why.
-            reply: The dead letter is this reply of the sink, not the event.
+            reply: The sink's reply, which becomes the dead letter instead of the event.
         """
         key = key_of(task)
         self._reservations.end(key, delivered=False)
@@ -111,8 +111,8 @@ class Outcomes:
             self._state.step(Step.TURN_TO_DEAD_LETTER, key, task)
             self._wait(task, failure, 0.0, attempt=1, dead_letter=dead_letter, stored=stored)
             return
-        # At the dead letter stage the event tells already why its own sink failed; the row tells
-        # why this one did.
+        # At the dead letter stage the event already names the failure of its own sink; the row
+        # names this one's.
         kept = dead_letter_event(event, failure) if task.stage is Stage.PRIMARY else event
         body = event_record.encode([kept])
         self._state.step(Step.KEEP, key, task)
@@ -121,17 +121,17 @@ class Outcomes:
         self._final(task, key)
 
     def why_gone(self, route: str) -> str:
-        """Why matches of a route that is no more are dropped."""
+        """Reason for dropping matches of a deleted route."""
         return "maxevents" if route in self._reservations.used_up else "route-deleted"
 
     def drop(self, task: Task, reason: str | None = None) -> None:
-        """The match ends without delivery, and that is recorded; None: its route is deleted."""
+        """End a match without delivery, for *reason*; None: its route is deleted."""
         key = key_of(task)
         self._report_drop(key, reason, task)
         self._final(task, key)
 
     def drop_row(self, row: RetryRow, reason: str | None = None) -> None:
-        """As ``drop``, for a row: its event is not needed, so it is not read from the log."""
+        """Like ``drop``, for a row, without reading its event from the log."""
         self._report_drop(row.key, reason)
         done = self._rows.finish(row.key)
         if done is not None:
@@ -148,7 +148,7 @@ class Outcomes:
     # -- rows ----------------------------------------------------------------------------------
 
     def load(self, row: RetryRow) -> None:
-        """A row that the last owner left, or that a run has made of a dead letter."""
+        """Load a row of the last owner, or of a redriven dead letter."""
         if row.done:
             self._rows.finished[row.key] = row
             return
@@ -158,14 +158,14 @@ class Outcomes:
         self.arm()
 
     def redrive(self, row: RetryRow) -> None:
-        """A kept dead letter is sent again, as *row*."""
+        """Send a kept dead letter again, as *row*."""
         self._state.step(Step.REDRIVE, row.key)
         self._effects.put_row(row)
-        self._rows.finished.pop(row.key, None)  # The row is a new one's now.
+        self._rows.finished.pop(row.key, None)  # The new row replaces it.
         self.load(row._replace(event=IN_STORE))
 
     def _wait_s_max(self, row: RetryRow) -> float:
-        """No policy asks for a longer wait, however far the wall clock has jumped since."""
+        """Longest wait of its policy: caps the effect of a jump of the wall clock."""
         target = self._state.targets.get(row.key.route)
         if target is None:
             return 0.0  # It will be dropped.
@@ -173,7 +173,7 @@ class Outcomes:
         return longest_wait_s(dest.policy)
 
     def arm(self) -> None:
-        """Be there when the first row is due."""
+        """Set the timer for the first due row."""
         due_s = self._rows.next_due_s()
         if due_s is not None and not self._state.stopped and self._state.reads.capacity():
             self._effects.wake_at(due_s)
@@ -181,12 +181,12 @@ class Outcomes:
     def retry(
         self, task: Task, failure: Failure, verdict: Verdict, *, attempt: int | None = None
     ) -> None:
-        """The match is tried again later; *attempt* None: that is its next one."""
+        """Retry the match later, as *attempt*; None: the next number."""
         self._meter.add("retried_total")
         self.wait(task, failure, verdict.wait_s, attempt=attempt or task.attempt + 1)
 
     def wait(self, task: Task, failure: Failure, wait_s: float, *, attempt: int) -> None:
-        """The match waits for *attempt* as a row."""
+        """Put the match into a row that is due after *wait_s*."""
         self._state.step(Step.RETRY, key_of(task), task)
         self._wait(task, failure, wait_s, attempt=attempt)
 
@@ -200,15 +200,15 @@ class Outcomes:
         dead_letter: Event | None = None,
         stored: bytes | None = None,
     ) -> None:
-        """The match goes on as a row.
+        """Replace the match by its row.
 
         Args:
             task: The match.
-            failure: What its last attempt came to.
-            wait_s: Until the next one.
-            attempt: Number of that.
-            dead_letter: It goes to the dead letter sink from now on, as this.
-            stored: Its event, where that is not the log's and does not stand in its row yet.
+            failure: Result of its last attempt.
+            wait_s: Seconds until the next one.
+            attempt: Number of the next one.
+            dead_letter: The event that goes to the dead letter sink from now on.
+            stored: Its event, if that differs from the log's and is not in its row yet.
         """
         key = key_of(task)
         due_ms = self._state.now_ms + int(wait_s * 1000)
@@ -230,7 +230,7 @@ class Outcomes:
         self.arm()
 
     def _give_row(self, task: Task) -> bool:
-        """*task* goes on as it is, but its row stands for it; False where one does already."""
+        """Give *task* a row, which replaces it in its stream; False if it already has one."""
         if self._state.is_row(task):
             return False
         key = key_of(task)
@@ -243,35 +243,35 @@ class Outcomes:
         return True
 
     def demote(self, task: Task) -> None:
-        """The cursor, or a backfill's mark, must pass *task*, which goes on."""
+        """Move *task* to a row so that the cursor, or a backfill's mark, can pass; it continues."""
         if self._give_row(task):
             self._state.step(Step.DEMOTE, key_of(task), task)
 
     def defer(self, task: Task, name: str) -> None:
-        """*task* was not taken, or handed back: its row waits for *name* to have room."""
+        """Put a refused or returned *task* into a row that waits until *name* has room."""
         self.defer_row(self.make_row(task), name, task)
 
     def make_row(self, task: Task) -> DoneKey:
-        """*task* goes on as its row alone."""
+        """Replace *task* by its row. Returns the key."""
         self._give_row(task)
         key = key_of(task)
         self._rows.hold(key, replace(task, origin=Origin.RETRY))
         return key
 
     def defer_row(self, key: DoneKey, name: str, task: Task | None = None) -> str:
-        """The row of *key* waits for *name* to have room."""
+        """Let the row of *key* wait until *name* has room. Returns *name*."""
         self._state.step(Step.DEFER, key, task)
         self._rows.defer(key, name)
         return name
 
     def await_store(self, row: RetryRow) -> None:
-        """The event of *row* is on its way to the store: look again soon."""
+        """Look again soon at *row*, whose event is still being stored."""
         self._state.step(Step.AWAIT_STORE, row.key)
         self._rows.put(row, self._state.now_s + STORED_LOOK_S, None)
         self.arm()
 
     def void(self, key: DoneKey) -> None:
-        """The log has another record where the row of *key* knew one: nothing stands for it."""
+        """Delete the row of *key*: the log has reused its position for another record."""
         if key in self._rows.rows or key in self._rows.finished:
             self._state.step(Step.VOID, key)
             self._reservations.end(key, delivered=False)
@@ -281,7 +281,7 @@ class Outcomes:
             self._effects.report("void-row", {"offset": key.offset, "route": key.route})
 
     def tell_given_up(self) -> None:
-        """Say how many matches of each route the budget has ended since this was said."""
+        """Report, for each route, the matches that the budget ended since the last report."""
         counts, self._state.given_up = self._state.given_up, Counter()
         for route, count in counts.items():
             self._meter.add(_GIVEN_UP_TOTAL, count)
@@ -289,7 +289,7 @@ class Outcomes:
             self._effects.warn("matches-given-up", fields)
 
     def forgettable(self, below: int) -> list[DoneKey]:
-        """Finished rows that nothing can ask about any more: the cursor has passed them."""
+        """Remove and return finished rows that the cursor has passed and no backfill needs."""
         finished, needed = self._rows.finished, self._state.backfills.needs
         now_s = self._state.now_s
         if not finished or now_s - self._forgot_s < FORGET_S:

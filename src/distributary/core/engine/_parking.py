@@ -1,7 +1,7 @@
-"""Subscriptions whose sink says that it is gone (410): nothing is sent until somebody resumes.
+"""Parks subscriptions whose sink responded 410 (Gone), until they are resumed or updated.
 
-What waits then waits as a backfill, one row for all of it; the attempts that were under way wait
-as rows. That a route is parked is durable, so a restart does not try again.
+A backfill covers the waiting matches with one row; matches whose attempt was in flight wait as
+rows of their own. Parking is durable: a restart does not try again.
 """
 
 from distributary.core.engine.ports import RouteTarget
@@ -12,11 +12,11 @@ from distributary.core.outcome.rows import ParkedRow
 from distributary.core.policy import Answer, Reply
 
 GONE = 410
-"""The sink is gone and says so (RFC 9110, section 15.5.11)."""
+"""Status 410 (RFC 9110, section 15.5.11)."""
 
 
 def waits_for_resume(route: str) -> str:
-    """Where rows and backfills wait whose route is parked: no URI of a sink is like it."""
+    """Queue name on which rows and backfills of a parked route wait; never a valid sink URI."""
     return f"resume of {route}"
 
 
@@ -45,7 +45,7 @@ class Parking:
         state.meter.add("parked_total", 0)
 
     def park(self, route: str, target: RouteTarget, failure: Failure) -> bool:
-        """Send nothing to *route* from now on; False where that is so already."""
+        """Park *route*: nothing is sent from now on. False if it already is."""
         if route in self._parked:
             return False
         row = ParkedRow(
@@ -64,10 +64,10 @@ class Parking:
         return True
 
     def look(self) -> list[str]:
-        """Let those go on whose owner has asked for it, or has changed the subscription.
+        """Resume routes on demand, or because their subscription has changed.
 
         Returns:
-            Routes that go on.
+            The resumed routes.
         """
         resumed: dict[str, None] = {}
         for demand in self._state.targets.demands(self._seen_seq):
@@ -86,7 +86,7 @@ class Parking:
         return list(resumed)
 
     def end(self, route: str) -> bool:
-        """*route* is not parked any more, or deleted; False where it was not parked."""
+        """Unpark *route*, which is resumed or deleted; False if it was not parked."""
         if self._parked.pop(route, None) is None:
             return False
         self._effects.put_parked(route, None)

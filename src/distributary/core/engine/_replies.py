@@ -1,9 +1,9 @@
-"""Replies: what sinks answer events with, on its way to where the route's replies go.
+"""Sends reply events of sinks on to the route's reply destination.
 
-A delivery whose sink answered with an event is not done until that event is taken: by the Broker
-(Trigger) or at ``reply`` (Subscription). Until then its task counts as under way. Which task a
-reply belongs to stands in memory alone: after a crash the delivery is made again, and brings its
-reply again (at least once; decisions 14 and 15).
+A delivery that returned a reply is done only when the reply is accepted: by the Broker (Trigger)
+or at ``reply`` (Subscription). Until then its task counts as in flight. The relation of replies to
+tasks is in memory only: after a crash the delivery is repeated, and returns its reply again (at
+least once; decisions 14 and 15, replies).
 """
 
 from collections import deque
@@ -26,11 +26,11 @@ from distributary.core.policy import DELIVERED, Decision, Reply, classify
 
 
 class Replies:
-    """The replies of a partition that are under way.
+    """The unfinished replies of a partition: in flight, or held until their destination has room.
 
     Args:
         state: Of the partition.
-        outcomes: Of deliveries whose reply was taken, or not.
+        outcomes: Records the outcome of deliveries with a reply.
     """
 
     def __init__(self, state: PartitionState, outcomes: Outcomes) -> None:
@@ -40,7 +40,7 @@ class Replies:
         self._targets = state.targets
         self._meter = state.meter
         self._origins: dict[DoneKey, Task] = {}
-        """The tasks whose replies are under way."""
+        """The tasks whose replies are unfinished."""
         self._held: dict[str, deque[Task]] = {}
         self._held_bytes = 0
         self._meter.add("replies_total", 0)
@@ -48,26 +48,26 @@ class Replies:
             self._meter.add(f'replies_dropped_total{{reason="{reason}"}}', 0)
 
     def unfinished(self) -> int:
-        """Held replies that are worth waiting for: the breaker of their destination is closed."""
+        """Count held replies whose destination's breaker is not open: worth waiting for."""
         return sum(len(held) for uri, held in self._held.items() if not self._effects.is_open(uri))
 
     def saturated(self, target: RouteTarget) -> str | None:
-        """Where replies of *target* go and find no room: nothing that may bring one should start.
+        """The reply destination of *target* if it has no room; None: it has, or there is none.
 
-        None: they find room, or there are none.
+        Without room no attempt that may return a reply should start.
         """
         if not self._held or target.reply is None:
             return None
         return target.reply.uri if target.reply.uri in self._held else None
 
     def take(self, task: Task, answer: Reply, target: RouteTarget | None) -> None:
-        """The sink of *task* took its event and answered with what is, or should be, another."""
+        """Handle a 2xx answer to *task* that holds an event, or an invalid one."""
         if answer.event is None:
             self._drop(task, "invalid-reply", answer.event_fault)
         elif target is None:
-            self._drop(task, "route-deleted")  # Its sink has the event, as without a reply.
+            self._drop(task, "route-deleted")  # The sink has the event: it counts as delivered.
         elif target.reply is None:
-            self._drop(task, "no-destination")  # "MUST be dropped": the subscriber wants none.
+            self._drop(task, "no-destination")  # "MUST be dropped": no reply was requested.
         elif target.reply.own and task.ttl < PASSES_LEFT_MIN:
             self._drop(task, "hop-limit")
         else:
@@ -84,7 +84,7 @@ class Replies:
 
     def _send(self, task: Task, event: Event, target: RouteTarget, carried: bytes) -> None:
         if TTL_ATTRIBUTE in event.attributes:
-            # The count is ours: a sink that sets it could start a loop anew, or end one early.
+            # The hop count is ours: a sink could reset a loop with it, or end one early.
             kept = {name: v for name, v in event.attributes.items() if name != TTL_ATTRIBUTE}
             event = Event(kept, event.data)
         reply = Task(
@@ -97,7 +97,7 @@ class Replies:
             task.logged_ms,
             task.origin,
             task.ttl,
-            # Its own, as Knative has it; it belongs to the trace of what it answers all the same.
+            # Its own, as in Knative; without a trace of its own it continues the event's.
             carried
             if event_carried.trace(carried)
             else carried + event_carried.trace(task.carried),
@@ -105,7 +105,7 @@ class Replies:
         self._origins[key_of(task)] = task
         assert target.reply is not None
         uri = target.reply.uri
-        # Behind those that are held: they came first.
+        # Held replies came first.
         if uri in self._held or not self._offer(reply, target):
             self.hold(reply, uri)
 
@@ -117,7 +117,7 @@ class Replies:
         return True
 
     def answered(self, attempt: Attempt) -> None:
-        """The destination of a reply has answered, or not."""
+        """Complete an attempt at a reply's destination."""
         task = self._origins.pop(key_of(attempt.task))
         answer = attempt.answer
         if type(answer) is Reply and 200 <= answer.status < 300:
@@ -134,10 +134,10 @@ class Replies:
             self._refused(task, attempt, target.reply.uri)
 
     def _refused(self, task: Task, attempt: Attempt, dest: str) -> None:
-        """The whole delivery has failed, since what it brought was not taken (decision 15).
+        """Fail the whole delivery, since its reply was not accepted (decision 15, replies).
 
         Args:
-            task: The task that brought the reply.
+            task: The task whose sink returned the reply.
             attempt: At the reply's destination; its task holds the reply.
             dest: URI of that destination.
         """
@@ -166,7 +166,7 @@ class Replies:
     # -- waiting for room ----------------------------------------------------------------------
 
     def hold(self, reply: Task, uri: str) -> None:
-        """The destination *uri* did not take *reply*, or handed it back: it waits for room."""
+        """Hold *reply*, refused or returned by the queue of *uri*, until there is room."""
         size = _size(reply)
         if self._held_bytes + size > self._state.limits.reply_bytes_max:
             saturated = TransportError(SATURATED, "Too many replies wait for this destination")
@@ -178,7 +178,7 @@ class Replies:
         self._held.setdefault(uri, deque()).append(reply)
 
     def hand_back(self, reply: Task) -> None:
-        """*reply* comes back before it was sent: it goes on by the newest revision."""
+        """Take an unsent *reply* back and route it by the newest revision."""
         target = self._targets.get(reply.route)
         if target is None:
             self._outcomes.drop(self._origins.pop(key_of(reply)))
@@ -188,11 +188,11 @@ class Replies:
             self.hold(reply, target.reply.uri)
 
     def drained(self, uri: str) -> bool:
-        """The destination *uri* may have room.
+        """Send held replies to the destination *uri*, which may have room.
 
         Returns:
-            True where there may be more of it than the held replies took; where that is not known
-            yet, the input ``drained`` follows.
+            True if there may be room left; False if not, or if it is not known yet: then the input
+            ``drained`` follows.
         """
         for _ in range(self._state.limits.reply_count):
             held = self._held.get(uri)
@@ -207,7 +207,7 @@ class Replies:
         return False
 
     def _go_on(self, reply: Task, uri: str) -> bool:
-        """Hand a held reply out, by the newest revision; False where it must wait on."""
+        """Send a held reply by the newest revision; False if it must keep waiting."""
         target = self._targets.get(reply.route)
         if target is None:
             self._outcomes.drop(self._origins.pop(key_of(reply)))
@@ -222,7 +222,7 @@ class Replies:
         return True
 
     def tick(self) -> None:
-        """Look after replies whose queue will not tell: it refused nothing, or was dropped."""
+        """Retry held replies whose queue will not report room: it refused none, or was dropped."""
         for uri in list(self._held):
             if not self._effects.is_open(uri):
                 self.drained(uri)

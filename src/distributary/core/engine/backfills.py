@@ -1,13 +1,13 @@
-"""The backfilled routes of a partition: what each covers, whose turn it is, what is durable.
+"""The backfilled routes of a partition: which matches they cover, their turns, their durable rows.
 
-A route is backfilled when its sink takes no more (DESIGN rule 3), or when it begins in the past.
-One durable row stands for all that it has yet to get, and the live cursor passes. When the backfill
-reaches the live position, the route joins there: from that offset on the live reader has it again,
-and the backfill ends once what is under way below is finished.
+A route is backfilled when its sink is saturated (DESIGN rule 3, a slow sink) or when it starts in
+the past. One durable row covers all its outstanding matches, so the live cursor passes them. When
+the backfill reaches the live position, the route joins the live reader from that offset on, and the
+backfill ends once its matches below are finished.
 
-There may be thousands at once (a sink that many routes share is down; many routes begin in the
-past), so nothing here looks at all of them: those with something to do take turns, the others
-rest until their sink has room or their time comes, or await what they have asked for.
+There may be thousands at once (a sink of many routes is down; many routes start in the past), so
+nothing here scans all of them: runnable ones take turns, the others rest until their sink has room
+or some time has passed, or wait for records.
 """
 
 import heapq
@@ -20,16 +20,16 @@ from distributary.core.flow import Task
 from distributary.core.outcome.rows import BackfillRow
 
 Name: TypeAlias = tuple[str, int]
-"""Of a backfill: its route, and the record where it began."""
+"""Key of a backfill: its route and the offset where it began."""
 
 
 class Backfills:
-    """All backfills of a partition.
+    """The registry of a partition's backfills, with their run queue.
 
     Args:
         partition: Partition number.
         limits: Of the engine.
-        effects: Is told which rows are not needed any more.
+        effects: Writes rows, and deletes those that are not needed any more.
     """
 
     def __init__(self, partition: int, limits: EngineLimits, effects: Effects) -> None:
@@ -38,24 +38,24 @@ class Backfills:
         self._effects = effects
         self._all: dict[Name, Backfill] = {}
         self.by_route: dict[str, list[Backfill]] = {}
-        """Those of each route that has any; the last one may be open, the others have joined."""
-        self._newest: dict[str, tuple[int, int]] = {}  # where the last one of a route began
-        self._fed: dict[Name, None] = {}  # what they asked for has come: first in turn
-        self._turns: dict[Name, None] = {}  # those that may have something to do, in their order
+        """The backfills of each route, oldest first; all but the last have joined."""
+        self._newest: dict[str, tuple[int, int]] = {}  # start of the last one of each route
+        self._fed: dict[Name, None] = {}  # their records have arrived: first in turn
+        self._turns: dict[Name, None] = {}  # runnable ones, in order
         self._resting: dict[Name, str | None] = {}  # others, with the sink that refused
         self._refused: dict[str, dict[Name, None]] = {}  # those by sink
-        self._moved: dict[Name, Backfill] = {}  # whose durable row may be behind
+        self._moved: dict[Name, Backfill] = {}  # their durable row may be out of date
         self._floors: dict[str, int] = {}
-        self._stuck: dict[Name, Backfill] = {}  # with much that is finished above an open match
-        self._over: dict[str, list[BackfillRow]] = {}  # ended, and perhaps to be met again
+        self._stuck: dict[Name, Backfill] = {}  # many finished matches above an open one
+        self._over: dict[str, list[BackfillRow]] = {}  # ended; a restart may meet their start
         self._over_until: list[tuple[int, Name]] = []
 
     def add(self, row: BackfillRow) -> None:
-        """Begin a backfill, or go on with one; remember one that has ended."""
+        """Begin or continue a backfill; remember an ended one."""
         if row.to_offset is not None and row.from_offset >= row.to_offset:
             self._remember(row, row.to_offset)
             return
-        # A restart behind an ended one may begin it anew, an event earlier: its row is this one's.
+        # A restart before an ended one may begin it again, an event earlier: this row replaces it.
         self._forget(row.name)
         backfill = self._all[row.name] = Backfill(self._partition, row)
         mine = self.by_route.setdefault(row.route, [])
@@ -73,7 +73,7 @@ class Backfills:
         heapq.heappush(self._over_until, (until, row.name))
 
     def _forget(self, name: Name, until: int | None = None) -> bool:
-        """Forget an ended backfill, if it is there (and joined at *until*)."""
+        """Forget an ended backfill that joined at *until* (None: anywhere); False if none is."""
         rows = self._over.get(name[0], [])
         left = [row for row in rows if row.name != name or until not in {None, row.to_offset}]
         if left:
@@ -85,16 +85,16 @@ class Backfills:
     # -- asked by the live reader -------------------------------------------------------------
 
     def began_after(self, route: str, offset: int, index: int) -> bool:
-        """True where a backfill of *route* began behind this place, since this owner did."""
+        """True if this owner began a backfill of *route* after this position."""
         return self._newest.get(route, (0, 0)) > (offset, index)
 
     def began_before(self, route: str, offset: int) -> bool:
-        """True where a backfill of *route* began before *offset*, even if it has ended since."""
+        """True if a backfill of *route*, running or ended, began before *offset*."""
         mine = (*self.by_route.get(route, ()), *self._over.get(route, ()))
         return any(one.start < offset for one in mine)
 
     def covers(self, route: str, offset: int, index: int) -> bool:
-        """True where a backfill has this match, so that the live reader must pass it."""
+        """True if a backfill covers this match, so that the live reader must skip it."""
         return any(one.covers(offset, index) for one in self.by_route.get(route, ()))
 
     def backfilling(self, route: str) -> bool:
@@ -105,11 +105,11 @@ class Backfills:
 
     @property
     def waits_for_turn(self) -> bool:
-        """True where at least one has something to do."""
+        """True if at least one is runnable."""
         return bool(self._fed or self._turns)
 
     def next_turn(self) -> Backfill | None:
-        """Whose turn it is; it must be put back. None: nobody has anything to do."""
+        """Remove and return the next runnable backfill; None: there is none."""
         turns = self._fed or self._turns
         if not turns:
             return None
@@ -118,26 +118,26 @@ class Backfills:
         return self._all[name]
 
     def put_back(self, backfill: Backfill) -> None:
-        """It has more to do, after all others."""
+        """Put *backfill* at the end of the run queue."""
         self._turns[backfill.name] = None
 
     def get(self, name: Name) -> Backfill | None:
-        """The backfill of this name; None: it has ended, or its route is deleted."""
+        """The backfill with this name; None: it has ended, or its route is deleted."""
         return self._all.get(name)
 
     def feed(self, backfill: Backfill) -> None:
-        """What it asked for has come."""
+        """Make *backfill* runnable: its records have arrived."""
         self._fed[backfill.name] = None
 
     def rest(self, backfill: Backfill, refused_by: str | None) -> None:
-        """It has nothing to do until *refused_by* has room, where that is known, or time passes."""
+        """Let *backfill* rest until *refused_by* (if known) has room, or some time has passed."""
         self._resting[backfill.name] = refused_by
         if refused_by is not None:
             self._refused.setdefault(refused_by, {})[backfill.name] = None
         self.spare(backfill)
 
     def spare(self, backfill: Backfill) -> None:
-        """It does nothing for a while: let its memory go where there are many."""
+        """Free the buffer of an idle *backfill* if there are many."""
         if len(self._all) > self._limits.chunks_max:
             backfill.let_go()
 
@@ -151,24 +151,24 @@ class Backfills:
         self._turns[name] = None
 
     def wake(self) -> None:
-        """Time has passed: those that have rested longest look again."""
+        """Make those that have rested longest runnable; called at each tick."""
         for _ in range(min(len(self._resting), self._limits.wake_count)):
             self._wake(next(iter(self._resting)))
 
     def wake_for(self, uri: str) -> None:
-        """The sink *uri* has room: those that it refused longest ago try again."""
+        """Make those that the sink *uri* refused longest ago runnable: it has room."""
         names = self._refused.get(uri, {})
         for _ in range(min(len(names), self._limits.slice_backfills)):
             self._wake(next(iter(names)))
 
     def moved(self, backfill: Backfill) -> None:
-        """It has passed records, or has joined."""
+        """Note that *backfill* has advanced or joined, so its row may have to be written."""
         self._moved[backfill.name] = backfill
 
     # -- matches ------------------------------------------------------------------------------
 
     def finish(self, task: Task) -> bool:
-        """A match that a backfill brought needs no more care; False where that was so already."""
+        """Mark a backfilled match as finished; False if it already was."""
         backfill = self._of(task)
         if backfill is None or not backfill.finish(task):
             return False
@@ -180,24 +180,24 @@ class Backfills:
         return True
 
     def holds(self, task: Task) -> bool:
-        """True where a backfill waits for *task*, which it has brought."""
+        """True if the backfill of *task* still waits for it."""
         backfill = self._of(task)
         return backfill is not None and backfill.holds(task)
 
     def _of(self, task: Task) -> Backfill | None:
-        """The backfill that brought *task*; None: it went with its route."""
+        """The backfill that *task* comes from; None: deleted with its route."""
         offset = task.position.offset
         mine = reversed(self.by_route.get(task.route, ()))
         return next((one for one in mine if one.start <= offset), None)
 
     @property
     def _finished_max(self) -> int:
-        """Finished matches that one backfill may have above its mark."""
+        """Most finished matches of one backfill above its mark."""
         limits = self._limits
         return max(limits.finished_least, limits.finished_max // max(len(self._all), 1))
 
     def stuck(self) -> list[Task]:
-        """Open matches that must become rows, so that what is finished behind them is passed."""
+        """Open matches that must become rows so that marks can pass finished ones above them."""
         found: list[Task] = []
         stuck, self._stuck = self._stuck, {}
         for backfill in stuck.values():
@@ -209,7 +209,7 @@ class Backfills:
     # -- ending -------------------------------------------------------------------------------
 
     def end(self, backfill: Backfill, durable: int) -> None:
-        """It is finished; remembered where a restart at *durable* might meet its beginning."""
+        """End *backfill*; remember it if a restart at *durable* could meet its start again."""
         self._remove(backfill)
         row = backfill.last_row()
         if durable >= row.from_offset:
@@ -232,10 +232,10 @@ class Backfills:
             del self.by_route[route], self._floors[route]
 
     def forgettable(self, cursor: int) -> list[Name]:
-        """Those that have ended and that nothing can ask about: the durable *cursor* is past them.
+        """Forget and return the ended ones that the durable *cursor* has passed.
 
-        One that begins in the past begins where its route's record is met. Were it forgotten
-        before the cursor has passed that, a restart would begin it again.
+        A backfill with a start in the past is begun by its route's record. If it were forgotten
+        before the cursor has passed that record, a restart would begin it again.
         """
         found: list[Name] = []
         while self._over_until and self._over_until[0][0] <= cursor:
@@ -245,10 +245,10 @@ class Backfills:
         return found
 
     def drop(self, route: str, live: int) -> list[tuple[int, int]]:
-        """The route is deleted: its backfills end where they are.
+        """End the backfills of a deleted route where they are.
 
         Returns:
-            For each the offsets from which and to which its matches were not delivered.
+            For each, the first offset whose matches were not delivered, and the end.
         """
         left: list[tuple[int, int]] = []
         for backfill in list(self.by_route.get(route, ())):
@@ -264,7 +264,7 @@ class Backfills:
     # -- what is durable ----------------------------------------------------------------------
 
     def rows(self) -> tuple[BackfillRow, ...]:
-        """Durable rows of those that moved since this was asked."""
+        """Durable rows that have changed since the last call."""
         moved, self._moved = self._moved, {}
         rows: list[BackfillRow] = []
         for backfill in moved.values():
@@ -275,15 +275,15 @@ class Backfills:
         return tuple(rows)
 
     def floor(self) -> int | None:
-        """The lowest record that a backfill still needed when ``rows`` was asked last."""
+        """The lowest record that a backfill needed at the last call of ``rows``."""
         return min(self._floors.values(), default=None)
 
     def floors(self) -> dict[str, int]:
-        """The same for each route."""
+        """As ``floor``, for each route."""
         return dict(self._floors)
 
     def needs(self, route: str, offset: int) -> bool:
-        """True where a backfill of *route* may read the record at *offset* after a restart."""
+        """True if a backfill of *route* may read the record at *offset* after a restart."""
         return any(one.floor() <= offset for one in self.by_route.get(route, ()))
 
     def __len__(self) -> int:

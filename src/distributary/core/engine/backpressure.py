@@ -1,8 +1,8 @@
 """Backpressure policy: pause reading for a full destination queue, or backfill its route.
 
-A pause holds up every route of the partition, so it is only for a sink that is about to have
-room: without it, a burst to a fast sink would read the log twice. A sink that is slower than
-that is backfilled alone (DESIGN promise 4).
+A pause delays every route of the partition, so only a sink that will have room at once is worth
+one: without it, a burst to a fast sink would read the log twice. The routes of a slower sink are
+backfilled alone (DESIGN promise 4, a bad sink is alone).
 """
 
 from collections.abc import Callable
@@ -12,26 +12,26 @@ from distributary.core.deliver.limits import Limits
 from distributary.core.deliver.queue_state import QueueState
 
 DRAIN_S_MAX = 1.0
-"""A queue that empties within this is worth a pause: a full one at 4,000/s or more."""
+"""Longest drain time of a queue that is worth a pause: a full one at 4,000/s or more."""
 PAUSE_S = 0.02
-"""Longest single pause before the queue is looked at again."""
+"""Longest single pause before the queue is checked again."""
 UNPROVEN_S = 0.25
-"""A queue that has not answered yet is worth a pause for this long: connections are being made."""
+"""A queue without any answer yet is worth a pause this long: its connections are being made."""
 SHARE_MAX = 0.5
-"""A sink may hold up the intake for at most this share of a second, unless it is the only one.
-Whose events lie behind, and whether their sinks are idle, nobody knows before they are read; to
-backfill costs the one route a second look at the log."""
+"""A sink may pause the intake for at most this share of a second, unless it is the only one. The
+events behind, perhaps for idle sinks, are unknown until they are read; a backfill costs one route a
+second read of the log."""
 REJOIN_SHARE = 0.25
-"""A route that is backfilled joins the live reader when its queue is no fuller than this."""
+"""A backfilled route joins the live reader when its queue is at most this full."""
 _QUEUED_MAX = Limits().queued_max
 
 
 class Backpressure:
-    """Keeps account of the pauses that each sink has cost.
+    """The pause budget of each sink.
 
     Args:
-        queue: Gives the queue of a name as it stands.
-        alone: True for the only sink that there is: nobody is held up by waiting for it.
+        queue: Returns the state of the queue with this name.
+        alone: True for the only sink: a pause for it delays no other.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Backpressure:
         self._last: tuple[str, float] | None = None
 
     def worth(self, uri: str, now_s: float) -> bool:
-        """True where the intake should wait for the queue of *uri*; asked again after a pause."""
+        """True if the intake should pause for the queue of *uri*; call again after each pause."""
         queue = self._queue(uri)
         if queue is None or queue.breaker is not BreakerState.CLOSED or queue.held_s > 0.0:
             return False
@@ -67,12 +67,12 @@ class Backpressure:
         self._last = (uri, now_s)
 
     def comfortable(self, uri: str) -> bool:
-        """True where the queue of *uri* has room enough to join the live reader."""
+        """True if the queue of *uri* has room enough for its route to join the live reader."""
         queue = self._queue(uri)
         if queue is None:
             return True
         if queue.breaker is BreakerState.HALF_OPEN and not queue.queued and not queue.in_flight:
-            return True  # It waits for an attempt, and only the next event can bring one.
+            return True  # It needs a probe, which only the next event can provide.
         return (
             queue.breaker is BreakerState.CLOSED
             and queue.held_s == 0.0

@@ -1,4 +1,4 @@
-"""What a dead letter says about its failure (decision 16; Knative's extension attributes)."""
+"""Failure attributes of dead letters (decision 16, dead letters; Knative's extensions)."""
 
 import base64
 
@@ -8,13 +8,13 @@ from distributary.core.policy import Acknowledgement, Answer, Reply
 from distributary.core.shown import shown_uri
 
 ERROR_DATA_BYTES_MAX = 1024
-"""Bytes of the failing answer's body that are kept, cut before encoding (decision 16)."""
+"""Bytes kept of an error body, cut before encoding (decision 16, dead letters)."""
 
 
 def failure_of(answer: Answer, reason: str, dest: str) -> Failure:
-    """Why a delivery to the URI *dest* failed; it is noted as everybody may see it.
+    """The failure of a delivery to the URI *dest*, which is stored without its secrets.
 
-    The code is absent where no answer came; a status is never invented (decision 13).
+    Without an answer there is no code; a status is never invented (decision 13, status codes).
     """
     dest = shown_uri(dest)
     if isinstance(answer, Reply):
@@ -28,15 +28,15 @@ def failure_of(answer: Answer, reason: str, dest: str) -> Failure:
 def dead_letter_event(event: Event, failure: Failure) -> Event:
     """*event* with ``knativeerrordest``, ``knativeerrorcode`` and ``knativeerrordata``.
 
-    Attributes of that name which the event carried before are replaced: they told of an
-    earlier failure somewhere else.
+    Replaces attributes of these names that the event already has: they describe an earlier failure
+    elsewhere.
     """
     attributes = {
         name: value
         for name, value in event.attributes.items()
         if name not in {"knativeerrordest", "knativeerrorcode", "knativeerrordata"}
     }
-    # Rows of an older version have all of the URI.
+    # Rows of an older version have the whole URI.
     attributes["knativeerrordest"] = shown_uri(failure.dest)
     if failure.code is not None:
         attributes["knativeerrorcode"] = failure.code

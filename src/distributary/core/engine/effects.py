@@ -1,7 +1,7 @@
-"""The one port of the engine: all that it has others do, as calls.
+"""The output port of the engine: each effect is a call.
 
-A call costs 0.1 us less than a value that somebody takes apart (the decision record has the
-figures). The calls return at once: what takes a while comes back as an input.
+A call costs 0.1 us less than a value that the shell interprets (the decision record has the
+figures). The calls return at once: results that take time come back as inputs.
 """
 
 from collections.abc import Callable
@@ -17,41 +17,41 @@ from distributary.core.outcome.rows import BackfillRow, ParkedRow, RetryRow
 from distributary.core.policy import Verdict
 
 Say: TypeAlias = Callable[[str, dict[str, object]], None]
-"""Takes one line for people: (event, fields)."""
+"""Writes one log line: (event, fields)."""
 StepWatcher: TypeAlias = Callable[[Step, DoneKey, Task | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """What the engine has others do.
+    """The effects that the shell of a partition carries out.
 
     Attributes:
         send: Offer an attempt to its destination; its result is an input, never inside this call.
         send_again: The same, with the reserve for retries and replies.
-        take_queued: Take back what has not started in the queue of this name.
-        queue: The queue of this name as it stands.
+        take_queued: Take back the unstarted tasks of the queue with this name.
+        queue: State of the queue with this name.
         is_open: Whether its breaker is open.
-        cut_off: Queues whose breaker has opened since this was asked.
-        done: The live reader's match has its outcome.
-        backfilled: A backfill's match has its outcome.
-        put_row: A match waits as this row, or the row is done.
-        forget_row: The row of this match is void.
-        put_backfill: A route is backfilled as this row says.
-        end_backfill: The row of this name is not needed any more.
-        read_log: Bring the backfill of this name records from this offset on (``log_read``).
-        find_lost: Find the changes of its route after this number that lay in a hole of the log
-            which ends at this offset (``lost_found``).
-        keep: A dead letter is kept.
-        put_parked: A route is parked; None: it is not any more.
-        ask_quota: There is something to ask of the store of counts, or to tell it.
-        read: There are rows whose events must be read.
-        wake_at: Rows are due then (monotonic, seconds).
-        drained_soon: Give the input ``drained`` with this name in a turn of the loop.
-        attempted: An attempt came to this, at this wall-clock time, milliseconds.
-        report: Say it.
-        warn: Say it to whoever looks after the server.
+        cut_off: Queues whose breaker has opened since the last call.
+        done: Record the outcome of a live match.
+        backfilled: Record the outcome of a backfilled match.
+        put_row: Write a retry row, waiting or done.
+        forget_row: Delete the row of this match, which is void.
+        put_backfill: Write a backfill row.
+        end_backfill: Delete the backfill row with this name.
+        read_log: Read records from this offset on for the backfill with this name (``log_read``).
+        find_lost: Find the changes of its route after this number in a gap of the log that ends at
+            this offset (``lost_found``).
+        keep: Store a dead letter.
+        put_parked: Record that a route is parked; None: it is not any more.
+        ask_quota: Send the batch of reservations to the quota store after the next flush.
+        read: Read the events of the batch in ``Reads``.
+        wake_at: Call ``due`` at this time (monotonic, seconds).
+        drained_soon: Give the input ``drained`` with this name in the next turn of the loop.
+        attempted: Log an attempt, its verdict and its wall-clock time in milliseconds.
+        report: Log for information.
+        warn: Log for the operator's attention.
         chance: Draw from 0.0 to 1.0.
-        watch: Is told each step of each match; for tests.
+        watch: Receives each step of each match; for tests.
     """
 
     send: Callable[[Task, Destination], Admission]

@@ -1,6 +1,6 @@
-"""Routes whose deliveries fail now: noted as attempts are settled, told to people.
+"""Tracks routes whose deliveries are failing, for status and logs.
 
-A delivery that succeeds while nothing fails costs a truth test.
+A delivery that succeeds while nothing fails costs one truth test.
 """
 
 from collections import OrderedDict
@@ -13,17 +13,17 @@ from distributary.core.policy import Decision, Verdict
 from distributary.core.shown import shown_uri
 
 BREAKER_OPEN: Final = "breaker-open"
-"""Why nothing is sent to a destination whose breaker is open."""
+"""Reason for a destination whose breaker is open."""
 FAILURES_MIN: Final = 3
-"""So many failed attempts in a row are told: one or two are a restart of the sink."""
+"""Consecutive failed attempts before a route is reported: one or two are a restart of the sink."""
 FINAL_S: Final = 60.0
-"""A single final failure is told for so long, unless a delivery follows."""
+"""How long a single final failure is reported, unless a delivery succeeds."""
 ROUTES_MAX: Final = 1_000
-"""Routes that are told: some 300 KB. The one whose last failure is oldest goes first."""
+"""Most routes reported: some 300 KB. The one with the oldest last failure is evicted first."""
 
 
 class _Trouble:
-    """What failed of one route since its last delivery."""
+    """Failures of one route since its last delivery."""
 
     __slots__ = ("count", "dest", "final_s", "last_ms", "reason", "since_ms")
 
@@ -36,13 +36,13 @@ class _Trouble:
 
 
 class Failing:
-    """The routes of one partition that fail. Times are of the input, as in ``PartitionState``."""
+    """The failing routes of one partition. Times are those of the input (``PartitionState``)."""
 
     def __init__(self) -> None:
         self._troubles: OrderedDict[str, _Trouble] = OrderedDict()
 
     def load(self, rows: Iterable[FailingRoute]) -> None:
-        """Go on with what the last owner told."""
+        """Continue with the rows of the last owner."""
         for row in rows:
             trouble = self._troubles[row.route] = _Trouble(row.since_ms)
             trouble.last_ms, trouble.count = row.last_ms, row.count
@@ -61,15 +61,15 @@ class Failing:
             trouble.final_s = now_s
 
     def refused(self, route: str, dest: str, now_ms: int, reason: str = BREAKER_OPEN) -> bool:
-        """Nothing of *route* is sent to *dest* now, by default since its breaker is open.
+        """Note that nothing of *route* is sent to *dest*, by default because its breaker is open.
 
         Returns:
-            False where that was known already.
+            False if that was already known.
         """
         trouble = self._troubles.get(route)
         known = "" if trouble is None else trouble.reason
         if reason == BREAKER_OPEN and known == BLOCKED:
-            reason = known  # what has opened the breaker says more
+            reason = known  # the cause of the open breaker is more specific
         trouble = self._note(route, reason, dest, now_ms)
         trouble.count = max(trouble.count, FAILURES_MIN)  # as many attempts as open a breaker
         return known != reason
@@ -92,7 +92,7 @@ class Failing:
         self._troubles.pop(route, None)
 
     def rows(self, now_s: float) -> list[FailingRoute]:
-        """What is to be told at *now_s*."""
+        """The routes to report at *now_s*."""
         return [
             FailingRoute(
                 route=route,

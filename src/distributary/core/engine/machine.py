@@ -1,12 +1,12 @@
-"""The engine of one partition: decides what becomes of every match, and does nothing itself.
+"""The engine of one partition: a state machine without I/O that decides on every match.
 
-Inputs are calls from above, by the loop that owns the partition; the time comes in before them,
-by ``at``. What others must do goes out by one port, ``Effects``. Nothing in here waits, reads a
-clock, knows a loop or a store. Inside, calls go one way::
+Inputs are method calls from the loop that owns the partition; ``at`` sets the time before them.
+Effects go out by one port, ``Effects``. Nothing in here waits, reads a clock, or uses a loop or a
+store. Inside, calls go one way::
 
     Engine -> Answers, CatchingUp -> Sending -> Replies -> Outcomes -> PartitionState
 
-The life of a match is a table: ``_life``.
+The table of a match's states is in ``_life``.
 """
 
 from collections.abc import Iterator
@@ -36,10 +36,10 @@ from distributary.core.outcome.rows import BackfillRow, RetryRow
 
 
 class Engine:
-    """Decides for one partition.
+    """The decision core of one partition: the facade over its parts.
 
     Args:
-        state: What it begins with.
+        state: Initial state.
     """
 
     def __init__(self, state: PartitionState) -> None:
@@ -52,18 +52,18 @@ class Engine:
         self.sending = Sending(state, self.outcomes, self._replies)
         self._answers = Completion(state, self.outcomes, self._replies, self.sending, self._parking)
         self.attempted = self._answers.take
-        """An attempt has come to this."""
+        """Input: the result of an attempt."""
         self._matching = Matching(state, self.outcomes)
         self._catching_up = CatchingUp(state, self.sending, self._matching)
         self.log_read = self._catching_up.log_read
-        """Records that ``Effects.read_log`` asked for."""
+        """Input: the records that ``Effects.read_log`` requested."""
         self.lost_found = self._catching_up.lost_found
-        """Changes that ``Effects.find_lost`` asked for."""
-        self._rest: Iterator[Task] | None = None  # of the last record: matches not made yet
+        """Input: the changes that ``Effects.find_lost`` requested."""
+        self._rest: Iterator[Task] | None = None  # matches of the last record, not made yet
         self._slice_left = state.limits.slice_tasks
 
     def at(self, now_s: float, now_ms: int) -> None:
-        """It is now *now_s* (monotonic, seconds) and *now_ms* (wall clock): before any input."""
+        """Set the time, before any input: *now_s* (monotonic, seconds), *now_ms* (wall clock)."""
         self._state.now_s = now_s
         self._state.now_ms = now_ms
 
@@ -72,7 +72,7 @@ class Engine:
     def load(
         self, done: dict[DoneKey, int], rows: list[RetryRow], backfills: list[BackfillRow]
     ) -> None:
-        """What the last owner left: outcomes above the cursor, rows, and backfills."""
+        """Load what the last owner left: outcomes above the cursor, rows, and backfills."""
         self._matching.load(done | {row.key: row.checksum for row in rows})
         for row in rows:
             self.outcomes.load(row)
@@ -80,7 +80,7 @@ class Engine:
             self._backfills.add(backfill)
 
     def take(self, logged: Logged) -> bool:
-        """The live reader brings a record; False where its slice is used up, or it is not over."""
+        """Take a record of the live reader; False if the slice is used up or matches are left."""
         tasks = [] if logged.kind == RecordKind.ROUTE else self._matching.tasks(logged)
         offset = logged.offset
         self._state.live = offset + 1
@@ -96,7 +96,7 @@ class Engine:
         return self._take_rest()
 
     def take_rest(self) -> bool:
-        """A slice begins: go on with the record that was taken last; False where there is more."""
+        """Begin a slice with what is left of the last record; False if more is left after it."""
         self._slice_left = self._state.limits.slice_tasks
         return self._rest is None or self._take_rest()
 
@@ -116,33 +116,33 @@ class Engine:
         return False
 
     def pass_hole(self, to_offset: int) -> None:
-        """There are no records up to *to_offset*: damaged, or leapt over after a loss."""
+        """Skip a gap up to *to_offset*: damaged records, or offsets skipped after a loss."""
         self._tracker.skip_to(to_offset)
         self._state.live = to_offset
 
     def advance(self) -> bool:
-        """Backfills have their turn; True where one of them has more to do at once."""
-        # What is left of a record is judged by the backfills that stand when it is made.
+        """Advance backfills; True if one of them has more to do now."""
+        # Lazy matches of a record are checked against the backfills that exist when they are made.
         return self._catching_up.advance(joining=self._rest is None)
 
     # -- what comes back -----------------------------------------------------------------------
 
     def flushed(self, durable: int) -> tuple[list[DoneKey], list[Name]]:
-        """All below the cursor *durable* is on the medium.
+        """Take note that all below the cursor *durable* is on the medium.
 
         Returns:
-            Finished rows, and ended backfills, that nothing can ask about any more.
+            Finished rows, and ended backfills, that can be forgotten.
         """
         self._state.durable = durable
         return self.outcomes.forgettable(durable), self._backfills.forgettable(durable)
 
     def drained(self, name: str) -> None:
-        """*name* may have room: a destination, a route that was resumed, a reservation."""
+        """Resume what waits for *name*: a destination, a resumed route, a reservation."""
         self.sending.drained(name)
         self._backfills.wake_for(name)
 
     def due(self) -> None:
-        """The time has come for which ``wake_at`` asked."""
+        """Attempt due rows, at the time that ``wake_at`` set."""
         state = self._state
         count = min(state.limits.due_count, state.reads.capacity())
         for row in state.rows.pop_due(state.now_s, count):
@@ -150,7 +150,7 @@ class Engine:
         self.outcomes.arm()
 
     def rows_read(self, found: list[tuple[RetryRow, Task | NoTask]]) -> None:
-        """Rows that were not at hand have been read."""
+        """Continue the rows whose events have been read."""
         state = self._state
         state.reads.done()
         for row, task in found:
@@ -169,7 +169,7 @@ class Engine:
         self.outcomes.arm()
 
     def quota_answered(self, batch: QuotaBatch, grants: list[Grant]) -> None:
-        """The store of counts has said who holds a reservation."""
+        """Take the answers of the quota store."""
         state = self._state
         for request, grant in zip(batch.requests, grants, strict=True):
             state.reservations.answered(request, grant, state.now_s)
@@ -180,25 +180,25 @@ class Engine:
     # -- what changes --------------------------------------------------------------------------
 
     def resources_changed(self) -> None:
-        """What waits goes where the newest revision says (DESIGN rule 5)."""
+        """Route waiting matches by the newest revisions (DESIGN rule 5, revisions)."""
         self.sending.offer_anew()
 
     def route_deleted(self, route: str) -> None:
-        """The record was met that deletes *route*."""
+        """Delete *route*, whose delete record the live reader has reached."""
         state = self._state
         state.reservations.forget(route)
         self.sending.forget(route)
         if self._parking.end(route):
             self.drained(waits_for_resume(route))
-        state.failing.delivered(route)  # There is nothing to tell of it any more.
+        state.failing.delivered(route)  # Stop reporting it.
         for first, end in self._backfills.drop(route, state.live):
             self._report_gap(route, first, end)
 
     def begin_in_past(self, change: RouteRecord, first: int, offset: int) -> None:
-        """The route that stands from *offset* on is backfilled from *first* on (decision 17).
+        """Backfill the route created at *offset* from *first* on (decision 17, replay).
 
-        A restart may meet the record again. Whether the backfill was begun does not depend on what
-        is left of it: the row of one that has ended stays until the cursor has passed this.
+        A restart may read the creating record again. It then finds that the backfill was begun: the
+        row of an ended one stays until the cursor has passed the record.
         """
         state, route = self._state, change.uid
         if first >= offset:
@@ -213,17 +213,16 @@ class Engine:
         state.effects.report("route-replays", {"route": route, "from": first, "to": offset})
 
     def _report_gap(self, route: str, first: int, end: int) -> None:
-        """Matches of *route*, which is deleted, from *first* up to *end* go to nobody."""
+        """Report matches of the deleted *route* from *first* up to *end* as dropped."""
         self._state.meter.add("lags_dropped_total")
         reason = self.outcomes.why_gone(route)
         fields: dict[str, object] = {"route": route, "from": first, "to": end, "reason": reason}
         self._state.effects.report("dropped", fields)
 
     def set_budget(self, cut: int) -> None:
-        """Matches of backfills and rows below the record *cut* are given up.
+        """Give up matches of backfills and rows below the record *cut*.
 
-        The log is one, so what one route keeps is kept for all, and a budget of one route is that
-        of all of them.
+        Routes share the log: records kept for one are kept for all, so the budget applies to all.
         """
         state = self._state
         state.cut = max(state.cut, cut)
@@ -234,7 +233,7 @@ class Engine:
     # -- time ----------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Time has passed: who was resumed, or has a closed destination, goes on."""
+        """Do the periodic work: resumed routes, changed resources, open breakers, backfills."""
         self.outcomes.tell_given_up()
         for route in self._parking.look():
             self.drained(waits_for_resume(route))
@@ -243,7 +242,7 @@ class Engine:
         self._backfills.wake()
 
     def demote(self, durable: int) -> None:
-        """Matches that have held the cursor, or a backfill's mark, for long become rows.
+        """Turn matches that have long held back the cursor, or a backfill's mark, into rows.
 
         Args:
             durable: The durable cursor.
@@ -260,7 +259,7 @@ class Engine:
             self.outcomes.demote(task)
 
     def look_after_rows(self) -> None:
-        """What waits for a queue that will not tell: it refused nothing, or is gone."""
+        """Retry what waits for a queue that will not report room: it refused none, or is dropped."""
         self._replies.tick()
         for name in self._state.rows.deferred_uris():
             if not self._state.effects.is_open(name):
@@ -269,12 +268,12 @@ class Engine:
     # -- ending --------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Begin nothing any more."""
+        """Start nothing from now on."""
         self._state.stopped = True
         self._state.reservations.stop(self._state.rows.idle())
 
     def leave(self, queued: list[Task]) -> None:
-        """*queued* comes back unsent, for good: replies alone are sent yet."""
+        """Take back *queued*, unsent, for good: only replies are still sent."""
         for task in queued:
             if task.stage is Stage.REPLY:
                 self._replies.hand_back(task)
@@ -282,6 +281,6 @@ class Engine:
                 self._state.reservations.make_idle(key_of(task))
 
     def replies_left(self) -> int:
-        """Held replies that are worth waiting for; those that have room go on."""
+        """Send held replies that have room; count those left that are worth waiting for."""
         self._replies.tick()
         return self._replies.unfinished()

@@ -1,4 +1,4 @@
-"""What the engine asks of its surroundings: routes and resources, as they stand now."""
+"""The engine's input ports: current routes and resources."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,18 +10,18 @@ from distributary.core.route import RouteTable
 
 @dataclass(frozen=True, slots=True)
 class RouteTarget:
-    """Where a route delivers now: the newest revision of its resource.
+    """Destinations of a route, from the newest revision of its resource.
 
     Attributes:
         revision: Of the resource.
         sink: The subscriber's sink.
-        dead_letter: Its dead letter sink; None: what fails for good is kept in the store.
-        events_max: How many deliveries it may make in all; None: any number.
-        reply: Where an event goes that the sink answers with; None: it is dropped.
-        reply_kept: The reply goes back to the Broker: where that cannot store it, the dead letter
-            is the original event. Else it goes to a Subscription's ``reply``: where that does not
-            take it, the dead letter is the reply (decision 15).
-        parks: An answer 410 parks it: nothing is sent until somebody resumes (decision 13).
+        dead_letter: Its dead letter sink; None: dead letters are kept in the store.
+        events_max: Most deliveries in all; None: any number.
+        reply: Destination of reply events; None: they are dropped.
+        reply_kept: True: replies go to the Broker, and if it cannot store one, the dead letter is
+            the original event. False: they go to a Subscription's ``reply``, and if that refuses
+            one, the dead letter is the reply (decision 15, replies).
+        parks: A 410 response parks the route until it is resumed (decision 13, status codes).
     """
 
     revision: int
@@ -34,28 +34,28 @@ class RouteTarget:
 
 
 class Targets(Protocol):
-    """The newest revision of every route's resource (DESIGN rule 5); waits for nothing."""
+    """The newest revision of every route's resource (DESIGN rule 5, revisions); never blocks."""
 
     def sees(self, seq: int) -> bool:
-        """True where change *seq* was taken in: a route of it without a target is deleted."""
+        """True if change *seq* was read: then a route without a target is deleted."""
 
     def all_go_to(self, uri: str) -> bool:
-        """True where no resource is known to have another sink than *uri*.
+        """True if no known resource has another sink than *uri*.
 
-        Resources count whose route record still lies ahead in the log: their sinks wait too.
+        Includes resources whose route record is still ahead in the log: their sinks wait too.
         """
 
     def changed_uris(self) -> list[str]:
-        """Sinks whose waiting tasks may belong elsewhere since the last call.
+        """Former sink URIs of routes changed or deleted since the last call.
 
-        These are the URIs that changed or deleted routes had before.
+        Their waiting tasks may have to go elsewhere.
         """
 
     def demands(self, after_seq: int) -> list[Demand]:
-        """What owners were asked to do, those with a number above *after_seq*, in order."""
+        """Demands of operators (resume, for example) with a number above *after_seq*, in order."""
 
     def get(self, route: str) -> RouteTarget | None:
-        """The target of the route with this uid; None: its resource is deleted, or not read yet."""
+        """The target of the route with this uid; None: deleted, or its resource is not read yet."""
 
 
 class ActiveRoutes(Protocol):
@@ -63,12 +63,12 @@ class ActiveRoutes(Protocol):
 
     @property
     def table(self) -> RouteTable:
-        """They, compiled."""
+        """The compiled route table."""
 
     def changed_at(self, route: str) -> int:
-        """Where the filters of *route* that stand now were met; 0: before the live path began."""
+        """Offset at which the current filters of *route* were read; 0: before the live reader."""
 
 
 def waits_for_resource(route: str) -> str:
-    """Where matches wait whose resource was not read yet: no URI of a sink is like it."""
+    """Queue name on which matches of an unread resource wait; never a valid sink URI."""
     return f"resource of {route}"

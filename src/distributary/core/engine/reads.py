@@ -1,4 +1,4 @@
-"""Which retry rows are to be read again, since their events are not in memory any more."""
+"""Queues retry rows whose events must be reread, since they are not in memory any more."""
 
 import enum
 from collections import deque
@@ -8,24 +8,24 @@ from distributary.core.engine.limits import EngineLimits
 from distributary.core.outcome.rows import RetryRow
 
 STORED_LOOK_S = 0.05
-"""A row whose event was just handed to the store is looked at again this late: some flushes."""
+"""Delay before a row whose event is still being stored is checked again: some flushes."""
 
 
 class NoTask(enum.Enum):
-    """Why a row has no task."""
+    """Reason why a row has no task."""
 
     VOID = 0
-    """The log lost that record (DESIGN rule 1), or it was damaged."""
+    """The record is lost (DESIGN rule 1, the cursor) or damaged."""
     LATER = 1
-    """Its event is on its way to the store."""
+    """Its event is still being stored."""
 
 
 class Reads:
-    """The rows of a partition that are read, or are to be.
+    """The read queue of a partition's retry rows, with a share for each destination.
 
     Args:
         limits: How many at a time.
-        read: Called when there is something to read and nothing is being read.
+        read: Called when rows are queued and none are being read.
     """
 
     def __init__(self, limits: EngineLimits, read: Callable[[], None]) -> None:
@@ -37,42 +37,42 @@ class Reads:
         self._shares: dict[str, int] = {}
 
     def capacity(self) -> int:
-        """How many more rows may be asked for now."""
-        # Who has its reservation at last asks whether there is room or not.
+        """How many more rows may be queued now."""
+        # Rows that were granted a reservation are queued even without room.
         return max(0, self._max - self._under_way - len(self._asked))
 
     def may_ask(self, uri: str) -> int:
-        """How many of them for the destination *uri*: one, then twice as many as it took."""
+        """How many of them for the destination *uri*: one, then twice as many as it accepted."""
         return min(self.capacity(), self._shares.get(uri, 1))
 
     def come_back(self, uri: str) -> None:
-        """The destination *uri* may have room for more than that: try again after these."""
+        """Try the destination *uri* again after the current reads: it may have room for more."""
         self._later[uri] = None
 
     def over(self, uri: str) -> None:
-        """The destination *uri* takes no more now, or nothing is left for it."""
+        """Reset the share of the destination *uri*: it is full, or nothing is left for it."""
         self._later.pop(uri, None)
         self._shares.pop(uri, None)
 
     def ask(self, row: RetryRow) -> None:
-        """Read the task of *row* soon."""
+        """Queue the task of *row* for reading."""
         self._asked.append(row)
         if not self._under_way:
             self._read()
 
     def take_batch(self) -> list[RetryRow]:
-        """What is to be read now, in one go."""
+        """The rows to read now, as one batch."""
         rows = list(self._asked)
         self._asked.clear()
         self._under_way = len(rows)
         return rows
 
     def done(self) -> None:
-        """The batch has been read."""
+        """Take note that the batch has been read."""
         self._under_way = 0
 
     def go_on(self) -> list[str]:
-        """Read what was asked for meanwhile; who shall come back now."""
+        """Start the next batch. Returns the destinations to try again now."""
         if self._asked and not self._under_way:
             self._read()
         later, self._later = list(self._later), {}

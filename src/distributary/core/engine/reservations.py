@@ -1,10 +1,9 @@
-"""Quota reservations of counted subscriptions (``maxevents``): who may be sent, and who must wait.
+"""Quota reservations of counted subscriptions (``maxevents``).
 
-A match of a subscription that may make only so many deliveries is a durable row before anything
-else, and its row is sent while it holds a reservation (``outcome.Quota``). The store of counts is
-shared with the owners of the other partitions, so what is asked and told is collected here, goes
-there after the flush that makes the rows durable, and comes back as an input. So a reservation
-whose row is not open any more has been used: nobody has to know what a crash interrupted.
+A match of a counted subscription becomes a durable row first; the row is sent only while it holds a
+reservation (``outcome.Quota``). All partitions share the quota store. Requests and results are
+collected here, sent after the flush that makes the rows durable, and answered by an input. So a
+reservation without an open row has been used, whatever a crash interrupted.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,17 +15,17 @@ from distributary.core.outcome.counts import Grant, QuotaBatch, QuotaRequest, Re
 from distributary.core.outcome.rows import RetryRow
 
 EXHAUSTED_S = 0.25
-"""A route without a reservation asks again after this: one is free when an attempt has failed for
-good, which takes longer than that in most cases."""
+"""Interval of requests for an exhausted route: a reservation is freed when an attempt fails for
+good, which mostly takes longer."""
 
 
 def waits_for_reservation(route: str) -> str:
-    """Where rows wait for a reservation: no URI of a sink is like it."""
+    """Queue name on which rows wait for a reservation; never a valid sink URI."""
     return f"slot of {route}"
 
 
 def key_of(task: Task) -> DoneKey:
-    """The match that *task* is, as the outcome room names it."""
+    """The key of the match of *task*, as in ``outcome``."""
     position = task.position
     # Once a match on the hot path: the tuple's own constructor takes half of the time.
     return tuple.__new__(DoneKey, (position[1], position[2], task.route))
@@ -34,7 +33,7 @@ def key_of(task: Task) -> DoneKey:
 
 @dataclass(slots=True)
 class _Exhausted:
-    """All reservations of a route were taken when it asked last."""
+    """Backoff of a route whose last request found all reservations taken."""
 
     events_max: int
     until_s: float
@@ -42,7 +41,7 @@ class _Exhausted:
 
 
 class Reservations:
-    """The reservations of one partition.
+    """The reservations of one partition, and the next batch for the quota store.
 
     Args:
         limits: How many may ask.
@@ -51,21 +50,21 @@ class Reservations:
     def __init__(self, limits: EngineLimits) -> None:
         self._limits = limits
         self.by_match: dict[DoneKey, Reservation] = {}
-        """Of open rows, by match."""
+        """Reservations of open rows, by match."""
         self._idle: set[DoneKey] = set()
         self._uncertain: set[DoneKey] = set()
         self._exhausted: dict[str, _Exhausted] = {}
         self._batch = QuotaBatch([], [], [], [], [])
         self.used_up: set[str] = set()
-        """Routes that have made all their deliveries, as far as this owner has met it."""
+        """Routes that have made all their deliveries, as far as this owner knows."""
 
     def loaded(self, found: Mapping[Reservation, bool], rows: Mapping[DoneKey, RetryRow]) -> None:
         """Take over what the last owner left.
 
         Args:
-            found: Each reservation, and whether it rests: no attempt of its match was under way.
-            rows: Open rows. A failure gives its reservation back before it is durable, so one
-                whose match has no open row has made its delivery.
+            found: Each reservation, and whether it rests: no attempt of its match was in flight.
+            rows: Open rows. A failure returns its reservation before it is durable, so a
+                reservation without an open row belongs to a delivered match.
         """
         for reservation, resting in found.items():
             row = rows.get(reservation.key)
@@ -79,20 +78,20 @@ class Reservations:
                 self.by_match[reservation.key] = reservation
                 (self._idle if resting else self._uncertain).add(reservation.key)
 
-    # -- what the store is asked and told -----------------------------------------------------
+    # -- requests to the store ----------------------------------------------------------------
 
     @property
     def waiting(self) -> bool:
-        """True where there is something to ask or to tell."""
+        """True if the batch is not empty."""
         return any(self._batch)
 
     def take_batch(self) -> QuotaBatch:
-        """All that is to be asked and told; the rows of those that ask must be durable first."""
+        """Remove and return the batch; send it once the requesting rows are durable."""
         batch, self._batch = self._batch, QuotaBatch([], [], [], [], [])
         return batch
 
     def ask(self, reservation: Reservation, events_max: int, now_s: float) -> bool:
-        """Have the row of a match ask; False where its route is short now."""
+        """Request a reservation for the row of a match; False while its route is exhausted."""
         exhausted = self._exhausted.get(reservation.key.route)
         if (
             exhausted is not None
@@ -106,7 +105,7 @@ class Reservations:
         return True
 
     def answered(self, request: QuotaRequest, grant: Grant, now_s: float) -> None:
-        """The store has answered one that asked."""
+        """Take the store's answer to *request*."""
         key = request.reservation.key
         if grant is Grant.HELD:
             if key not in self.by_match:
@@ -123,25 +122,25 @@ class Reservations:
             self.used_up.add(key.route)
 
     def exhausted(self, route: str, now_s: float) -> bool:
-        """True for a moment after *route* was refused a reservation."""
+        """True for ``EXHAUSTED_S`` after *route* was refused a reservation."""
         exhausted = self._exhausted.get(route)
         return exhausted is not None and now_s < exhausted.until_s
 
     # -- what becomes of a reservation --------------------------------------------------------
 
     def holds(self, key: DoneKey) -> bool:
-        """True where an attempt of this match may begin."""
+        """True if an attempt of this match may start."""
         return key in self.by_match and key not in self._idle
 
     def make_idle(self, key: DoneKey) -> None:
-        """No attempt of this match is under way; it keeps its reservation for the next one."""
-        # In doubt it stays: what the attempt before the crash came to, nobody knows.
+        """Keep the reservation of a match for its next attempt: none is in flight."""
+        # Uncertain ones stay so: the result of the attempt before the crash is unknown.
         if self.holds(key) and key not in self._uncertain:
             self._idle.add(key)
             self._batch.resting.append(self.by_match[key])
 
     def end(self, key: DoneKey, *, delivered: bool) -> None:
-        """The match has its outcome. One uncertain counts: it was perhaps delivered before."""
+        """Release the reservation of a finished match. An uncertain one counts as delivered."""
         reservation = self.by_match.pop(key, None)
         if reservation is not None:
             counts = delivered or key in self._uncertain
@@ -150,12 +149,12 @@ class Reservations:
             self._uncertain.discard(key)
 
     def forget(self, route: str) -> None:
-        """The route is deleted; its rows end one by one."""
+        """Forget a deleted route; its rows end one by one."""
         self._exhausted.pop(route, None)
         self._batch.gone.append(route)
 
     def stop(self, idle: Collection[DoneKey]) -> None:
-        """Ask nothing any more; the rows *idle* begin no attempt: nothing of them is uncertain."""
+        """Stop requesting; the rows *idle* start no attempt, so their reservations rest."""
         self._batch.requests.clear()
         for key in self.by_match:
             if key in idle:

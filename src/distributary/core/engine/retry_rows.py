@@ -1,4 +1,4 @@
-"""Retries that wait: durable rows, ordered by when they are due, parked while a sink is closed."""
+"""Waiting retries: durable rows by due time, or deferred while their sink takes nothing."""
 
 import heapq
 from collections import Counter, deque
@@ -10,24 +10,24 @@ from distributary.core.flow import DoneKey, Task
 from distributary.core.outcome.rows import RetryRow
 
 OFFSETS_SPARE = 1_024
-"""Records of finished rows that may be remembered, beside as many again as there are rows."""
+"""Stale heap entries allowed, besides as many as there are rows."""
 DEFERRED_LOOK_COUNT = 256
-"""Sinks with parked rows looked after at a tick, in turn: 10,000 of them take four seconds."""
+"""Sinks with deferred rows tried at a tick, in turn: 10,000 of them take four seconds."""
 
 
 class RetryRows:
-    """The retry rows of a partition. Times are of the monotonic clock, seconds.
+    """The timer queue of a partition's retry rows. Times are monotonic, in seconds.
 
     Args:
-        limits: How many, and how much of them in memory.
+        limits: Bounds on rows, and on their events in memory.
     """
 
     def __init__(self, limits: EngineLimits) -> None:
         self._limits = limits
         self.rows: dict[DoneKey, RetryRow] = {}
-        """Rows that wait or are being attempted."""
+        """Rows waiting or being attempted."""
         self.finished: dict[DoneKey, RetryRow] = {}
-        """Rows that are done and stay until the cursor has passed them (DESIGN rule 1)."""
+        """Finished rows that the cursor has not passed yet (DESIGN rule 1, the cursor)."""
         self._due: list[tuple[float, int, DoneKey]] = []
         self._turns: dict[DoneKey, int] = {}  # the entry of ``_due`` that counts for a row
         self._count = 0
@@ -40,7 +40,7 @@ class RetryRows:
         self._offsets: list[int] = []  # a heap
 
     def add(self, row: RetryRow) -> None:
-        """*row* stands for its match from now on; when it is due is not said here."""
+        """Add or replace *row*, without a due time."""
         if row.key not in self.rows:
             self._by_route[row.key.route] += 1
             if row.event is None:
@@ -48,7 +48,7 @@ class RetryRows:
         self.rows[row.key] = row
 
     def _need(self, key: DoneKey) -> None:
-        """The log must keep the record of this row, which has no event of its own."""
+        """Make the log keep the record of this row, which has no event of its own."""
         self._needed.add(key)
         if key.offset not in self._at:
             if len(self._offsets) > 2 * len(self._needed) + OFFSETS_SPARE:
@@ -57,12 +57,12 @@ class RetryRows:
         self._at[key.offset] += 1
 
     def _forget_offsets(self) -> None:
-        """Above one row that waits for long, others come and go: nothing is to be kept of them."""
+        """Compact the heap: above a row that waits long, finished ones would accumulate."""
         self._at = +self._at
         self._offsets = sorted(self._at)
 
     def hold(self, key: DoneKey, task: Task) -> None:
-        """Keep the task of a row at hand while there is room."""
+        """Keep the task of a row in memory if there is room."""
         self._let_go(key)
         size = _size(task)
         if self._held_bytes + size <= self._limits.row_events_bytes_max:
@@ -75,10 +75,10 @@ class RetryRows:
             self._held_bytes -= held[1]
 
     def saturated(self, route: str, share: float = 1.0) -> bool:
-        """True where *route* has that share of the rows that it may have, or more."""
+        """True if *route* has at least *share* of the rows that it may have."""
         count = self._by_route.get(route)
         if not count:
-            return False  # Nearly always: asked for every match.
+            return False  # Nearly always: called for every match.
         limits = self._limits
         if count >= limits.rows_per_route_max * share:
             return True
@@ -88,7 +88,7 @@ class RetryRows:
         return count >= max(limits.rows_least, fair) * share
 
     def put(self, row: RetryRow, due_s: float, task: Task | None) -> None:
-        """*row* waits until *due_s*; *task* is kept at hand while there is room."""
+        """Let *row* wait until *due_s*; keep *task* in memory if there is room."""
         self.add(row)
         if task is not None:
             self.hold(row.key, task)
@@ -97,16 +97,16 @@ class RetryRows:
         heapq.heappush(self._due, (due_s, self._count, row.key))
 
     def held(self, key: DoneKey) -> Task | None:
-        """The task of a row, where it is still at hand."""
+        """The task of a row if it is in memory."""
         held = self._tasks.get(key)
         return None if held is None else held[0]
 
     def next_due_s(self) -> float | None:
-        """When the first row is due."""
+        """Due time of the first row."""
         return self._due[0][0] if self._due else None
 
     def pop_due(self, now_s: float, limit: int) -> list[RetryRow]:
-        """At most *limit* rows that are due; each is handed out once."""
+        """Remove and return at most *limit* due rows from the timer queue."""
         found: list[RetryRow] = []
         while self._due and self._due[0][0] <= now_s and len(found) < limit:
             _, turn, key = heapq.heappop(self._due)
@@ -116,11 +116,11 @@ class RetryRows:
         return found
 
     def defer(self, key: DoneKey, uri: str) -> None:
-        """The row is due, but its sink takes nothing: it waits for room there."""
+        """Let a due row wait until its sink has room."""
         self._deferred.setdefault(uri, deque()).append(key)
 
     def pop_deferred(self, uri: str) -> RetryRow | None:
-        """The row that has been parked longest for *uri*, handed out once; None: there is none."""
+        """Remove and return the row deferred longest for *uri*; None: there is none."""
         queue = self._deferred.get(uri)
         row = None
         while queue and row is None:
@@ -130,14 +130,14 @@ class RetryRows:
         return row
 
     def deferred_uris(self, limit: int = DEFERRED_LOOK_COUNT) -> list[str]:
-        """At most *limit* sinks for which rows are parked: those not named for longest."""
+        """At most *limit* sinks with deferred rows, round-robin."""
         uris = list(islice(self._deferred, limit))
         for uri in uris:
             self._deferred[uri] = self._deferred.pop(uri)
         return uris
 
     def finish(self, key: DoneKey) -> RetryRow | None:
-        """The row of *key* is done; it stays in ``finished`` until it is forgotten."""
+        """Mark the row of *key* as done and move it to ``finished``."""
         row = self._remove(key)
         if row is not None:
             row = row._replace(done=True, event=None)
@@ -158,7 +158,7 @@ class RetryRows:
         return row
 
     def drop(self, key: DoneKey) -> None:
-        """Forget the row at once: it is void."""
+        """Forget a void row at once."""
         self._remove(key)
         self.finished.pop(key, None)
         for queue in self._deferred.values():
@@ -167,15 +167,15 @@ class RetryRows:
 
     @property
     def count(self) -> int:
-        """Rows that wait or are being attempted."""
+        """Count of rows waiting or being attempted."""
         return len(self.rows)
 
     def idle(self) -> set[DoneKey]:
-        """Rows of which no attempt is under way; some may be gone."""
+        """Keys of rows without an attempt in flight; may include removed rows."""
         return set(self._turns).union(*self._deferred.values())
 
     def idle_below(self, offset: int) -> list[RetryRow]:
-        """Rows below *offset* that need the log and of which no attempt is under way."""
+        """Rows below *offset* that need the log and have no attempt in flight."""
         lowest = self.lowest_offset()
         if lowest is None or lowest >= offset:
             return []

@@ -1,7 +1,7 @@
-"""Where a match goes: to its destination, to a backfill of its route, or into a row that waits.
+"""Routes each match to its destination, to a backfill of its route, or into a waiting row.
 
-The rules: a slow sink is backfilled alone (DESIGN rule 3), a match goes where the newest revision
-says (rule 5), and of a counted subscription only those are sent that hold a reservation.
+The rules: a slow sink is backfilled alone (DESIGN rule 3), the newest revision decides the
+destination (rule 5), and a match of a counted subscription is sent only with a reservation.
 """
 
 from collections import Counter, deque
@@ -22,12 +22,12 @@ from distributary.core.outcome.rows import BackfillRow, RetryRow
 
 
 class Sending:
-    """Hands tasks out, and holds back what its sink is worth waiting for.
+    """The sender: offers tasks to destinations, and holds a few back for one that will have room.
 
     Args:
         state: Of the partition.
         outcomes: Drops tasks, and keeps them as rows.
-        replies: Say which destinations of replies are saturated.
+        replies: Knows saturated reply destinations.
     """
 
     def __init__(self, state: PartitionState, outcomes: Outcomes, replies: Replies) -> None:
@@ -46,20 +46,20 @@ class Sending:
         """Tasks that wait for their destinations before the next record may be taken."""
         self._held_count: Counter[str] = Counter()  # by route
         self._furthest: dict[str, tuple[int, int]] = {}
-        """Of counted routes the last match that is a row: offset and index."""
+        """Last match of each counted route that became a row: offset and index."""
         self._backpressure = Backpressure(state.effects.queue, state.targets.all_go_to)
 
     # -- the live reader's --------------------------------------------------------------------
 
     def take(self, task: Task) -> None:
-        """Hand a live task out, or hold it back behind those that are held back."""
+        """Send a live task, or hold it back behind those already held."""
         if self.held or not self._offer(task):
             self._state.step(Step.HOLD, key_of(task), task)
             self.held.append(task)
             self._held_count[task.route] += 1
 
     def offer_held(self) -> bool:
-        """Hand out what is held back; False where its queue is worth a moment's patience."""
+        """Send held tasks; False if the first one's queue is worth a pause."""
         held = self.held
         while held:
             if not self._offer(held[0]):
@@ -71,7 +71,7 @@ class Sending:
         return True
 
     def _offer(self, task: Task) -> bool:
-        """Hand a live task out; False where its queue is worth a moment's patience."""
+        """Send a live task; False if its queue is worth a pause."""
         route = task.route
         if route in self._backfills.by_route and self._has_backfill(task):
             self._leave_to_backfill(task)
@@ -95,7 +95,7 @@ class Sending:
         return True
 
     def forget(self, route: str) -> None:
-        """The route is deleted."""
+        """Forget a deleted route."""
         self._furthest.pop(route, None)
 
     def _send(self, task: Task, target: RouteTarget) -> bool:
@@ -117,30 +117,30 @@ class Sending:
         return True
 
     def _has_backfill(self, task: Task) -> bool:
-        """True where a backfill has the live task: it need not be sent here."""
+        """True if a backfill covers the live task, which need not be sent here."""
         if task.route not in self._backfills.by_route or task.origin is not Origin.LIVE:
             return False
         _, offset, index = task.position
         return self._backfills.covers(task.route, offset, index) and not self._state.is_row(task)
 
     def _leave_to_backfill(self, task: Task) -> None:
-        """The backfill's row stands for *task*."""
+        """Release *task*, which the backfill's row covers."""
         self._state.step(Step.LEAVE_TO_BACKFILL, key_of(task), task)
         self._state.tracker.finish(task)
 
     def _yield(self, task: Task, uri: str) -> None:
-        """Leave *task*, which its queue refused, to its backfill, to a new one, or to a row."""
+        """Move a refused *task* to its backfill, to a new one, or to a row."""
         if task.origin is not Origin.LIVE or self._state.is_row(task):
             self._outcomes.defer(task, uri)
         elif self._has_backfill(task):
             self._leave_to_backfill(task)
         elif self._backfills.backfilling(task.route):
-            self._outcomes.defer(task, uri)  # It lies before the backfill.
+            self._outcomes.defer(task, uri)  # Its position is before the backfill.
         else:
             self._begin_backfill(task, uri)
 
     def _begin_backfill(self, task: Task, uri: str) -> None:
-        """Begin a backfill of the route of *task*, whose sink takes no more (DESIGN rule 3)."""
+        """Begin a backfill of the route of *task*, whose sink is saturated (DESIGN rule 3)."""
         record = self._state.follower.table.record(task.route)
         offset, index = task.position.offset, task.position.index
         if record is None:
@@ -151,9 +151,9 @@ class Sending:
             or self._backfills.began_after(task.route, offset, index)
             or (offset, index) < self._furthest.get(task.route, (0, 0))
         ):
-            # The filters of today did not stand there, and a backfill's row holds no others; or
-            # what lies behind was another backfill's, or is a row, and this one would read it
-            # again.
+            # Either other filters were in force there, and a backfill's row holds only the current
+            # ones; or the matches behind were another backfill's, or are rows, and this backfill
+            # would read them again.
             self._outcomes.defer(task, uri)
             return
         row = BackfillRow(task.route, offset, index, offset, None, encode_route(record))
@@ -167,7 +167,7 @@ class Sending:
     # -- a backfill's -------------------------------------------------------------------------
 
     def offer_backfill(self, task: Task) -> str | None:
-        """Hand out a task that a backfill brought; what it waits for where it is not taken now."""
+        """Send a backfilled task. Returns None, or what it waits for."""
         if task.position.offset < self._state.cut:
             self._state.given_up[task.route] += 1
             self._outcomes.drop(task, BEYOND_BUDGET)
@@ -194,18 +194,18 @@ class Sending:
         return target.sink.queue
 
     def _without_target(self, task: Task) -> str | None:
-        """Name what a backfill's task waits for; None: it is dropped, and its backfill with it."""
+        """Name what a backfilled task waits for; None: it is dropped, as its route is deleted."""
         if self._state.unseen(task.route):
             return waits_for_resource(task.route)
         self._outcomes.drop(task)
         return None
 
     def may_join(self, route: str) -> bool:
-        """True where the live path can have *route* again: it stands there, and has room."""
+        """True if *route* may join the live reader: it is in the table there, and has room."""
         if route not in self._state.follower.table:
-            return False  # It is being replayed, and a restart went back behind its creation.
+            return False  # It is being replayed, and a restart resumed before its creation.
         if route in self._held_count or route in self._parked:
-            return False  # The backfill has those: they must meet it before it is gone.
+            return False  # The backfill covers its held tasks: they are released to it first.
         target = self._targets.get(route)
         counted = target is not None and target.events_max is not None
         share = self._state.limits.counted_rows_share if counted else 1.0
@@ -221,7 +221,7 @@ class Sending:
     # -- quota reservations -------------------------------------------------------------------
 
     def _reserve(self, task: Task, events_max: int) -> bool:
-        """Make *task* a row that asks for a reservation; False where its route takes no more."""
+        """Make *task* a row and request its reservation; False if its route takes no more."""
         key = key_of(task)
         if self._rows.saturated(key.route, self._state.limits.counted_rows_share):
             return False
@@ -240,7 +240,7 @@ class Sending:
         return True
 
     def take_answer(self, reservation: Reservation, *, granted: bool) -> None:
-        """The store has said whether the row that asked for *reservation* holds it now."""
+        """Continue the row that requested *reservation*, as the store answered."""
         row = self._rows.rows.get(reservation.key)
         if row is None or row.checksum != reservation.checksum:
             self._reservations.end(reservation.key, delivered=False)
@@ -254,7 +254,7 @@ class Sending:
     # -- rows ----------------------------------------------------------------------------------
 
     def attempt_row(self, row: RetryRow, task: Task | None = None) -> str | None:
-        """Hand a row out; what it waits for instead, if it does."""
+        """Send a row. Returns None, or what it waits for."""
         route = row.key.route
         target = self._targets.get(route)
         if target is None:
@@ -286,7 +286,7 @@ class Sending:
         primary = row.stage is Stage.PRIMARY
         dest = target.sink if primary else target.dead_letter
         if dest is None:
-            # The dead letter sink was taken away while its dead letter waited.
+            # The dead letter sink was removed while its dead letter waited.
             failure = row.failure or Failure("no-dead-letter-sink", "")
             self._outcomes.failed(task, target, failure)
             return None
@@ -299,7 +299,7 @@ class Sending:
         return self._outcomes.defer_row(row.key, dest.queue)
 
     def drained(self, name: str) -> None:
-        """*name* has room: replies and deferred rows go on until it takes no more."""
+        """Send replies and deferred rows that waited for *name*, until it takes no more."""
         if not self._replies.drained(name):
             return
         reads = self._reads
@@ -317,7 +317,10 @@ class Sending:
     # -- changes ------------------------------------------------------------------------------
 
     def yield_closed_queues(self) -> None:
-        """What waits behind an open breaker must not hold the cursor (DESIGN rule 3)."""
+        """Move tasks behind an open breaker to backfills or rows (DESIGN rule 3, a slow sink).
+
+        They must not hold back the cursor.
+        """
         for uri in self._effects.cut_off():
             for task in self._effects.take_queued(uri):
                 if task.stage is Stage.REPLY:
@@ -326,7 +329,7 @@ class Sending:
                     self._yield(task, uri)
 
     def take_back(self, route: str, uri: str) -> None:
-        """*route* is parked: what waits in its queue waits for that; the others' tasks go back."""
+        """Defer queued tasks of the parked *route*; put tasks of other routes back."""
         for task in self._effects.take_queued(uri):
             target = self._targets.get(task.route)
             if task.stage is Stage.REPLY:
@@ -347,11 +350,11 @@ class Sending:
                     self._state.step(Step.QUEUE, key_of(task), task)
 
     def offer_anew(self) -> None:
-        """Resources changed: what waits goes where the newest revision says (DESIGN rule 5)."""
+        """Route waiting tasks by the newest revisions (DESIGN rule 5, revisions)."""
         changed = self._targets.changed_uris()
         for uri in changed:
-            # Rows, not held tasks: what came later may be on its way to the new sink, and a
-            # backfill that began at one of these would read it again.
+            # Rows, not held tasks: later ones may already be in flight to the new sink, and a
+            # backfill that begins at one of these would read them again.
             for task in self._effects.take_queued(uri):
                 if task.stage is Stage.REPLY:
                     self._replies.hand_back(task)

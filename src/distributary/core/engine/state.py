@@ -1,4 +1,4 @@
-"""What the engine of a partition knows; its parts share it, and none holds another's callbacks."""
+"""The state of a partition's engine, shared by its parts in place of callbacks between them."""
 
 from collections import Counter
 
@@ -18,7 +18,7 @@ from distributary.core.outcome.rows import ParkedRow
 
 
 class PartitionState:
-    """One partition as the engine sees it.
+    """The state of one partition, and the engine's ports.
 
     Args:
         partition: Partition number.
@@ -32,9 +32,9 @@ class PartitionState:
     Attributes:
         now_s: Monotonic time of the input, seconds.
         now_ms: Wall-clock time of the input, milliseconds.
-        live: The record that the live reader looks at next.
-        durable: The cursor that is on the medium, as far as the engine was told.
-        stopped: Nothing new is begun.
+        live: Offset of the next record of the live reader.
+        durable: The last cursor known to be on the medium.
+        stopped: True: nothing new starts.
     """
 
     def __init__(
@@ -65,32 +65,32 @@ class PartitionState:
         self.reservations = Reservations(limits)
         self.reads = Reads(limits, effects.read)
         self.parked: dict[str, ParkedRow] = {}
-        """By route: nothing is sent there until somebody resumes."""
+        """By route: nothing is sent until it is resumed."""
         self.cut = 0
         """Matches of backfills and rows below this record are given up."""
         self.given_up: Counter[str] = Counter()
-        """Those, by route, since somebody told of them."""
+        """Matches given up since the last report, by route."""
 
     def unseen(self, route: str) -> bool:
-        """Whether *route*, which has no target, may have one that was not read yet."""
+        """Whether *route*, which has no target, may have one that is not read yet."""
         record = self.follower.table.record(route)
         return record is not None and not self.targets.sees(record.seq)
 
     def let_go(self, task: Task) -> bool:
-        """The stream that brought *task* need not wait for it any more; False: it does not."""
+        """Release *task* in its stream; False if the stream did not wait for it."""
         if task.origin is Origin.LIVE:
             return self.tracker.finish(task)
         return task.origin is Origin.BACKFILL and self.backfills.finish(task)
 
     def is_row(self, task: Task) -> bool:
-        """True where the row of *task* stands for it: no stream waits for it."""
+        """True if *task* is represented by its row: no stream waits for it."""
         if task.origin is Origin.RETRY:
             return True
         stream = self.tracker if task.origin is Origin.LIVE else self.backfills
         return key_of(task) in self.rows.rows and not stream.holds(task)
 
     def step(self, step: Step, key: DoneKey, task: Task | None = None) -> None:
-        """A match makes *step*: tests watch."""
+        """Report a step of a match to the watcher, for tests."""
         watch = self.effects.watch
         if watch is not None:
             watch(step, key, task)

@@ -1,4 +1,4 @@
-"""How far a stream of records is finished, when its matches finish in any order."""
+"""Computes the cursor of a record stream whose matches finish in any order."""
 
 from collections import deque
 from typing import cast
@@ -6,13 +6,13 @@ from typing import cast
 from distributary.core.flow import Mark, Task
 
 LISTED_MAX = 16
-"""Open matches of one record that are kept in a list, which is small; more are kept in a dict."""
+"""Most open matches of one record in a list, which is small; more are kept in a dict."""
 NO_RECORD = -1
-"""An offset that no record has."""
+"""Stands for no offset."""
 
 
 class Tracker:
-    """The watermark of one reader: below it, every match has a final outcome or a row.
+    """The low-water mark of one reader: below it, every match has a final outcome or a row.
 
     Args:
         mark: Where the reader begins.
@@ -30,26 +30,25 @@ class Tracker:
 
     @property
     def open_count(self) -> int:
-        """Records with at least one match that is not finished."""
+        """Count of records with an unfinished match."""
         return len(self._open)
 
     @property
     def next_offset(self) -> int:
-        """The record after the last one that was passed."""
+        """Offset after the last record passed."""
         return self._next
 
     @property
     def finished_count(self) -> int:
-        """Finished matches at the watermark that was asked for last, or above it."""
+        """Count of finished matches at or above the mark of the last ``mark`` call."""
         return self._finished
 
     def take(self, offset: int, checksum: int, tasks: list[Task]) -> None:
-        """The reader passes the record at *offset*, which has these matches to finish."""
+        """Pass the record at *offset* and track its matches."""
         if offset > self._next:
             self.skip_to(offset)
         if tasks:
-            # Finding one among many in a list would make a record that matches 10,000 routes
-            # cost as many squared.
+            # Searching a list would make a record that matches 10,000 routes cost their square.
             self._open[offset] = tasks[:] if len(tasks) <= LISTED_MAX else dict.fromkeys(tasks)
             # Kept with the checksum of the record before it: that pair is a cursor.
             self._order.append(Mark(offset, self._checksum))
@@ -58,7 +57,7 @@ class Tracker:
         self._checksum = checksum
 
     def begin(self, offset: int, checksum: int) -> None:
-        """As ``take``, for a record whose matches come later, by ``add``, until ``complete``."""
+        """Like ``take``, for a record whose matches follow by ``add``, until ``complete``."""
         assert self._partial == NO_RECORD
         self.skip_to(offset)
         self._open[offset] = {}
@@ -69,24 +68,24 @@ class Tracker:
         self._checksum = checksum
 
     def add(self, task: Task) -> None:
-        """One more match of the record that was begun."""
+        """Add a match of the record that was begun."""
         cast("dict[Task, None]", self._open[self._partial])[task] = None
         self._counts[-1] += 1
 
     def complete(self) -> None:
-        """All matches of the record that was begun have been added."""
+        """End the record that was begun: all its matches are added."""
         if not self._open[self._partial]:
             del self._open[self._partial]
         self._partial = NO_RECORD
 
     def skip_to(self, offset: int) -> None:
-        """The reader passes a gap (damage, a leap of offsets) up to *offset*."""
+        """Pass a gap (damage, skipped offsets) up to *offset*."""
         if offset > self._next:
             self._next = offset
             self._checksum = 0
 
     def finish(self, task: Task) -> bool:
-        """*task*, as it was given, needs no more care here; False where that was so already."""
+        """Mark *task* (the same object) as finished; False if it already was."""
         offset = task.position[1]
         tasks = self._open.get(offset)
         if tasks is None:
@@ -104,11 +103,11 @@ class Tracker:
         return True
 
     def holds(self, task: Task) -> bool:
-        """True where *task*, as it was given, is not finished."""
+        """True if *task* (the same object) is not finished."""
         return task in self._open.get(task.position.offset, ())
 
     def open_below(self, offset: int) -> list[Task]:
-        """Matches of records below *offset* that are not finished, oldest first."""
+        """Unfinished matches of records below *offset*, oldest first."""
         found: list[Task] = []
         for mark in self._order:
             if mark.offset >= offset:
@@ -117,11 +116,11 @@ class Tracker:
         return found
 
     def open_before(self, finished_count: int, end: int) -> list[Task]:
-        """Matches that keep the watermark from passing *finished_count* finished ones.
+        """Matches that keep the mark from passing *finished_count* finished ones.
 
         Args:
-            finished_count: How many; from 1.
-            end: Records from here on are left alone.
+            finished_count: At least 1.
+            end: Records from here on are ignored.
         """
         found: list[Task] = []
         passed = 0
@@ -135,7 +134,7 @@ class Tracker:
         return found
 
     def mark(self) -> Mark:
-        """The cursor: the lowest record with an open match, else the end of what was passed."""
+        """The cursor: the lowest record with an open match, else the end of the passed records."""
         order = self._order
         still_open = self._open
         while order and order[0].offset not in still_open:
