@@ -1,10 +1,10 @@
-"""Deliver: one attempt at a time, to one sink at a time, without one sink delaying another.
+"""Delivers tasks through a queue for each destination, so that no sink delays another.
 
-Called by ``partitions``, which brings the tasks that the engine sends and the answers to it. Hides
-queues and breakers. Connections are the transports' (``protocols``, ``net``).
+Called by ``partitions``, which passes tasks from the engine and answers back to it. Hides queues
+and circuit breakers. The transports own the connections (``protocols``, ``net``).
 
-Everything runs on one event loop and by callbacks: a task or future for each delivery would
-cost as much as the delivery.
+Everything runs on one event loop with callbacks: an asyncio task or future for each delivery would
+cost as much as the delivery itself.
 """
 
 from distributary.core.deliver._dispatcher import Dispatcher

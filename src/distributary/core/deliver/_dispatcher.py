@@ -1,10 +1,10 @@
-"""The dispatcher: takes tasks, sends each once by the queue of its sink, reports what came of it.
+"""The dispatcher: queues tasks by destination, sends each once, and reports its answer.
 
-Called by ``partitions``. Hides the queues, their coming and going, and the stop. It does not retry:
-what an answer means is for ``policy.classify``, and a retry is offered like a new task.
+Called by ``partitions``. Hides the queues, their creation and removal, and the shutdown. It does
+not retry: ``policy.classify`` interprets answers, and a retry is offered like a new task.
 
-Everything here runs on one thread, that of the event loop of the transports. Another thread
-hands its tasks over with ``loop.call_soon_threadsafe``.
+Everything here runs on the thread of the transports' event loop. Other threads pass tasks with
+``loop.call_soon_threadsafe``.
 """
 
 import asyncio
@@ -24,26 +24,26 @@ from distributary.core.deliver.transport import Transport
 from distributary.core.flow import Attempt, Task
 
 _SWEEP_SHARE: Final = 0.5
-"""Unused queues are looked for at this share of their lifetime."""
+"""Interval of the search for unused queues, as a share of their lifetime."""
 
 
 def _ignore_drained(_uri: str) -> None:
-    """Stand in where nobody asked to be told of room."""
+    """Ignore notifications; the default."""
 
 
 class Dispatcher:
-    """Sends tasks, one queue for each sink URI.
+    """The set of destination queues of one partition, with budgets that they share.
 
     Args:
         transports: Delivery protocol name (``Destination.protocol``) -> its transport. The
-            dispatcher owns them: ``close`` closes them.
+            dispatcher owns and closes them.
         clock: Time; durations are monotonic.
         timers: Waits on the same time line.
-        random: Chance for the breakers' pauses.
-        on_attempt: Called once for each attempt with what came of it. Must not raise.
-        limits: How much may wait and be under way.
-        on_drained: Called with the URI of a queue that refused a task, once it has room again, its
-            breaker has closed, or it needs a task to probe its sink with.
+        random: Jitter of the breakers' pauses.
+        on_attempt: Called once for each attempt with its result. Must not raise.
+        limits: Bounds on waiting tasks and attempts in flight.
+        on_drained: Called with the name of a queue that refused a task, once it has room again, its
+            breaker has closed, or it needs a task as a probe.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Dispatcher:
         self._sinks: dict[str, DestinationQueue] = {}
         self._queues: dict[
             str, DestinationQueue | PacedQueue
-        ] = {}  # those, and the queues with a pace
+        ] = {}  # those, and the queues with a rate limit
         self._sweep: TimerHandle | None = None
 
     def offer(self, task: Task, destination: Destination) -> Admission:
@@ -77,13 +77,13 @@ class Dispatcher:
 
         Returns:
             ``ADMITTED``: ``on_attempt`` is called once for it, never from inside this call.
-            ``FULL`` or ``OPEN``: nothing was taken, the caller decides (its route is backfilled),
-            and ``on_drained`` tells when to come back.
+            ``FULL`` or ``OPEN``: not taken. The caller decides (its route is backfilled), and
+            ``on_drained`` is called when the queue has room.
         """
         return self._queue_of(destination).offer(task, destination, reserve=0)
 
     def offer_retry(self, task: Task, destination: Destination) -> Admission:
-        """Offer as ``offer`` does, with a small reserve above the limit of the queue."""
+        """Like ``offer``, with a small reserve above the limit of the queue."""
         reserve = self._shared.limits.retry_reserve
         more_bytes = attribute_bytes(task.event)
         return self._queue_of(destination).offer(
@@ -110,41 +110,41 @@ class Dispatcher:
         return paced
 
     def queue(self, uri: str) -> QueueState | None:
-        """The queue of a sink as it stands; None: nothing was sent there lately."""
+        """State of a queue; None: there is none, as nothing was sent there lately."""
         queue = self._queues.get(uri)
         return None if queue is None else queue.state()
 
     def queues(self) -> list[QueueState]:
-        """All queues as they stand."""
+        """States of all queues."""
         return [queue.state() for queue in self._queues.values()]
 
     def is_open(self, uri: str) -> bool:
-        """True where the breaker of this queue is open: it takes nothing."""
+        """True if the breaker of this queue is open: it takes nothing."""
         queue = self._queues.get(uri)
         return queue is not None and queue.breaker is BreakerState.OPEN
 
     def cut_off(self) -> list[str]:
-        """Queues with tasks behind a breaker that has opened since this was asked, and is open."""
+        """Queues with tasks behind a breaker that has opened since the last call and still is."""
         opened, self._shared.opened = self._shared.opened, {}
         return [uri for queue in opened for uri in queue.cut_off()]
 
     @property
     def in_flight(self) -> int:
-        """Attempts under way."""
+        """Attempts in flight."""
         return self._shared.in_flight
 
     @property
     def queued(self) -> int:
-        """Tasks that wait."""
+        """Waiting tasks."""
         return self._shared.queued
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all tasks, waiting and in flight, with a flat sum for each."""
+        """Bytes of all tasks, waiting and in flight, with a fixed overhead for each."""
         return self._shared.held_bytes
 
     def oldest_in_flight_s(self) -> float:
-        """Age of the oldest attempt under way, seconds; 0 if there is none."""
+        """Age of the oldest attempt in flight, seconds; 0 if there is none."""
         for flight in self._shared.flights:
             return self._shared.clock.monotonic_s() - flight.started_s
         return 0.0
@@ -152,8 +152,8 @@ class Dispatcher:
     def begin_drain(self, slow_s: float) -> None:
         """Prepare a rollover: from now on slow queues start nothing new.
 
-        A queue is slow while its oldest attempt under way is older than *slow_s*. The others go
-        on, so that the rollover costs the fast sinks nothing and waits for no slow one.
+        A queue is slow while its oldest attempt in flight is older than *slow_s*. The others
+        continue, so the rollover delays no fast sink and waits for no slow one.
         """
         assert slow_s >= 0.0
         self._shared.slow_s = slow_s
@@ -165,14 +165,14 @@ class Dispatcher:
             queue.pump()
 
     def take_queued(self, uri: str | None = None) -> list[Task]:
-        """Hand back every task that has not been started, and forget it.
+        """Remove and return all tasks that have not started.
 
         Args:
-            uri: Of this sink alone (its breaker is open and its route is to be backfilled, say);
-                None: of all.
+            uri: Only of this queue (its breaker is open and its routes are to be backfilled, for
+                example); None: of all.
 
         Returns:
-            The tasks, oldest first within each queue. No ``on_attempt`` follows for them;
+            The tasks, oldest first within each queue. ``on_attempt`` is not called for them;
             ``on_drained`` follows when the queue has room (or lacks a probe), as after a refusal.
         """
         if uri is not None:
@@ -181,14 +181,14 @@ class Dispatcher:
         return [task for queue in self._queues.values() for task in queue.take_queued()]
 
     async def close(self, *, abort: bool) -> None:
-        """Stop for good: start nothing, take nothing, end what is under way.
+        """Stop for good: start and accept nothing, and end the attempts in flight.
 
-        Tasks that wait stay for ``take_queued``.
+        Waiting tasks stay for ``take_queued``.
 
         Args:
-            abort: True: cut attempts short; each ends as ``TransportError("closed")``, and
-                whether the sink has the event is not known. False: wait for their answers
-                (each has its own deadline).
+            abort: True: abort attempts; each ends as ``TransportError("closed")``, and whether the
+                sink has the event is unknown. False: wait for their answers (each attempt has its
+                own deadline).
         """
         self._shared.stopped = True
         if self._sweep is not None:
@@ -219,7 +219,7 @@ class Dispatcher:
         self._sweep = self._shared.timers.call_later(delay_s, self._drop_unused)
 
     def _drop_unused(self) -> None:
-        """Queues of sinks that are no longer used must not stay for ever."""
+        """Drop queues of sinks that are no longer used."""
         self._sweep = None
         now_s = self._shared.clock.monotonic_s()
         for queue in [queue for queue in self._queues.values() if queue.unused(now_s)]:

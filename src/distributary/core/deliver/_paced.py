@@ -1,8 +1,8 @@
-"""The queue of one subscription with a rate limit, in front of the queue of its sink.
+"""The queue of a subscription with a rate limit, in front of its sink's queue.
 
-Called by ``_dispatcher`` and ``_queue`` alone. The pace is the subscription's, so what waits for
-it waits here, behind nobody and before nobody; concurrency, breaker and ``Retry-After`` are the
-queue's (decision 12).
+Called by ``_dispatcher`` and ``_queue`` only. The rate is the subscription's, so its tasks wait
+here and delay no other subscription; concurrency, breaker and ``Retry-After`` belong to the sink's
+queue (decision 12, Retry-After).
 """
 
 from collections import deque
@@ -18,14 +18,14 @@ from distributary.core.deliver.queue_state import Admission, QueueState
 from distributary.core.flow import Task
 
 _TIMER_S_MIN: Final = 0.001
-"""Timers of event loops are that coarse."""
+"""Resolution of event loop timers, seconds."""
 
 
 class PacedQueue:
-    """What waits for the pace of one subscription.
+    """A queue of one subscription that releases tasks at its rate.
 
     Args:
-        uri: Its name: ``Destination.queue``.
+        uri: Its name, ``Destination.queue``.
         sink_queue: The queue of its sink.
         shared: Ports, callbacks and budgets of the dispatcher.
     """
@@ -63,7 +63,7 @@ class PacedQueue:
     def offer(
         self, task: Task, destination: Destination, *, reserve: int, more_bytes: int = 0
     ) -> Admission:
-        """As ``DestinationQueue.offer``; the attempt starts when the pace and the queue allow."""
+        """Like ``DestinationQueue.offer``; starts when the rate and the sink's queue allow."""
         shared = self._shared
         queue = self._queue
         if shared.stopped:
@@ -93,13 +93,13 @@ class PacedQueue:
         return len(self._queue) < limits.queued_max + reserve and self._queued_bytes + size <= share
 
     def pump(self) -> None:
-        """Start what the pace lets start now; set the timer for what comes later."""
+        """Start what the rate allows now; set the timer for the rest."""
         self._list()
         if self._listed:
             self.sink_queue.pump()
 
     def _list(self) -> None:
-        """Join the queue's turns where the pace allows it, else set the timer."""
+        """Join the turns of the sink's queue if the rate allows it, else set the timer."""
         if self._listed or not self._queue or self._shared.stopped:
             return
         now_s = self._shared.clock.monotonic_s()
@@ -117,7 +117,7 @@ class PacedQueue:
         self.pump()
 
     def take(self, now_s: float) -> QueuedTask:
-        """The task whose turn it is; it starts now."""
+        """Remove and return the next task, which starts now."""
         self._listed = False
         self._pace.take(self._rate_per_s, now_s)
         entry = self._queue.popleft()
@@ -128,9 +128,9 @@ class PacedQueue:
         return entry
 
     def check_drained(self) -> None:
-        """Where a task was refused: tell the pipeline once one would be taken again."""
+        """Report room to the engine, soon, if a task was refused and now would not be."""
         if self._refused and not self._tell.due and self._has_capacity():
-            # Not from inside: who takes a task out of here is not ready for new ones.
+            # Not from inside this call: the caller, taking a task, is not ready for new ones.
             self._tell.ask()
 
     def _has_capacity(self) -> bool:
@@ -147,7 +147,7 @@ class PacedQueue:
             self._shared.on_drained(self.uri)
 
     def take_queued(self) -> list[Task]:
-        """Hand back everything that waits, oldest first."""
+        """Remove and return all waiting tasks, oldest first."""
         tasks = [entry.task for entry in self._queue]
         self._queue.clear()
         self._shared.queued -= len(tasks)
@@ -158,40 +158,40 @@ class PacedQueue:
             self.sink_queue.not_due(self)
         if tasks and not self._shared.stopped:
             self._refused = (
-                True  # As in ``DestinationQueue``: their owner wants to know when to come back.
+                True  # As in ``DestinationQueue``: the caller must learn when there is room.
             )
             self.check_drained()
         return tasks
 
     def stop(self) -> None:
-        """Call off the timer: the dispatcher is closing or drops the queue."""
+        """Cancel the timer: the dispatcher is closing or drops the queue."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def drop(self) -> None:
-        """Nobody uses it any more."""
+        """Stop, and detach from the sink's queue: unused."""
         self.stop()
         self.sink_queue.detach(self)
 
     @property
     def queued(self) -> int:
-        """Tasks that wait."""
+        """Waiting tasks."""
         return len(self._queue)
 
     @property
     def breaker(self) -> BreakerState:
-        """Of its sink."""
+        """The breaker's state of its sink."""
         return self.sink_queue.breaker
 
     def unused(self, now_s: float) -> bool:
-        """Whether it can be dropped: nobody used it for long, and its pace holds nothing back."""
+        """Whether it can be dropped: idle for long, and no past attempt counts for its rate."""
         if self._queue or self._pace.due_s > now_s:
             return False
         return now_s - self._used_s >= self._shared.limits.idle_s
 
     def state(self) -> QueueState:
-        """A snapshot: the queue's, with what waits here and the pace at which it goes."""
+        """A snapshot: that of the sink's queue, with the tasks and the rate of this one."""
         now_s = self._shared.clock.monotonic_s()
         sink_queue = self.sink_queue.state()
         queued = len(self._queue)

@@ -1,31 +1,30 @@
-"""How many attempts of one sink run at once, and how many start a second.
+"""Adaptive concurrency (AIMD) and rate limit (GCRA) of one sink.
 
-Called by ``_queue`` and ``_paced`` alone. Hides the two control laws; pure arithmetic on times that
-it is given.
+Called by ``_queue`` and ``_paced`` only. Pure arithmetic on times passed in.
 """
 
 from typing import Final
 
 CONCURRENCY_FIRST: Final = 4.0
-"""Where a new sink starts: it doubles within one round trip when it answers, and a thousand new
-sinks that hang hold no more than 4,000 connections."""
+"""Initial limit of a new sink: it doubles within one round trip when the sink responds, and a
+thousand new sinks that hang take at most 4,000 connections."""
 
 CONCURRENCY_MAX: Final = 64
-"""Most attempts in flight to one sink: enough for 6,000/s at 10 ms, and what a small server
-still answers without queueing."""
+"""Most attempts in flight to one sink: enough for 6,000/s at 10 ms, and few enough for a small
+server to respond without queueing."""
 
 BROKER_CONCURRENCY_MAX: Final = 512
-"""The same for one place at a broker. Its answers come in batches over one connection, made to be
-kept full: with 64 a batch that waits 5 ms would mean 12,800/s at most. Half a megabyte of events of
-1 KB in flight."""
+"""The same for one place at a broker. Acknowledgements come in batches over one connection, which
+should be kept full: with 64, a batch that waits 5 ms would mean 12,800/s at most. 512 events of
+1 KB are half a megabyte in flight."""
 
 BURST_S: Final = 0.1
-"""A rate limit may be run ahead of by this many seconds' worth, so that the coarseness of
-timers does not lower the rate. At 1/s that is nothing; at 1,000/s 100 attempts."""
+"""Burst of a rate limit, in seconds' worth of attempts, so that coarse timers do not lower the
+rate. At 1/s that is none; at 1,000/s 100 attempts."""
 
 
 class Concurrency:
-    """Additive increase, multiplicative decrease, with a slow start, as TCP does it.
+    """A concurrency limit with slow start and AIMD (additive increase, multiplicative decrease).
 
     Args:
         limit_max: Most attempts in flight.
@@ -44,17 +43,17 @@ class Concurrency:
         self.limit = int(CONCURRENCY_FIRST)
 
     def grow(self) -> None:
-        """An attempt succeeded while others waited for a place."""
+        """Raise the limit: an attempt succeeded while tasks waited for a free slot."""
         if self.limit >= self._limit_max:
             return
         self._value += 1.0 if self._slow_start else 1.0 / self._value
         self.limit = int(self._value)
 
     def shrink(self, started_s: float, now_s: float) -> None:
-        """An attempt found the sink overloaded or silent.
+        """Halve the limit: an attempt found the sink overloaded or silent.
 
-        Of the attempts that were in flight together only the first one counts: what began
-        before the last decrease tells nothing about the new limit.
+        Attempts that began before the last decrease do not count: they are no evidence about the
+        new limit.
 
         Args:
             started_s: When the attempt began.
@@ -68,14 +67,14 @@ class Concurrency:
         self.limit = int(self._value)
 
     def restart(self) -> None:
-        """The sink is back: begin with one and double."""
+        """Begin again with one, doubling: the sink is back."""
         self._value = 1.0
         self._slow_start = True
         self.limit = 1
 
 
 class Pace:
-    """A rate limit as one number: the time at which the next attempt is due (GCRA).
+    """A rate limiter (GCRA): its state is the time at which the next attempt is due.
 
     In any window of T seconds at most ``rate * (T + BURST_S) + 1`` attempts start.
     """
@@ -88,15 +87,15 @@ class Pace:
 
     @property
     def due_s(self) -> float:
-        """When the pace knows of no attempt any more."""
+        """When no past attempt counts any more."""
         return self._due_s
 
     def wait_s(self, rate_per_s: float, now_s: float) -> float:
         """Seconds until the next attempt may start; 0.0: now.
 
         Args:
-            rate_per_s: Attempts a second that are allowed, above 0. A change counts at once: the
-                last attempt keeps nobody longer than the new rate says.
+            rate_per_s: Allowed attempts a second, above 0. A change applies at once, also to the
+                wait after the last attempt.
             now_s: Now.
         """
         if rate_per_s != self._rate_per_s:
@@ -105,14 +104,14 @@ class Pace:
         return max(0.0, self._due_s - BURST_S - now_s)
 
     def take(self, rate_per_s: float, now_s: float) -> float:
-        """Take the place of one attempt, or learn how long to wait.
+        """Count one attempt, or return how long to wait.
 
         Args:
-            rate_per_s: Attempts a second that are allowed, above 0.
+            rate_per_s: Allowed attempts a second, above 0.
             now_s: Now.
 
         Returns:
-            0.0: taken, start now. Else seconds to wait; nothing was taken.
+            0.0: counted, start now. Else seconds to wait; nothing was counted.
         """
         wait_s = self.wait_s(rate_per_s, now_s)
         if wait_s > 0.0:

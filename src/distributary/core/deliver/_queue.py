@@ -1,8 +1,8 @@
-"""The queue of one sink: what waits, what is under way, and whether more may start.
+"""The destination queue of one sink: waiting tasks, attempts in flight, and when more may start.
 
-Called by ``_dispatcher`` and ``_paced`` alone; the pipeline sees ``QueueState``. Hides queue,
-concurrency, ``Retry-After`` and circuit breaker of a sink URI (decision 12). Runs on whatever
-calls it: no event loop, no thread, no clock of its own.
+Called by ``_dispatcher`` and ``_paced`` only; the engine sees ``QueueState``. Hides queue,
+concurrency, ``Retry-After`` and circuit breaker of a sink URI (decision 12, Retry-After). Has no
+event loop, thread or clock: it runs in its caller.
 """
 
 import math
@@ -37,25 +37,25 @@ from distributary.core.policy import (
 _CLOSED: Final = BreakerState.CLOSED
 
 LOW_WATER_SHARE: Final = 0.25
-"""A queue that refused says that it has room when so much of it is still full: late enough for
-more than one task to fit, early enough not to run dry."""
+"""Fill level at which a queue that refused a task reports room: low enough for many tasks to fit,
+high enough not to run dry."""
 
 CUT_HOLD_S: Final = 0.05
-"""Pause of a queue after an answer that had to be cut off. One costs a millisecond of the loop that
-all queues share (a connection, and the bytes up to the limit); twenty a second cost 2 %."""
+"""Pause of a queue after a response that had to be cut off. Each costs a millisecond of the loop
+that all queues share (a connection, and the bytes up to the limit); twenty a second cost 2 %."""
 
 _SLOW_DOWN: Final = 429
-"""Too Many Requests: the first status that says something of the sink, not of the event alone."""
+"""Too Many Requests: the lowest status that concerns the sink, not only the event."""
 
 _RATE_WINDOW_S: Final = 1.0
-"""Completions are counted over a second: long enough for a mean, short enough to be recent."""
+"""Window of the completion rate: long enough for a mean, short enough to be recent."""
 
 _TIMER_S_MIN: Final = 0.001
-"""Timers of event loops are that coarse; one that fired early is set again for this long."""
+"""Resolution of event loop timers, seconds; a timer that fired early is set again for this long."""
 
 _UNUSED_LIVES: Final = 10
-"""A queue whose breaker is not closed is kept so many times longer when idle: what it knows (the
-sink is dead) is worth more."""
+"""Factor on the idle lifetime of a queue whose breaker is not closed: its knowledge (the sink is
+dead) is worth more."""
 
 
 class QueuedTask(msgspec.Struct, eq=False):
@@ -73,23 +73,23 @@ class QueuedTask(msgspec.Struct, eq=False):
 
 
 class Paced(Protocol):
-    """The queue of a subscription with a rate limit, as far as the sink's queue needs it."""
+    """A queue with a rate limit that feeds the sink's queue."""
 
     uri: str
 
     @property
     def queued(self) -> int:
-        """Tasks that wait."""
+        """Waiting tasks."""
 
     def take(self, now_s: float) -> QueuedTask:
-        """The task whose turn it is; it starts now."""
+        """Remove and return the next task, which starts now."""
 
     def check_drained(self) -> None:
-        """The breaker let go: say so, if a task was refused."""
+        """Report room if a task was refused: the breaker may have closed."""
 
 
 def _healthy(answer: Answer) -> bool:
-    """Whether the sink works, whatever it thinks of the event."""
+    """Whether the sink works, even if it refused the event."""
     if isinstance(answer, Reply):
         return answer.status < _SLOW_DOWN
     return (
@@ -99,17 +99,17 @@ def _healthy(answer: Answer) -> bool:
 
 
 class DestinationQueue:
-    """One sink's queue.
+    """The queue of one sink, with its concurrency limit and circuit breaker.
 
-    A rate limit is a subscription's, the queue a sink's. A subscription with a limit waits in a
-    queue of its own (``paced``) and joins the sink's when its pace allows, so it holds up nobody.
-    Its tasks and the others start in turn.
+    A rate limit belongs to a subscription, this queue to a sink. A subscription with a limit has
+    its own queue (``PacedQueue``) and joins this one when its rate allows, so it delays no other.
+    Its tasks and the others take turns.
 
     Args:
-        uri: The sink: ``Destination.queue``.
+        uri: The sink: ``Destination.sink_queue``.
         shared: Ports, callbacks and budgets of the dispatcher.
-        broker: The sink is a place at a broker: its answers come in batches, and it is looked for
-            more often while it is away.
+        broker: Whether the sink is a place at a broker: acknowledgements come in batches, and
+            probes are more frequent.
     """
 
     __slots__ = (
@@ -140,13 +140,13 @@ class DestinationQueue:
         self.uri = uri
         self._shared = shared
         self._queue: deque[QueuedTask] = deque()
-        self._flights: dict[QueuedTask, None] = {}  # in the order in which they started
+        self._flights: dict[QueuedTask, None] = {}  # in the order of their start
         self._queued_bytes = 0
         self._held_bytes = 0
         self._breaker = Breaker(BROKER_OPEN_S_MAX if broker else OPEN_S_MAX)
         self._concurrency = Concurrency(BROKER_CONCURRENCY_MAX if broker else CONCURRENCY_MAX)
         self._paced: dict[Paced, None] = {}
-        self._due: deque[Paced] = deque()  # those whose pace lets a task start now
+        self._due: deque[Paced] = deque()  # those whose rate allows a start now
         self._due_first = True
         self._hold_until_s = now_s
         self._probe_at_s = now_s
@@ -161,13 +161,13 @@ class DestinationQueue:
     def offer(
         self, task: Task, destination: Destination, *, reserve: int, more_bytes: int = 0
     ) -> Admission:
-        """Take a task, or say why not.
+        """Accept a task for one attempt, or refuse it with a reason.
 
         Args:
-            task: One attempt of it is made.
-            destination: Its ``uri`` is this queue's.
+            task: The task.
+            destination: Its ``sink_queue`` is this queue.
             reserve: Tasks above the limit of the queue that this caller may use.
-            more_bytes: What the task holds beside its data and the flat sum.
+            more_bytes: Bytes of the task besides its data and the fixed overhead.
         """
         shared = self._shared
         if shared.stopped:
@@ -198,7 +198,7 @@ class DestinationQueue:
         return len(self._queue) < limits.queued_max + reserve and self._held_bytes + size <= share
 
     def _lacks_probe(self) -> bool:
-        """Whether the breaker would let one attempt through and there is none to let."""
+        """Whether the breaker would allow a probe and no task is there for one."""
         return (
             self._breaker.state is BreakerState.HALF_OPEN
             and not self._queue
@@ -207,7 +207,7 @@ class DestinationQueue:
         )
 
     def pump(self) -> None:
-        """Start what may start now; set the timer for what may start later."""
+        """Start the tasks that may start now; set the timer for the others."""
         shared = self._shared
         queue = self._queue
         due = self._due
@@ -258,7 +258,8 @@ class DestinationQueue:
             ttl -= destination.passes - 1
         error = None if destination.clear else obstacle(destination, ttl)
         if transport is None or error is not None:
-            # A protocol that a newer version wrote: its tasks must end, not stop the queue.
+            # No transport: a newer version wrote that protocol. Its tasks must end, not stop the
+            # queue.
             failure = error or TransportError(
                 "protocol", f"No transport for {destination.protocol}", retryable=False
             )
@@ -266,16 +267,16 @@ class DestinationQueue:
             return
         if destination.own:
             event = with_passes_left(event, ttl)
-        # HTTP has no place for it, and it costs as much as a tenth of the delivery.
+        # Brokers only: HTTP has no field for it, and it costs a tenth of a delivery.
         identity = identity_of(entry.task) if destination.at_broker else ""
-        # A publisher's header fields are for Knative's kinds: nobody else's sink gets them.
+        # Only sinks of Knative's kinds get a publisher's header fields.
         carried = b"" if destination.namespace is None else entry.task.carried
         timeout_s = destination.policy.timeout_s
         done = entry.answered
         transport.send(event, destination, timeout_s, done, identity, carried=carried)
 
     def answered(self, entry: QueuedTask, answer: Answer) -> None:
-        """Take the answer of an attempt, start what may follow, and pass it on."""
+        """Take the answer of an attempt, start what may follow, and pass the answer on."""
         shared = self._shared
         now_s = shared.clock.monotonic_s()
         del self._flights[entry], shared.flights[entry]
@@ -284,13 +285,13 @@ class DestinationQueue:
         self._held_bytes -= entry.bytes
         self._count(now_s)
         queue = self._queue
-        # Nearly every answer is such a reply: it is asked without a call.
+        # ``_healthy`` inlined for a ``Reply``, which nearly every answer is.
         if answer.status < _SLOW_DOWN if type(answer) is Reply else _healthy(answer):
             if self._breaker.answered():
                 self._closed_again()
             if isinstance(answer, Reply) and answer.cut:
-                # Each answer costs a connection and more bytes than any answer needs: no more of
-                # that at once than can be helped, for the sake of the other sinks.
+                # Each such answer costs a connection and more bytes than any answer needs: slow
+                # down, for the sake of the other sinks.
                 self._concurrency.shrink(entry.started_s, now_s)
                 self._hold_until_s = max(self._hold_until_s, now_s + CUT_HOLD_S)
             elif (queue or self._due) and len(self._flights) + 1 >= self._concurrency.limit:
@@ -311,9 +312,9 @@ class DestinationQueue:
         shared.on_attempt(Attempt(entry.task, answer, took_s, entry.destination.uri))
 
     def _trouble(self, entry: QueuedTask, answer: Answer, now_s: float) -> None:
-        """Anything but a healthy answer: adapt concurrency, hold and breaker."""
+        """Adapt concurrency, hold and breaker to an unhealthy answer."""
         status = answer.status if isinstance(answer, Reply) else 0
-        # A broker's no that may be a yes later is a sign of too much, or of nobody there.
+        # A broker's retryable refusal means overload, or that no consumer is there.
         silent = isinstance(answer, Acknowledgement) or (
             isinstance(answer, TransportError) and answer.retryable
         )
@@ -326,8 +327,8 @@ class DestinationQueue:
                 until_s = now_s + min(asked_s, entry.destination.policy.asked_wait_s_max)
                 self._hold_until_s = max(self._hold_until_s, until_s)
         if not silent and status != 429 and status < 500:
-            # The sink is alive, or (a blocked address) waiting would change nothing: tasks that
-            # can only fail for good must not pile up behind a breaker.
+            # The sink is alive, or (a blocked address) waiting is pointless: tasks that can only
+            # fail for good must not pile up behind a breaker.
             if self._breaker.answered():
                 self._closed_again()
             return
@@ -338,7 +339,7 @@ class DestinationQueue:
             self._wake_at(self._probe_at_s, now_s)
 
     def _closed_again(self) -> None:
-        """The breaker has closed: begin gently, and let the pipeline come back."""
+        """Restart with low concurrency, and report room: the breaker has closed."""
         self._concurrency.restart()
         self._notify_all_drained()
 
@@ -370,7 +371,7 @@ class DestinationQueue:
             self._window_count = 0
 
     def _wake_at(self, due_s: float, now_s: float) -> None:
-        """Have ``_woken`` called at *due_s*, unless it is called earlier anyway."""
+        """Set the timer to *due_s*, unless it fires earlier."""
         if self._timer is not None:
             if self._timer_at_s <= due_s:
                 return
@@ -391,7 +392,7 @@ class DestinationQueue:
         self._notify_all_drained()
 
     def take_queued(self) -> list[Task]:
-        """Hand back everything that waits, oldest first; what is in flight stays."""
+        """Remove and return all waiting tasks, oldest first; attempts in flight stay."""
         tasks = [entry.task for entry in self._queue]
         self._queue.clear()
         self._shared.queued -= len(tasks)
@@ -399,71 +400,71 @@ class DestinationQueue:
         self._shared.held_bytes -= self._queued_bytes
         self._queued_bytes = 0
         if tasks and not self._shared.stopped:
-            # Their owner wants to know when to come back, as if they had been refused, and no
-            # answer may follow that would tell. Not from inside this call: who takes a queue
-            # away is not ready for new tasks.
+            # The caller must learn when there is room, as after a refusal, and perhaps no answer
+            # follows that would report it. Not from inside this call: the caller is not ready for
+            # new tasks.
             self._refused = True
             self._shared.timers.call_later(0.0, self._notify_drained)
         return tasks
 
     def stop(self) -> None:
-        """Call off the timer: the dispatcher is closing or drops the queue."""
+        """Cancel the timer: the dispatcher is closing or drops the queue."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._shared.waiting.pop(self, None)
 
     def drop(self) -> None:
-        """Nobody uses it any more."""
+        """Stop: unused."""
         self.stop()
 
-    # -- what subscriptions with a rate limit need ------------------------------------------------
+    # -- for queues with a rate limit -------------------------------------------------------------
 
     def attach(self, paced: Paced) -> None:
-        """*paced* sends by this queue from now on."""
+        """Add *paced*, which sends by this queue from now on."""
         self._paced[paced] = None
 
     def detach(self, paced: Paced) -> None:
-        """*paced* is empty and not used any more."""
+        """Remove *paced*, which is empty and unused."""
         del self._paced[paced]
 
     def due(self, paced: Paced) -> None:
-        """A task of *paced* may start; it does with the next ``pump`` that finds a place."""
+        """Let a task of *paced* start with the next ``pump`` that finds a free slot."""
         self._due.append(paced)
 
     def not_due(self, paced: Paced) -> None:
-        """*paced* has nothing to start any more."""
+        """Withdraw *paced*, which has nothing to start any more."""
         self._due.remove(paced)
 
     def takes(self, *, nothing_waits: bool) -> bool:
-        """Whether the breaker lets a task in that would wait for its pace."""
+        """Whether the breaker admits a task that would wait for its rate."""
         return self._breaker.state is _CLOSED or (nothing_waits and self._lacks_probe())
 
     @property
     def queued(self) -> int:
-        """Tasks that wait."""
+        """Waiting tasks."""
         return len(self._queue)
 
     @property
     def breaker(self) -> BreakerState:
-        """Of its sink."""
+        """The breaker's state."""
         return self._breaker.state
 
     def cut_off(self) -> list[str]:
-        """Names of the queues that wait behind the breaker, while it is open: its own included."""
+        """Names of the queues waiting behind the open breaker, this one included."""
         if self._breaker.state is not BreakerState.OPEN:
             return []
         names = [self.uri] if self._queue else []
         return names + [paced.uri for paced in self._paced if paced.queued]
 
     def oldest_in_flight_s(self, now_s: float) -> float:
-        """Age of the oldest attempt under way, seconds; 0 if there is none."""
+        """Age of the oldest attempt in flight, seconds; 0 if there is none."""
         for entry in self._flights:
             return now_s - entry.started_s
         return 0.0
 
     def unused(self, now_s: float) -> bool:
-        """Whether the queue can be dropped: nobody used it for long, and nothing is due."""
+        """Whether the queue can be dropped: idle for long, and not held by ``Retry-After``."""
         if self._queue or self._flights or self._paced or self._hold_until_s > now_s:
             return False
         lives = 1 if self._breaker.state is _CLOSED else _UNUSED_LIVES

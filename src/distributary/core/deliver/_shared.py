@@ -1,7 +1,7 @@
-"""What the queues of one dispatcher share: ports, callbacks, and two budgets.
+"""State shared by the queues of one dispatcher: ports, callbacks, and two budgets.
 
-Called by ``_queue`` and ``_dispatcher``. Hides how the room that is left is divided, so that no
-sink can take what the others need.
+Called by ``_queue`` and ``_dispatcher``. Hides how the budgets are divided, so that no sink can
+use up what others need.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,23 +14,23 @@ from distributary.core.deliver.transport import Transport
 from distributary.core.flow import Attempt
 
 TASK_BYTES_OVERHEAD: Final = 1_024
-"""What a task with six attributes holds beside its data (measured: 980 bytes with its queue
-entry). Attributes beyond the usual are counted by ``attribute_bytes``: not on the hot path."""
+"""Memory of a task with six attributes besides its data (measured: 980 bytes with its queue entry).
+``attribute_bytes`` counts attributes beyond that, off the hot path."""
 
 _WOKEN_MAX: Final = 4
-"""Queues that one freed place wakes: the first may want no place any more, or not get the kind
-of place that is free; all of them in turn would cost too much."""
+"""Queues woken for one free slot: the first may not need it any more, or may not get this kind of
+slot; waking all of them would cost too much."""
 
 
 class Starter(Protocol):
-    """A queue, as far as the budget needs it."""
+    """A queue that can wait for a free slot."""
 
     def pump(self) -> None:
-        """Start what may start; join ``Shared.waiting`` if only a place was missing."""
+        """Start what may start; join ``Shared.waiting`` if only a free slot is missing."""
 
 
 class InFlight(Protocol):
-    """An attempt under way, as far as its age counts."""
+    """An attempt in flight, with its start time."""
 
     started_s: float
 
@@ -43,17 +43,17 @@ class Opened(Protocol):
 
 
 class Shared:
-    """State of a dispatcher that its queues read and count in.
+    """The counters, budgets and ports of one dispatcher.
 
     Attributes:
-        in_flight: Attempts under way in all queues.
+        in_flight: Attempts in flight in all queues.
         held_bytes: Bytes of all tasks, waiting and in flight.
-        slow_s: While draining: queues whose oldest attempt is older start nothing; None: no
-            draining.
-        stopped: Nothing starts and nothing is taken any more.
-        queued: Tasks that wait in all queues.
-        flights: What is under way, in the order in which it started.
-        opened: Queues whose breaker has opened, until somebody has looked after them.
+        slow_s: During a rollover: queues whose oldest attempt is older start nothing; None: no
+            rollover.
+        stopped: True: nothing is started or accepted any more.
+        queued: Waiting tasks in all queues.
+        flights: Attempts in flight, in the order of their start.
+        opened: Queues whose breaker has opened since the last ``Dispatcher.cut_off``.
     """
 
     __slots__ = (
@@ -96,24 +96,23 @@ class Shared:
         self.held_bytes = 0
         self.slow_s: float | None = None
         self.stopped = False
-        # Counted as it changes: there may be 10,000 queues, and these are asked for ten times a
-        # second.
+        # Counted as they change: there may be 10,000 queues, and these are read ten times a second.
         self.queued = 0
         self.flights: dict[InFlight, None] = {}
         self.opened: dict[Opened, None] = {}
-        self.waiting: dict[Starter, None] = {}  # queues that found no place, in that order
+        self.waiting: dict[Starter, None] = {}  # queues that wait for a free slot, in order
 
     def place_free(self, *, first: bool) -> bool:
         """Whether another attempt may start.
 
         Args:
-            first: Whether the queue has none in flight; then the larger limit holds.
+            first: Whether the queue has none in flight; then the larger limit applies.
         """
         limits = self.limits
         return self.in_flight < (limits.in_flight_total_max if first else limits.in_flight_max)
 
     def wake_waiting(self) -> None:
-        """Let the queues that waited longest start, as far as places are free."""
+        """Let the queues that have waited longest start, as far as slots are free."""
         for _ in range(_WOKEN_MAX):
             if not self.waiting or not self.place_free(first=True):
                 return

@@ -1,4 +1,4 @@
-"""Waiting as a port, so that queues run in virtual time in tests."""
+"""Timers as a port, so that tests run queues in virtual time."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,25 +6,25 @@ from typing import Protocol
 
 
 class TimerHandle(Protocol):
-    """A wait that can be called off."""
+    """A timer that can be cancelled."""
 
     def cancel(self) -> None:
-        """Make sure that the function is not called; harmless when it has been."""
+        """Prevent the call; does nothing if it has been made."""
 
 
 class Timers(Protocol):
-    """Calls functions later, on the thread that runs the queues."""
+    """Delayed calls on the thread of the queues."""
 
     def call_later(self, delay_s: float, fn: Callable[[], None]) -> TimerHandle:
         """Call *fn* once after *delay_s* seconds (0 or more), never from inside this call."""
 
 
 class Soon:
-    """A call that is made once, however often it is asked for until then.
+    """A coalesced callback: many requests, one delayed call.
 
     Args:
-        timers: Make it, never from inside ``ask``.
-        fn: What is called. It may ask again.
+        timers: Make the call, never from inside ``ask``.
+        fn: The callback; it may request another call.
     """
 
     __slots__ = ("_fn", "_timers", "due")
@@ -33,10 +33,10 @@ class Soon:
         self._timers = timers
         self._fn = fn
         self.due = False
-        """Whether it is asked for and not made yet."""
+        """Whether a call is pending."""
 
     def ask(self, delay_s: float = 0.0) -> None:
-        """Make the call after *delay_s* seconds, unless it is due already."""
+        """Call after *delay_s* seconds, unless a call is pending."""
         if not self.due:
             self.due = True
             self._timers.call_later(delay_s, self._call)
@@ -47,7 +47,7 @@ class Soon:
 
 
 class LoopTimers:
-    """Timers of an event loop. Use them on the loop's own thread alone.
+    """Timers of an event loop; use them only on the loop's thread.
 
     Args:
         loop: The loop that runs the transports.

@@ -1,29 +1,29 @@
-"""The circuit breaker of one sink: when to stop trying, and how to find out that it is back.
+"""The circuit breaker of one sink: stops attempts to a dead sink, and probes until it is back.
 
-The transitions are a table, ``TRANSITIONS``; the documentation draws its diagram from it.
+The documentation draws its diagram from the table ``TRANSITIONS``.
 """
 
 import enum
 from typing import Final
 
 FAILURES_IN_A_ROW: Final = 10
-"""Failures without an answer between them that open the breaker. A sink that fails half of its
-requests reaches ten in a row once in a thousand; a dead one at once."""
+"""Consecutive failures that open the breaker. A sink that fails half of its requests reaches ten in
+a row once in a thousand; a dead one at once."""
 
 OPEN_S_FIRST: Final = 0.25
-"""First pause, seconds: a sink that restarts its worker is hardly slowed down by it."""
+"""First pause, seconds: hardly a delay for a sink that restarts its worker."""
 
 OPEN_S_MAX: Final = 30.0
-"""Longest pause between probes, seconds: one request in 30 s is no load for a dying sink, and
-half a minute after it came back it gets its events."""
+"""Longest pause between probes, seconds: one request in 30 s is no load for a failing sink, and
+deliveries resume within half a minute of its return."""
 
 BROKER_OPEN_S_MAX: Final = 5.0
-"""The same for brokers: many consumers wait behind one, its probe is one message on a connection
-that every client keeps anyway, and it is to be found again within ten seconds."""
+"""The same for brokers: many consumers depend on one, a probe is one message on a connection that
+is kept anyway, and deliveries should resume within ten seconds of its return."""
 
 OPEN_JITTER_SHARE: Final = 0.2
-"""A pause is lengthened by up to this share, so that the sinks of one dead host are not all
-probed in one moment."""
+"""Jitter: a pause is lengthened by up to this share, so that the sinks of one dead host are not
+probed all at once."""
 
 
 class BreakerState(enum.Enum):
@@ -41,13 +41,13 @@ class BreakerEvent(enum.Enum):
     """What can happen to a breaker."""
 
     ANSWERED = "answered"
-    """The sink answered, and not with 429 or 5xx."""
+    """The sink responded, but not with 429 or 5xx."""
     FAILED = "failed"
-    """No answer, or 429, or 5xx."""
+    """No response, or 429, or 5xx."""
     TRIPPED = "tripped"
-    """As ``FAILED``, and it was the last that is tolerated in a row."""
+    """``FAILED``, for the last tolerated time in a row."""
     PAUSE_OVER = "pause-over"
-    """The time of the probe has come."""
+    """The pause has ended: a probe may start."""
 
 
 _CLOSED, _OPEN, _HALF_OPEN = BreakerState
@@ -61,19 +61,19 @@ TRANSITIONS: Final[dict[tuple[BreakerState, BreakerEvent], BreakerState]] = {
     (_HALF_OPEN, BreakerEvent.ANSWERED): _CLOSED,
     (_HALF_OPEN, BreakerEvent.FAILED): _OPEN,
 }
-"""(state, event) -> next state. Failures of attempts that began before the breaker
-opened are not events: they say nothing new."""
+"""(state, event) -> next state. Failures of attempts that began before the breaker opened are no
+events: they are no new evidence."""
 
 
 class Breaker:
-    """Counts failures in a row and keeps the state. Pure: the queue owns clock and timers.
+    """A circuit breaker without clock and timers, which the queue owns.
 
     Args:
         open_s_max: Longest pause between probes, seconds.
 
     Attributes:
-        state: Where it stands.
-        probing: Whether the one attempt of the half-open state has been claimed.
+        state: The current state.
+        probing: Whether the probe of the half-open state has been claimed.
     """
 
     __slots__ = ("_failures", "_open_s_max", "_pause_s", "probing", "state")
@@ -86,7 +86,7 @@ class Breaker:
         self.probing = False
 
     def answered(self) -> bool:
-        """Take note of a sign of life.
+        """Count a sign of life.
 
         Returns:
             Whether the breaker was open or half open until now.
@@ -99,15 +99,15 @@ class Breaker:
         return True
 
     def failed(self, *, probe: bool, jitter: float) -> float | None:
-        """Take note of a failure.
+        """Count a failure.
 
         Args:
-            probe: Whether the failed attempt was the probe. Attempts that began before the
-                breaker opened say nothing new: they are not counted.
-            jitter: Where to land in the jitter window, 0.0 to 1.0.
+            probe: Whether the failed attempt was the probe. Attempts that began before the breaker
+                opened are not counted.
+            jitter: Position in the jitter window, 0.0 to 1.0.
 
         Returns:
-            Seconds until the probe, when this failure opened the breaker; else None.
+            Seconds until the probe if this failure opened the breaker; else None.
         """
         if self.state is _CLOSED:
             self._failures += 1
@@ -123,13 +123,13 @@ class Breaker:
         return min(pause_s * (1.0 + OPEN_JITTER_SHARE * jitter), self._open_s_max)
 
     def pause_over(self) -> None:
-        """The pause has ended: one probe may start."""
+        """End the pause: one probe may start."""
         if self.state is _OPEN:
             self._step(BreakerEvent.PAUSE_OVER)
             self.probing = False
 
     def claim_probe(self) -> bool:
-        """Whether the caller may start the one attempt of the half-open state."""
+        """Claim the probe of the half-open state; False if there is none to claim."""
         if self.state is not _HALF_OPEN or self.probing:
             return False
         self.probing = True

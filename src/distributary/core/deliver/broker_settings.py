@@ -1,8 +1,8 @@
-"""How a sink is spoken to: the realized ``protocolsettings`` as typed values.
+"""Base classes of the realized ``protocolsettings``, as typed values.
 
-Made by ``subscriptions.resource`` from a subscription; read by the transports.
-Hides nothing; they are plain values, hashable, and part of a ``Destination``. Each protocol has a
-class of its own (``protocols.<name>.settings``).
+Made by ``subscriptions.resource`` from a subscription; read by the transports. Plain hashable
+values, part of a ``Destination``. Each protocol has its own class
+(``protocols.<name>.settings``).
 """
 
 import abc
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Scalar: TypeAlias = str | int | bool | float
-"""What an entry of a setting that is a map may be."""
+"""Type of an entry in a setting that is a map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class SinkSettings(abc.ABC):
     @property
     @abc.abstractmethod
     def place(self) -> str | None:
-        """What tells one sink at the broker from another; None: the URI names the whole sink."""
+        """Identifies the sink at its broker; None: the URI alone identifies it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings(SinkSettings):
-    """Settings of a delivery protocol whose sinks are places at a broker."""
+    """Settings of a delivery protocol with brokers."""
 
     @property
     @abc.abstractmethod
     def place(self) -> str:
-        """What tells one sink at the broker from another."""
+        """Identifies the sink at its broker."""

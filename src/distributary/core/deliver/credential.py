@@ -1,4 +1,4 @@
-"""What authorizes deliveries at a sink (Subscriptions API 3.2.3)."""
+"""Credentials of sinks (Subscriptions API 3.2.3)."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
@@ -8,32 +8,32 @@ from distributary.core.deliver.origins import UriOrigin
 CredentialType = Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
 
 CREDENTIAL_TYPES: Final[tuple[CredentialType, ...]] = get_args(CredentialType)
-"""Every kind of credential that a sink can have."""
+"""All types of sink credentials."""
 
 SECRET_MEMBERS: Final[dict[CredentialType, tuple[str, ...]]] = {
     "PLAIN": ("secret",),
     "ACCESSTOKEN": ("accessToken",),
     "REFRESHTOKEN": ("accessToken", "refreshToken"),
 }
-"""Members that are write-only, for each kind; all of them are required."""
+"""Write-only members of each type; all are required."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A sink credential. Secrets are left out of the ``repr``; they never leave (promise 6).
+    """A sink credential. Its ``repr`` has no secrets (DESIGN promise 6: nothing leaks).
 
     Attributes:
-        type: One of the three that the specification names.
+        type: One of the three types of the specification.
         identifier: Account name, for ``PLAIN``.
         secret: Password, for ``PLAIN``.
-        access_token: For both kinds of token.
+        access_token: For both token types.
         access_token_type: Such as ``Bearer``.
-        access_token_expires_ms: From then on no request leaves with it; wall clock, milliseconds.
-        refresh_token: Trades for new access tokens, for ``REFRESHTOKEN``.
-        refresh_token_endpoint: Where; None: the access token is used until it expires.
-        origin: Of the sink that it was given for: no other one gets it. None: nobody noted it, as
-            in what a version without origins has sealed. Says whom a credential is for, not
-            what it is: equal ones may differ in it.
+        access_token_expires_ms: Not sent from this time on; wall clock, milliseconds.
+        refresh_token: Exchanged for new access tokens, for ``REFRESHTOKEN``.
+        refresh_token_endpoint: Where to exchange it; None: the access token is used until it
+            expires.
+        origin: Origin of the sink that it was given for; it is sent to no other. None: unknown, as
+            in credentials sealed by a version without origins. Not part of equality.
     """
 
     type: CredentialType
@@ -48,15 +48,15 @@ class Credential:
 
     @property
     def complete(self) -> bool:
-        """False where the secrets are left out: those that are stored are to be kept."""
+        """False if the secrets are missing: then the stored ones are kept."""
         return (self.access_token if self.secret is None else self.secret) is not None
 
     @property
     def refreshable(self) -> bool:
-        """Whether its access token can be traded for a newer one."""
+        """Whether its access token can be refreshed."""
         return self.refresh_token is not None and self.refresh_token_endpoint is not None
 
     def expired(self, wall_ms: int) -> bool:
-        """Whether it must not be used any more at *wall_ms* (milliseconds since 1970)."""
+        """Whether it has expired at *wall_ms* (milliseconds since 1970)."""
         expires_ms = self.access_token_expires_ms
         return expires_ms is not None and wall_ms >= expires_ms

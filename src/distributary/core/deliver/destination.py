@@ -1,4 +1,4 @@
-"""Where a task goes: the sink, and how its subscriber wants to be spoken to."""
+"""A task's destination: the sink and the delivery settings of its subscription."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -13,41 +13,41 @@ from distributary.core.policy import DeliveryPolicy
 class Destination:
     """A sink with the settings of one subscription.
 
-    Hashable, and the hash is computed once: transports keep what they derive from a destination
-    (a request's prefix) under it, and look that up for every delivery. Keep the object while the
-    settings stand; do not build an equal one for each task.
+    Hashable, and the hash is computed once: transports cache what they derive from a destination
+    (a request's prefix) and look it up for every delivery. Keep the object while the settings are
+    unchanged; do not build an equal one for each task.
 
     Attributes:
         uri: The sink.
-        protocol: Delivery protocol, one of the six names (``HTTP``...): chooses the transport.
-        settings: How the sink is spoken to, those of *protocol*; None: its defaults.
+        protocol: Delivery protocol, one of the six names (``HTTP``...): selects the transport.
+        settings: Protocol settings, of the class of *protocol*; None: its defaults.
         format: Event content mode: ``binary`` (attributes beside the data) or ``structured``.
         policy: Attempts, waits, timeout and rate.
-        credential: Authorizes deliveries at this sink; the transport puts it where its protocol
-            has a place for it. Left out of the ``repr``.
-        unusable: Why nothing can be sent there for now, for people: every attempt fails, and may
-            be made again. None: it is as it should be.
+        credential: Authorizes deliveries at this sink, in the form of the protocol. Left out of the
+            ``repr``.
+        unusable: Why nothing can be sent there for now, for people: every attempt fails, retryable.
+            None: usable.
         dial: ``host:port`` to connect to instead of those of *uri*, which stay in ``Host`` and in
             the TLS server name (decision 25: a ``v1/Service`` by its cluster name). None: *uri*'s.
-        own: A Broker or Channel of this server: the event takes its remaining passes along as
-            ``knativebrokerttl`` (decision 17; the queue adds it), and the rule for addresses is not
-            asked. What *dial* then names speaks no TLS.
-        passes: Where *own*, what the way back here costs of the event's passes, when a subscription
-            of the Subscriptions API sends it: without enough of them no attempt is made. 0: a way
-            of Knative's kinds, which costs one, and which the receiver refuses.
-        refused: Why the operator's settings let nothing go there, for people: no attempt is made,
-            and the event waits until they change. None: they do.
-        wants_reply: Say ``Prefer: reply``, and read an event in a 2xx answer (but 202) whole.
-        ca_certs: PEM of certificates that this sink is trusted by, besides the system's.
-        namespace: Of the Trigger or messaging Subscription that delivers there: HTTP says it as
-            ``Kn-Namespace``, and the event's carried header lines go along. None: neither.
-        paced_by: Whose pace ``policy.rate_limit_per_s`` is: the uid of the subscription. Who has
-            another one waits for another pace.
-        sink_queue: What concurrency, breaker and ``Retry-After`` are kept by: the URI, and at a
-            broker the place there too, since one broker has many that do not know each other.
+        own: True for a Broker or Channel of this server: the queue adds the event's hop count as
+            ``knativebrokerttl`` (decision 17, hop limit), address rules do not apply, and *dial*
+            does not use TLS.
+        passes: If *own*, the hops that a delivery by the Subscriptions API costs; no attempt is
+            made for an event with fewer left. 0: a delivery of Knative's kinds, which costs one
+            hop; the receiver refuses an event without any.
+        refused: Why the operator's settings forbid this sink, for people: no attempt is made, and
+            the event waits until they change. None: allowed.
+        wants_reply: Send ``Prefer: reply``, and read an event in a 2xx response (but 202) whole.
+        ca_certs: PEM certificates trusted for this sink besides the system's.
+        namespace: Namespace of the Trigger or messaging Subscription: HTTP sends it as
+            ``Kn-Namespace``, together with the event's carried header lines. None: neither.
+        paced_by: The uid of the subscription to whose rate limit ``policy.rate_limit_per_s``
+            applies; each subscription has its own rate.
+        sink_queue: Key of concurrency, breaker and ``Retry-After``: the URI, and at a broker also
+            the place, since the places at one broker are independent.
         at_broker: The sink is a place at a broker, whose messages may carry a delivery's identity.
-        clear: Nothing of the settings is ever in the way of an attempt: true of nearly all.
-        queue: What the queue is kept by: the same, or a name of its own where a rate limit is set.
+        clear: The settings never prevent an attempt: true of nearly all.
+        queue: Key of the queue: *sink_queue*, or with a rate limit a name of its own.
     """
 
     uri: str

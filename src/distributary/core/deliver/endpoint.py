@@ -1,4 +1,4 @@
-"""A sink URI taken apart, strictly: what two parsers could read differently is refused."""
+"""Strict parser of sink URIs: refuses what two parsers could read differently."""
 
 import re
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ from distributary.core.errors import TransportError
 from distributary.core.protocol import Scheme, schemes
 
 _URI_CHARS_MAX: Final = 8_192
-"""As the request line of the receiver."""
+"""As for the request line of the receiver."""
 
 _HOST_CHARS_MAX: Final = 253
-"""A DNS name is no longer."""
+"""Longest DNS name."""
 
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
-"""Parsers disagree about blanks, control characters and backslashes; none belongs in a URI."""
+"""Blanks, control characters and backslashes: parsers disagree about them, and URIs have none."""
 
 _HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
 _IPV6: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 
 
 class Endpoint(NamedTuple):
-    """Where to dial, and what to ask for.
+    """A parsed sink URI: the address to dial and the request target.
 
     Attributes:
         scheme: Such as ``https`` or ``amqp``.
@@ -32,9 +32,9 @@ class Endpoint(NamedTuple):
         authority: Value of the ``Host`` header.
         dial: Host and port to connect to instead of *host* and *port*, which stay in ``Host`` and
             in the TLS server name; None: those.
-        own: It is our own listener: the rule for addresses is not asked, and what *dial* names
-            speaks no TLS, whoever ends it before the URI.
-        ca_certs: PEM of certificates that are trusted besides the system's; None: none.
+        own: True for our own listener: address rules do not apply, and *dial* does not use TLS, even
+            if a proxy terminates TLS for the URI.
+        ca_certs: PEM certificates trusted besides the system's; None: none.
     """
 
     scheme: str
@@ -62,7 +62,7 @@ def parse(uri: str, known: Mapping[str, Scheme]) -> Endpoint:
 
     Args:
         uri: The URI.
-        known: The schemes that it may have.
+        known: The permitted schemes.
 
     Raises:
         TransportError: ``blocked-address``, not retryable: a scheme outside *known*, user
@@ -96,7 +96,7 @@ def parse_dial(text: str) -> tuple[str, int]:
     """Host and port of a ``host:port`` (an IPv6 address in brackets).
 
     Raises:
-        TransportError: ``blocked-address``, not retryable: it is no such text.
+        TransportError: ``blocked-address``, not retryable: *text* is not ``host:port``.
     """
     if _FORBIDDEN.search(text):
         raise _blocked("the address to dial holds blanks, control characters or backslashes")
@@ -127,7 +127,7 @@ def _host(parts: SplitResult) -> str:
 
 
 def _ascii(target: str) -> bytes:
-    """The target as bytes; what is not ASCII is percent-encoded UTF-8, as browsers do."""
+    """The target as bytes, with non-ASCII characters as percent-encoded UTF-8, as in browsers."""
     try:
         raw = target.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""How much may wait for destinations and be under way, and what attributes weigh."""
+"""Limits of the destination queues, and the memory size of attributes."""
 
 import sys
 from dataclasses import dataclass
@@ -7,38 +7,36 @@ from typing import Final
 from distributary.core.event import Event
 
 ATTRIBUTE_BYTES_USUAL: Final = 512
-"""Of that for the values of the attributes: six of some thirty characters."""
+"""Bytes of attribute values within the fixed overhead of a task: six of some thirty characters."""
 
 
 def attribute_bytes(event: Event) -> int:
-    """What the attributes of *event* hold beyond the usual: up to 4 MiB, even without data.
+    """Memory of the attributes of *event* beyond the usual: up to 4 MiB, even without data.
 
-    For tasks that are not on the hot path: replies, whose sinks choose them, and retries.
+    For tasks off the hot path: replies, whose attributes a sink chooses, and retries.
     """
     return max(0, sum(map(sys.getsizeof, event.attributes.values())) - ATTRIBUTE_BYTES_USUAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may wait and how much may be under way.
+    """Bounds on waiting tasks and attempts in flight.
 
     Attributes:
-        queued_max: Tasks that wait in one queue. 4,096 is 0.16 s of work at 25,000/s: enough to
-            bridge the pipeline's next chunk, little to hand over at a stop.
+        queued_max: Waiting tasks of one queue. 4,096 is 0.16 s of work at 25,000/s: enough to
+            bridge the time to the next chunk, and few to take back at a stop.
         held_bytes_max: Bytes of one queue's tasks, waiting and in flight. 8 MiB is 4,096 events
-            of 1 KB with what they cost beside their data, or 8 of the largest.
+            of 1 KB with their overhead, or 8 of the largest.
         held_bytes_total_max: The same for all queues together. A queue may hold as much as is
-            still free (so one busy queue gets half, and n of them leave a share for the next
-            newcomer); an idle queue may always take one task. 64 MiB: a worker's fair part of a
-            machine of 4 GiB.
+            still free (so one busy queue gets half, and n of them leave a share for another); an
+            idle queue may always take one task. 64 MiB: a worker's fair part of a machine of 4 GiB.
         in_flight_max: Attempts of all queues together beyond the first of each queue. 2,048:
-            twice 1,000 sinks; memory of a connection is below 64 KiB.
+            twice 1,000 sinks; a connection takes less than 64 KiB.
         in_flight_total_max: The same including the first of each queue, so that a thousand
-            hanging sinks do not keep the next one from starting. File descriptors must allow
-            for it.
-        retry_reserve: Tasks by which retries may exceed ``queued_max``: a retry that was due
-            must not lose its place to what is new.
-        idle_s: A queue that nobody used for so long is dropped with what it learnt. 60 s.
+            hanging sinks do not keep the next one from starting. Needs as many file descriptors.
+        retry_reserve: Tasks by which retries may exceed ``queued_max``: a due retry must not lose
+            its place to new tasks.
+        idle_s: Idle time after which a queue is dropped with its state. 60 s.
     """
 
     queued_max: int = 4_096

@@ -1,7 +1,7 @@
-"""Whom a secret is for: the origin of the URI that it was given with (decision 10).
+"""The origin of a URI, to which a secret is bound (decision 10, secrets).
 
-Called by ``subscriptions``, which binds secrets, seals the origin with them, and asks before one
-is kept or used.
+Called by ``subscriptions``, which seals the origin with each secret and compares it before the
+secret is kept or used.
 """
 
 import ipaddress
@@ -12,7 +12,7 @@ from distributary.core.protocol import schemes
 
 
 class UriOrigin(NamedTuple):
-    """The party behind a URI.
+    """Scheme, hosts and account of a URI, as a security origin.
 
     Attributes:
         scheme: In lower case.
@@ -25,10 +25,10 @@ class UriOrigin(NamedTuple):
     user: str | None = None
 
     def covers(self, other: "UriOrigin") -> bool:
-        """Whether a secret that was given for this origin may go to *other*.
+        """Whether a secret given for this origin may go to *other*.
 
-        It is the same one, or the same one with TLS added, on the same port or on the default
-        ports of both schemes. TLS is never taken away.
+        True for the same origin, and for the same with TLS added, on the same port or on the
+        default ports of both schemes. Never true if TLS is removed.
         """
         if other == self:
             return True
@@ -46,7 +46,7 @@ class UriOrigin(NamedTuple):
 
 
 def origin_of(uri: str, user: str | None = None) -> UriOrigin:
-    """The origin of *uri*, a URI that was checked before (``check_sink``).
+    """The origin of *uri*, a URI checked before (``check_sink``).
 
     Args:
         uri: Of a sink or of a token endpoint.

@@ -1,4 +1,4 @@
-"""What a queue tells its callers: whether it takes a task, and how it stands."""
+"""Results of the destination queues: admission of a task, and a snapshot."""
 
 import enum
 from typing import NamedTuple
@@ -7,10 +7,10 @@ from distributary.core.deliver.breaker import BreakerState
 
 
 class Admission(enum.Enum):
-    """What became of an offered task."""
+    """The result of offering a task."""
 
     ADMITTED = "admitted"
-    """Taken: exactly one attempt follows, unless ``take_queued`` hands it back."""
+    """Taken: exactly one attempt follows, unless ``take_queued`` returns the task."""
     FULL = "full"
     """Not taken: the queue is full (or the dispatcher is closing)."""
     OPEN = "open"
@@ -18,21 +18,21 @@ class Admission(enum.Enum):
 
 
 class QueueState(NamedTuple):
-    """A queue as it stood at one moment.
+    """A snapshot of a queue.
 
     Attributes:
-        uri: The sink.
-        queued: Tasks that wait.
-        queued_bytes: Bytes of the tasks that wait (with a flat sum for each).
-        in_flight: Attempts under way.
-        concurrency: How many may be under way now.
+        uri: The name of the queue.
+        queued: Waiting tasks.
+        queued_bytes: Bytes of the waiting tasks (with a fixed overhead for each).
+        in_flight: Attempts in flight.
+        concurrency: Current limit of attempts in flight.
         breaker: State of the circuit breaker.
         completions_per_s: Answers a second, over the last second or so.
-        drain_s: Seconds until what waits has been sent at this pace; 0 if nothing waits,
-            infinite where nothing has been answered lately.
-        oldest_in_flight_s: Age of the oldest attempt under way; 0 if there is none.
-        held_s: Seconds for which ``Retry-After`` still forbids to start; 0: not held.
-        paced: A rate limit holds what waits: then it drains no faster, however fast the sink is.
+        drain_s: Seconds until the waiting tasks have been sent at this rate; 0 if none wait,
+            infinite without recent answers.
+        oldest_in_flight_s: Age of the oldest attempt in flight; 0 if there is none.
+        held_s: Seconds for which ``Retry-After`` still forbids starts; 0: not held.
+        paced: A rate limit delays the tasks: a faster sink drains the queue no faster.
     """
 
     uri: str

@@ -1,4 +1,4 @@
-"""The port that every delivery protocol implements."""
+"""The transport port, which every delivery protocol implements."""
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -10,32 +10,32 @@ from distributary.core.flow import PASSES_LEFT_MIN
 from distributary.core.policy import Answer
 
 CREDENTIAL_EXPIRED: Final = "credential-expired"
-"""Reason of an attempt that was not made because the token of its sink has expired."""
+"""Reason of an attempt that was not made: the sink's access token has expired."""
 
 UNREADABLE: Final = "unreadable-settings"
-"""Reason of an attempt that was not made because its subscription cannot be read now."""
+"""Reason of an attempt that was not made: the subscription cannot be read now."""
 
 SATURATED: Final = "replies-crowded"
-"""Reason of an attempt whose reply was not read to its end, for want of memory here."""
+"""Reason of an attempt whose reply was not read completely, for lack of memory here."""
 
 NOT_THE_SINKS: Final = frozenset({CREDENTIAL_EXPIRED, UNREADABLE, SATURATED})
-"""Reasons that say nothing about the sink: it was not asked, or answered well."""
+"""Reasons unrelated to the sink's health: no request was sent, or the response was good."""
 
 BLOCKED: Final = "blocked-address"
-"""Reason of an attempt that was not made because nothing may be sent there. May be made again: the
-operator's settings forbid it, and may change; not again: nothing would allow it."""
+"""Reason of an attempt that was not made: the address is forbidden. Retryable: by the operator's
+settings, which may change; not retryable: by any settings."""
 
 HOP_LIMIT: Final = "hop-limit"
-"""Reason of an attempt that was not made because the event has no pass left for the way back."""
+"""Reason of an attempt that was not made: the event has no hop left."""
 
 Done = Callable[[Answer], None]
-"""Takes the answer of one attempt."""
+"""Callback with the answer of one attempt."""
 
 
 class Transport(Protocol):
-    """Sends events by one protocol. One event loop, callbacks instead of a task per delivery.
+    """Sends events by one protocol, on one event loop, with callbacks and no task per delivery.
 
-    ``testing.check_transport`` holds every implementation to these words.
+    ``testing.check_transport`` checks every implementation against this contract.
     """
 
     def send(
@@ -52,28 +52,28 @@ class Transport(Protocol):
 
         Args:
             event: What to send; not changed.
-            destination: Where, and how. With ``wants_reply`` an event in a 2xx answer (but 202)
-                comes back as ``Reply.event``; without it none ever does.
+            destination: The sink and its settings. With ``wants_reply`` an event in a 2xx response
+                (but 202) is returned as ``Reply.event``; without it, never.
             timeout_s: Seconds for the whole attempt from this call to the answer: name look-up,
                 connecting, handshakes, sending and receiving. Kept within +10 % or 100 ms,
                 whichever is more, however slowly the sink trickles.
-            done: Called exactly once, on the loop, never from inside this call. The transport
-                makes no second attempt by itself.
-            identity: Names the delivery: equal in each of its attempts, and in those of no other.
-                For protocols that know a message which they have had before; empty: it has none.
-            carried: Header lines that go along (``event.carried``), for HTTP alone.
+            done: Called exactly once, on the loop, never from inside this call. The transport makes
+                no second attempt.
+            identity: Identity of the delivery: equal for all its attempts, different from any
+                other's. For protocols that deduplicate messages; empty: none.
+            carried: Additional header lines (``event.carried``), for HTTP only.
         """
 
     async def close(self) -> None:
-        """Close every connection. Attempts under way end as ``TransportError("closed")``."""
+        """Close every connection. Attempts in flight end as ``TransportError("closed")``."""
 
 
 def obstacle(destination: Destination, ttl: int) -> TransportError | None:
-    """Why no attempt can be made; None: it can.
+    """The error that prevents an attempt; None: it can be made.
 
     Args:
         destination: Of the attempt.
-        ttl: The passes that the event would take along.
+        ttl: Hops that the event would have left.
     """
     if destination.unusable is not None:
         return TransportError(UNREADABLE, destination.unusable)
