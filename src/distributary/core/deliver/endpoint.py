@@ -32,8 +32,8 @@ class Endpoint(NamedTuple):
         authority: Value of the ``Host`` header.
         dial: Host and port to connect to instead of *host* and *port*, which stay in ``Host`` and
             in the TLS server name; None: those.
-        own: True for our own listener: address rules do not apply, and *dial* does not use TLS, even
-            if a proxy terminates TLS for the URI.
+        own: True for our own listener: address rules do not apply, and *dial* does not use TLS,
+            even if a proxy terminates TLS for the URI.
         ca_certs: PEM certificates trusted besides the system's; None: none.
     """
 

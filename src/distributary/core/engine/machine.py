@@ -259,7 +259,7 @@ class Engine:
             self.outcomes.demote(task)
 
     def look_after_rows(self) -> None:
-        """Retry what waits for a queue that will not report room: it refused none, or is dropped."""
+        """Retry what waits for a queue that will not report room: dropped, or it refused none."""
         self._replies.tick()
         for name in self._state.rows.deferred_uris():
             if not self._state.effects.is_open(name):
