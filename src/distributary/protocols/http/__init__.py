@@ -1,4 +1,4 @@
-"""HTTP webhooks."""
+"""The HTTP protocol: webhooks."""
 
 from distributary.core.protocol import Protocol, Scheme
 from distributary.protocols.http import settings

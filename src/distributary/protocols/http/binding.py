@@ -1,11 +1,10 @@
-"""The HTTP protocol binding: events from and to header fields and a body, in all three modes.
+"""The HTTP protocol binding: converts events from and to header fields and a body, in all modes.
 
-Called by ``server.ingest`` for requests, by the sink for deliveries and for replies. Hides the
-modes and the escaping of header values. No I/O: a message is a list of fields and the body's bytes.
+Called by ``server.ingest`` for requests, by the sink for deliveries and replies. Hides the content
+modes and the escaping of header values. No I/O: a message is a list of fields and a body.
 
-Both directions are on the hot path. The usual message, whose values need no escaping, is decoded
-and encoded by a few operations on all its values at once; any other takes the exact way, value by
-value.
+Both directions are on the hot path. The usual message, without escaped values, is decoded and
+encoded by a few operations on all values at once; any other value by value.
 """
 
 import enum
@@ -33,7 +32,7 @@ _STRUCTURED = b"content-type: application/cloudevents+json; charset=utf-8\r\n"
 _BATCHED = b"content-type: application/cloudevents-batch+json; charset=utf-8\r\n"
 
 _MEMO_MAX = 256
-"""Content types and names remembered; senders may make up as many as they like."""
+"""Most content types, and attribute names, that are cached; senders may choose any number."""
 
 
 class _Mode(enum.Enum):
@@ -45,19 +44,19 @@ class _Mode(enum.Enum):
 def decode(headers: Headers, body: bytes) -> list[Event]:
     """The events of one HTTP message: one, or as many as its batch holds (maybe none).
 
-    The content type chooses the mode (HTTP Protocol Binding 1.0.2, section 3). In structured and
-    batched mode ``ce-`` headers are ignored: the body says everything (3.2.3). In binary mode an
+    The content type determines the mode (HTTP Protocol Binding 1.0.2, section 3). In structured and
+    batched mode ``ce-`` headers are ignored: the body has all attributes (3.2.3). In binary mode an
     empty body is an event without data.
 
     Args:
-        headers: Header fields, names in lower case. Others than ``ce-`` and ``content-type`` are
-            not looked at.
+        headers: Header fields, names in lower case. Only ``ce-`` fields and ``content-type`` are
+            read.
         body: The whole body, without any content coding.
 
     Raises:
-        UnsupportedFormatError: A CloudEvents content type other than the JSON ones, or in another
+        UnsupportedFormatError: A CloudEvents content type other than the JSON ones, or with another
             charset than UTF-8; or neither such a content type nor any ``ce-`` header.
-        EventError: The message is no event; every fault, with the header's name or JSON path.
+        EventError: The message is no event; lists each fault with its header name or JSON path.
     """
     content_type = None
     fields: list[tuple[bytes, bytes]] = []
@@ -67,7 +66,7 @@ def decode(headers: Headers, body: bytes) -> list[Event]:
             fields.append(field)
         elif name == b"content-type":
             if content_type is not None:
-                refuse([Fault("content-type", "duplicate", "stands more than once")])
+                refuse([Fault("content-type", "duplicate", "occurs more than once")])
             content_type = field[1]
     mode = _Mode.BINARY if content_type is None else _mode(content_type)
     if mode is _Mode.BINARY:
@@ -80,11 +79,11 @@ def decode(headers: Headers, body: bytes) -> list[Event]:
 def encode_binary(event: Event) -> tuple[bytes, bytes]:
     r"""*event* in binary mode: its header fields, each ending with ``\r\n``, and the body.
 
-    The fields come without ``content-length`` and without the empty line that ends a header.
-    No value can add a line: whatever is not plain ASCII is percent-encoded.
+    Without ``content-length`` and the empty line after the fields. No value can add a line: all but
+    plain ASCII is percent-encoded.
 
     Raises:
-        EventError: *event* was built by hand and holds what no event may.
+        EventError: *event* was built by hand and is invalid.
     """
     event = _content.in_binary_mode(event)
     attributes = event.attributes
@@ -146,7 +145,7 @@ def _decode_binary(
     if attributes is None:
         attributes = _any_attributes(fields, faults)
     if "datacontenttype" in attributes:
-        message = "must not stand: the content-type header says it (HTTP Protocol Binding 3.1.1)"
+        message = "not allowed: use the content-type header (HTTP Protocol Binding 3.1.1)"
         faults.append(Fault("ce-datacontenttype", "reserved", message))
         del attributes["datacontenttype"]
     if content_type is not None and (text := content_type.strip(b" \t").decode("latin-1")):
@@ -164,13 +163,13 @@ def _base64_faults(body: bytes) -> list[Fault]:
     try:
         _content.base64_bytes(body)
     except ValueError as error:
-        message = f"says that the body is Base64, and it is none: {error}"
+        message = f"declares a Base64 body, but the body is not Base64: {error}"
         return [Fault(f"{HEADER_PREFIX}datacontentencoding", "base64", message)]
     return []
 
 
 def _plain_attributes(fields: list[tuple[bytes, bytes]]) -> dict[str, AttributeValue] | None:
-    """The attributes, if every value is plain and every name occurs once; else None."""
+    """The attributes if every value is plain and every name occurs once; else None."""
     joined = b"\n".join([value for _, value in fields])
     names = b"\n".join([name for name, _ in fields])
     if (
@@ -193,13 +192,13 @@ def _plain_attributes(fields: list[tuple[bytes, bytes]]) -> dict[str, AttributeV
 def _any_attributes(
     fields: list[tuple[bytes, bytes]], faults: list[Fault]
 ) -> dict[str, AttributeValue]:
-    """The attributes, value by value; what is wrong is added to *faults*."""
+    """The attributes, decoded value by value; adds faults to *faults*."""
     attributes: dict[str, AttributeValue] = {}
     for field_name, field_value in fields:
         path = shown(field_name.decode("latin-1"))
         name = field_name[3:].decode("latin-1")
         if name in attributes:
-            faults.append(Fault(path, "duplicate", "stands more than once"))
+            faults.append(Fault(path, "duplicate", "occurs more than once"))
             continue
         try:
             attributes[name] = percent_decode(field_value)
@@ -212,7 +211,7 @@ def _any_attributes(
 
 
 def _plain_values(attributes: dict[str, AttributeValue]) -> list[str] | None:
-    """The header values, if all attributes are strings that need no encoding; else None."""
+    """The header values if all attributes are strings that need no encoding; else None."""
     values = list(attributes.values())
     try:
         joined = "".join(values)  # type: ignore[arg-type]  # the except is the check
@@ -221,7 +220,7 @@ def _plain_values(attributes: dict[str, AttributeValue]) -> list[str] | None:
     if not joined.isascii() or not joined.isprintable() or '"' in joined or "%" in joined:
         return None
     if " " in joined:
-        # Content types often hold a space, and are not encoded.
+        # Content types often contain a space, and are not encoded.
         content_type = attributes.get("datacontenttype", "")
         assert isinstance(content_type, str)
         if joined.count(" ") != content_type.count(" "):

@@ -16,13 +16,13 @@ FIELD_VALUE: Final = "^(?:[!-~](?:[\\t -~]*[!-~])?)?$"
 """A header value: printable ASCII that neither begins nor ends with a space."""
 
 HTTP_METHODS: Final = ("POST", "PUT", "PATCH")
-"""Methods that carry a body to a resource. GET and DELETE give a body no meaning, and the
-others are not requests to hand something over (RFC 9110, section 9.3)."""
+"""Methods that send a body to a resource. A body of GET or DELETE has no meaning, and the other
+methods do not transfer a representation (RFC 9110, section 9.3)."""
 
 OWN_HEADERS: Final = frozenset(
     {
-        # Hop by hop, or the framing of the message (RFC 9110, 7.6.1; RFC 9112, 6): the client
-        # that sends writes them, and a second copy is how requests are smuggled.
+        # Hop by hop, or framing (RFC 9110, 7.6.1; RFC 9112, 6): the HTTP client writes them, and
+        # duplicates allow request smuggling.
         "connection",
         "content-length",
         "expect",
@@ -40,7 +40,7 @@ OWN_HEADERS: Final = frozenset(
         "content-encoding",
     }
 )
-"""Header names, in lower case, that a delivery writes itself; and all that begin with ``ce-``."""
+"""Reserved header names, in lower case, which each delivery sets; so are all ``ce-`` names."""
 
 
 def _differ(faults: Faults, path: str, headers: dict[str, str]) -> dict[str, str]:
@@ -81,17 +81,17 @@ SETTINGS: Final[dict[str, Schema]] = {
         "description": "The request method.",
     },
 }
-"""Setting -> its schema, in the order of realized objects."""
+"""Schemas of the settings, in the order of realized objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings(SinkSettings):
-    """How an event is sent by HTTP.
+    """HTTP settings of a sink: method and custom header fields.
 
     Attributes:
         method: ``POST``, ``PUT`` or ``PATCH``.
-        headers: Custom header fields, in the order of the subscription. May hold credentials,
-            so they are left out of the ``repr``.
+        headers: Custom header fields, in the order of the subscription. Left out of the ``repr``,
+            since they may hold credentials.
     """
 
     method: str = "POST"
@@ -99,11 +99,11 @@ class HttpSettings(SinkSettings):
 
     @property
     def place(self) -> None:
-        """The URI names the whole sink."""
+        """None: the URI alone identifies the sink."""
 
     @property
     def lines(self) -> tuple[tuple[bytes, bytes], ...]:
-        """Returns *headers* as they are sent."""
+        """*headers* as bytes to send."""
         return tuple((name.encode(), value.encode("latin-1")) for name, value in self.headers)
 
 
@@ -111,12 +111,12 @@ _DEFAULTS: Final = HttpSettings()
 
 
 def settings_of(destination: Destination) -> HttpSettings:
-    """Returns the settings of *destination*; sinks of Knative's kinds have the defaults."""
+    """The settings of *destination*; sinks of Knative's kinds have the defaults."""
     settings = destination.settings or _DEFAULTS
     assert isinstance(settings, HttpSettings)
     return settings
 
 
 def restore(realized: Mapping[str, Any]) -> HttpSettings:
-    """See ``_protocols.ProtocolSettings``."""
+    """The settings of a realized ``protocolsettings`` object."""
     return HttpSettings(realized["method"], tuple(realized["headers"].items()))

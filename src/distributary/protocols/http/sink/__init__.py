@@ -1,6 +1,6 @@
-"""HTTP: events to webhooks, through the project's own client on ``httptools``.
+"""The HTTP sink: sends events to webhooks by the project's own client on ``httptools``.
 
-Hides connections, keep-alive, request and response framing, deadlines.
+Hides connections, keep-alive, message framing and deadlines.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""A credential as HTTP carries it, and secrets of a request as they must not come back.
+"""The ``Authorization`` header of a request, and the masking of its secrets in responses.
 
-Called by ``_transport``. Hides the schemes of ``Authorization``, and what a sink may do with it:
-one that repeats the request in its error page would have its secrets travel on to a dead letter
-sink.
+Called by ``_transport``. Hides the authentication schemes. Masking prevents a leak: a sink may echo
+the request in its error page, which goes into the dead letter and so to another sink.
 """
 
 import base64
@@ -20,41 +19,41 @@ from distributary.core.shown import is_secret
 from distributary.protocols.http.settings import settings_of
 
 MASK: Final = b"***"
-"""What stands in a kept answer where a secret stood."""
+"""Replaces a secret in a stored response."""
 
 _ECHO_BYTES_MIN: Final = 4
-"""A secret cut off at the end of an answer is masked from this length on, and a query at all: what
-is shorter says nothing, and would be found in every answer."""
+"""Shortest prefix of a secret that is masked at the end of a truncated response, and shortest query
+that is masked: shorter ones reveal nothing, and would match in every response."""
 
 _PIECE_CHARS_MIN: Final = 8
-"""A part of a header, or one parameter of a query, is masked by itself from this length on:
-harmless ones are mostly shorter, and would be found in every answer."""
+"""Shortest part of a header, or parameter of a query, that is masked alone: harmless ones are
+mostly shorter, and would match in every response."""
 
 _SCHEME: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CREDENTIALS: Final = re.compile(rb"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
 def authorization(credential: Credential) -> bytes:
-    """Value of ``Authorization``.
+    """The value of ``Authorization``.
 
     Raises:
-        TransportError: ``protocol``, not retryable: it cannot be written into a header.
+        TransportError: ``protocol``, not retryable: *credential* cannot be written as a header.
 
     Source:
-        RFC 7617, section 2 (``PLAIN``, in UTF-8); RFC 6750, section 2.1 (both kinds of token;
-        the scheme is the subscription's ``accessTokenType`` as it stands, and ``Bearer`` in
-        whatever case it stands).
+        RFC 7617, section 2 (``PLAIN``, in UTF-8); RFC 6750, section 2.1 (both token types; the
+        scheme is the subscription's ``accessTokenType`` unchanged, except that any spelling of
+        ``Bearer`` becomes that).
     """
     if credential.type == "PLAIN":
         scheme = b"Basic"
         value = base64.b64encode(f"{credential.identifier}:{credential.secret}".encode())
     else:
         name = credential.access_token_type or ""
-        # Schemes differ in more than their case (RFC 9110, 11.1), but many sinks look for this one
-        # letter by letter, and token endpoints give it in lower case.
+        # Schemes are case-insensitive (RFC 9110, 11.1), but many sinks compare this one exactly,
+        # and token endpoints return it in lower case.
         scheme = b"Bearer" if name.lower() == "bearer" else name.encode()
         value = (credential.access_token or "").encode()
-    # Resources are checked for this; here it is what keeps requests from being split.
+    # Resources are validated for this too; here it prevents request splitting.
     if not _SCHEME.fullmatch(scheme) or not _CREDENTIALS.fullmatch(value):
         raise TransportError(
             "protocol", "The credential cannot be written as a header", retryable=False
@@ -63,10 +62,10 @@ def authorization(credential: Credential) -> bytes:
 
 
 def secrets_of(destination: Destination) -> tuple[bytes, ...]:
-    """What of a request to *destination* must not stand in anything that is kept, longest first.
+    """Secrets of requests to *destination*, to be masked in stored responses, longest first.
 
-    Its credential, its headers of secret names, the query of its URI. Error pages are JSON or HTML
-    and hold URIs, so each secret is there as these write it, too.
+    These are its credential, headers with secret names, and the query of its URI, each also in the
+    escaped forms of JSON, HTML and URIs, as error pages write them.
     """
     texts: set[str] = set()
     credential = destination.credential
@@ -87,7 +86,7 @@ def secrets_of(destination: Destination) -> tuple[bytes, ...]:
 
 
 def _long(texts: Iterable[str]) -> list[str]:
-    """Those of *texts* that are long enough to be secrets."""
+    """The *texts* that are long enough to be secrets."""
     return [text for text in texts if len(text) >= _PIECE_CHARS_MIN]
 
 
@@ -102,9 +101,9 @@ def _forms(text: str) -> Iterator[str]:
 
 
 def masked(body: bytes, secrets: Iterable[bytes]) -> bytes:
-    """*body*, the kept beginning of an answer, without *secrets*.
+    """*body*, the stored beginning of a response, with *secrets* masked.
 
-    Also without the beginning of one that the end of *body* has cut off.
+    Masks also a prefix of a secret at the end of *body*.
     """
     for secret in secrets:
         body = body.replace(secret, MASK)

@@ -1,7 +1,7 @@
-"""One connection to a sink: writes a request, reads the answer to it, is used again.
+"""One keep-alive connection to a sink: writes a request, reads its response, and is reused.
 
-Called by ``_transport`` and by the event loop. Hides when an attempt is decided, whatever a sink
-sends; ``http1`` reads it:
+Called by ``_transport`` and by the event loop. ``http1`` parses responses. Hides the answer that
+results from any behaviour of a sink:
 
 ==========================================  ================================================
 what arrives before the deadline            answer
@@ -17,11 +17,10 @@ the beginning of a reply                    ``TransportError("timeout")``
 a reply, and no room for it here            ``TransportError("replies-crowded")``
 ==========================================  ================================================
 
-So once the status line and the headers are in, the status decides, and a sink gains nothing by
-an endless body; a connection that breaks in the middle of a response may
-have broken off anything, and the attempt is made again (S4). A *reply*, an event in a 2xx answer
-(but 202) to a request that asked for one, is part of what the delivery brings: it is read whole, or
-the attempt is made again.
+So once status line and headers have arrived, the status decides, and an endless body changes
+nothing. If the connection breaks during a response, its content is unknown: the attempt is retried.
+A *reply*, an event in a 2xx response (but 202) to a request that asked for one, is part of the
+delivery: it is read whole, or the attempt is retried.
 """
 
 import asyncio
@@ -41,72 +40,71 @@ from distributary.protocols.http.sink._incoming import (
 )
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024
-"""Whole response: larger than any page that a sink answers with in good faith. Nothing of it is
-needed; it is read so that the connection can be used again."""
+"""Longest response: larger than any legitimate page. Its body is not needed, but read so that the
+connection can be reused."""
 
 ERROR_BODY_BYTES_KEPT: Final = 1_024
-"""Of the body of an error: as much as a dead letter carries (decision 16)."""
+"""Bytes kept of an error's body: as many as a dead letter carries (decision 16, dead letters)."""
 
 IDLE_S_MAX: Final = 50.0
-"""Unused connections are closed after this long: before the 60 s after which most servers close
-theirs, so that few requests meet a connection that is just being closed."""
+"""Idle time after which a connection is closed: less than the 60 s of most servers, so that few
+requests meet a connection that is being closed."""
 
 AGE_S_MAX: Final = 300.0
-"""Older connections are not used again: so a sink whose name has moved is found within 5 min."""
+"""Age after which a connection is not reused: so a change in DNS takes effect within 5 min."""
 
 _ACCEPTED: Final = 202
-"""Taken, and perhaps not done: what comes with it is never a reply (decision 14)."""
+"""Accepted, perhaps not processed: an event in this response is no reply (decision 14, replies)."""
 
 KNOWN_BYTES_MAX: Final = 512
-"""Longer responses are not remembered; a plain 2xx has 50 to 300 bytes."""
+"""Longest response that is cached; a plain 2xx has 50 to 300 bytes."""
 
 KNOWN_MAX: Final = 32
-"""Responses remembered for one sink address: a few status codes, and dates that change every
-second. When there are more, all are forgotten."""
+"""Most responses cached for one sink address: a few status codes, and dates that change every
+second. When exceeded, the cache is cleared."""
 
 REPLY_RESPONSE_BYTES_MAX: Final = 2 * REPLY_BYTES_MAX
-"""Whole response with a reply in it: room for headers, and for small chunks."""
+"""Longest response with a reply: room for headers, and for small chunks."""
 
 
 class Home(Protocol):
-    """Where a connection comes from and goes back to.
+    """The pool of a connection.
 
     Attributes:
-        known: Whole responses that came in one piece, and what they mean; see ``HttpConnection``.
-        reply_share: Where the destinations want replies: for those that are half received.
+        known: Cache of whole responses received in one piece; see ``HttpConnection``.
+        reply_share: Memory budget of incoming replies; None: the destinations want none.
     """
 
     known: dict[bytes, Reply]
     reply_share: Share | None
 
     def quotes(self, peer: str) -> bool:
-        """What the address *peer* writes into an error may be told."""
+        """Whether error bodies from the address *peer* may be stored."""
 
     def free(self, connection: "HttpConnection") -> None:
-        """The connection can take a request."""
+        """Take the connection back: it is idle."""
 
     def gone(self, connection: "HttpConnection") -> None:
-        """The connection is closed for good."""
+        """Forget the connection: it is closed."""
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection, from before it is dialled until it is closed.
+    """An HTTP/1.1 client connection, from before dialling until it is closed.
 
-    One request at a time: pipelining would make one slow answer delay the next, and a reset
-    would leave open which requests were taken.
+    One request at a time: with pipelining a slow response would delay the next, and after a reset
+    it would be unknown which requests were accepted.
 
-    Responses of a sink are mostly the same bytes, so what a whole response means is remembered
-    with its bytes (``Home.known``), and the parser is not asked again. This is exact: after a
-    whole response the parser stands where it stood before. Responses with an event are not
-    remembered: no two are the same.
+    Responses of a sink are mostly identical, so the result of a whole response is cached by its
+    bytes (``Home.known``), which saves parsing. This is exact: after a whole response the parser is
+    in its initial state. Responses with an event are not cached, since they all differ.
 
     Args:
         home: Takes it back between requests.
         wheel: Watches its deadline.
         request: The first request: written once connected.
         due_s: Deadline of that request.
-        done: Takes its answer.
-        bodiless: Whether the response has no body, whatever its headers say (``HEAD``).
+        done: Receives its answer.
+        bodiless: Whether the response has no body, regardless of its headers (``HEAD``).
     """
 
     __slots__ = (
@@ -178,7 +176,7 @@ class HttpConnection(asyncio.Protocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the request that this connection was made for."""
+        """Send the first request."""
         self.dialling = None
         self._transport = cast("asyncio.Transport", transport)
         if self.closed:
@@ -191,7 +189,7 @@ class HttpConnection(asyncio.Protocol):
         """Take a piece of the response."""
         done = self.done
         if done is None:
-            self.close()  # nobody asked: a surplus response would answer the next request
+            self.close()  # unsolicited: it would be taken for the response to the next request
             return
         reader = self._reader
         if not reader.received_bytes and not reader.bodiless:
@@ -215,10 +213,10 @@ class HttpConnection(asyncio.Protocol):
         if reader.complete:
             self._finish(data)
         elif reader.status and self._over():
-            self._finish(cut=True)  # what is left of the response is not waited for
+            self._finish(cut=True)  # the rest of the response is not awaited
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone; so is the attempt, unless the response ended with it."""
+        """End the attempt: with the response if the close completes it, else with an error."""
         self._transport = None
         self.dialling = None
         done = self.done
@@ -234,7 +232,7 @@ class HttpConnection(asyncio.Protocol):
         done(TransportError(reason, text))
 
     def expire(self, now_s: float) -> bool:
-        """The deadline of the request, or of idling, has passed; called by the wheel."""
+        """End the attempt or the idle connection at its deadline; called by the wheel."""
         del now_s
         if self.done is None:
             self.close()
@@ -249,7 +247,7 @@ class HttpConnection(asyncio.Protocol):
     # The rest.
 
     def _brings_reply(self) -> bool:
-        """Whether the final response is known now, and is to be read whole: decision 14."""
+        """Whether the response's head announces a reply, to be read whole (decision 14)."""
         reader = self._reader
         if self._home.reply_share is None or reader.bodiless:
             return False
@@ -257,7 +255,7 @@ class HttpConnection(asyncio.Protocol):
         return success and says_event(reader.fields)
 
     def _take(self, piece: bytes) -> None:
-        """Keep a reply, and the beginning of an error's body."""
+        """Collect a reply, or the beginning of an error's body."""
         if self._incoming is not None:
             self._incoming.take(piece)
         elif (
@@ -268,13 +266,13 @@ class HttpConnection(asyncio.Protocol):
             self._body = (self._body + piece)[:ERROR_BODY_BYTES_KEPT]
 
     def _quoted(self) -> bool:
-        """Whether what this sink writes into an error may be told."""
+        """Whether error bodies of this sink may be stored."""
         assert self._transport is not None
         peer = self._transport.get_extra_info("peername")
         return self._home.quotes(str(peer[0]) if peer else "")
 
     def _over(self) -> bool:
-        """Whether enough of the response has come in to stop reading."""
+        """Whether to stop reading the response, because a limit is exceeded."""
         incoming = self._incoming
         if incoming is None:
             return self._reader.received_bytes > RESPONSE_BYTES_MAX
@@ -301,7 +299,7 @@ class HttpConnection(asyncio.Protocol):
             self._incoming = None
 
     def _finish(self, last: bytes = b"", *, cut: bool = False) -> None:
-        """The attempt has its answer: tell it, and use the connection again if that is safe."""
+        """Pass the answer on, and keep the connection if that is safe."""
         if self._incoming is not None and self._incoming.crowded:
             self.fail(TransportError(SATURATED, "Too many replies at once: no room for this one"))
             return
@@ -340,7 +338,7 @@ class HttpConnection(asyncio.Protocol):
         self._home.free(self)
 
     def fail(self, error: TransportError) -> None:
-        """Close, and end the attempt under way (if there is one) with *error*."""
+        """Close, and end the attempt in flight (if there is one) with *error*."""
         done = self.done
         self.done = None
         self.close()
@@ -348,7 +346,7 @@ class HttpConnection(asyncio.Protocol):
             done(error)
 
     def close(self) -> None:
-        """Close at once. An attempt under way is not told; ``fail`` does that."""
+        """Close at once, without ending the attempt in flight; ``fail`` does that."""
         if self.closed:
             return
         self.closed = True

@@ -1,7 +1,7 @@
-"""An event in an answer, as it comes in: the fields that tell of it, then the body, within bounds.
+"""Receives a reply (an event in a response) within memory bounds.
 
-Called by ``_connection``, where a destination wants replies. Hides what makes an answer an event,
-and the two limits: of one reply, and of all that are half received.
+Called by ``_connection`` if a destination wants replies. Hides how a response is recognized as an
+event, and the limits on one reply and on all replies being received.
 """
 
 from collections.abc import Sequence
@@ -12,22 +12,21 @@ from distributary.core.event import Event, carried
 from distributary.protocols.http import binding as http
 
 REPLY_BYTES_MAX: Final = 1024 * 1024
-"""Body of one reply: as the receiver allows an event by default. A longer one is no reply."""
+"""Longest body of a reply: the receiver's default for an event. A longer one is no reply."""
 
 REPLIES_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bodies of replies half received, over all connections of a transport: 64 of the largest, and as
-much as the dispatcher holds of tasks. Replies of one sink may hold as much as is still free, so
-that one that sends them slowly leaves room for the others'. Attempts whose reply finds no room are
-made again."""
+"""Bytes of partly received replies on all connections of a transport: 64 of the largest, and as
+many as the dispatcher holds of tasks. The replies of one sink may hold as much as is still free, so
+a slow sender leaves room for others. An attempt whose reply finds no room is retried."""
 
 FAULT_CHARS_MAX: Final = 500
-"""A fault quotes the sink; a log line stays a line."""
+"""Longest fault of a reply, which quotes the sink: it must fit into a log line."""
 
 _FORMAT: Final = b"application/cloudevents"
 
 
 def says_event(fields: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether the header of an answer says that it is an event, rightly or not."""
+    """Whether the header fields of a response declare an event, valid or not."""
     return any(
         name == b"ce-specversion" or (name == b"content-type" and value.lower().startswith(_FORMAT))
         for name, value in fields
@@ -35,10 +34,10 @@ def says_event(fields: Sequence[tuple[bytes, bytes]]) -> bool:
 
 
 class Room:
-    """What the connections of a transport may still hold of replies.
+    """The memory budget of a transport for incoming replies.
 
     Attributes:
-        free: Bytes.
+        free: Bytes left.
     """
 
     __slots__ = ("free",)
@@ -48,7 +47,7 @@ class Room:
 
 
 class Share:
-    """What the connections to one sink hold of the room.
+    """The part of ``Room`` that the connections to one sink hold.
 
     Args:
         room: Shared with the other sinks.
@@ -61,7 +60,7 @@ class Share:
         self._held = 0
 
     def take(self, size: int) -> bool:
-        """Take *size* bytes; False where others would be left with less than this sink has."""
+        """Reserve *size* bytes; False if others would have less left than this sink holds."""
         if self._held + size > self._room.free:
             return False
         self._held += size
@@ -69,7 +68,7 @@ class Share:
         return True
 
     def give_back(self, size: int) -> None:
-        """*size* bytes are free again."""
+        """Release *size* bytes."""
         self._held -= size
         self._room.free += size
 
@@ -100,11 +99,11 @@ class IncomingReply:
 
     @property
     def along(self) -> bytes:
-        """Header lines that go along with the event; none where they are more than is carried."""
+        """Header lines to forward with the event; none if they exceed the limit."""
         return carried.lines(self._along) or b""
 
     def take(self, piece: bytes) -> None:
-        """A piece of the body."""
+        """Append a piece of the body, within the limits."""
         if self.too_long or self.crowded:
             return
         size = len(piece)
@@ -118,12 +117,12 @@ class IncomingReply:
         self.let_go()
 
     def let_go(self) -> None:
-        """Give the room back; there is nothing to decode any more."""
+        """Drop the body and release its bytes."""
         self._share.give_back(len(self._body))
         self._body = bytearray()
 
     def decode(self) -> tuple[Event | None, str | None]:
-        """The event, or why there is none, for people."""
+        """The event; or None and the fault, for people."""
         if self.too_long:
             return None, f"the reply is longer than {REPLY_BYTES_MAX} bytes"
         try:

@@ -1,4 +1,4 @@
-"""The HTTP transport: destinations to requests, connections in pools."""
+"""The HTTP transport: builds requests from events and destinations, and pools connections."""
 
 import asyncio
 import dataclasses
@@ -26,38 +26,39 @@ from distributary.protocols.http.sink._incoming import Room, Share
 from distributary.resource import ErrorData
 
 OPEN_MAX: Final = 2_048
-"""Open connections of this process up to which an unused one is kept: as many as may be in flight
-(``Limits.in_flight_max``). Answers come in bursts, so nearly all may be unused for a moment. A dial
+"""Open connections of this process up to which idle ones are kept: as many as attempts in flight
+(``Limits.in_flight_max``). Responses come in bursts, so nearly all may be idle for a moment. A dial
 costs as much as five deliveries."""
 
 TARGETS_MAX: Final = 10_000
-"""Destinations whose request prefix is kept (about 500 bytes each); the oldest go first and are
-made again when needed."""
+"""Most destinations whose request prefix is cached (about 500 bytes each); the oldest is evicted
+first."""
 
 STALE_LOOK_S: Final = 60.0
-"""Targets with a token that has expired are looked for so often at most: replaced tokens do not
-pile up, and ten thousand targets are not gone through for each new one."""
+"""Shortest interval of searches for targets with an expired token: replaced tokens do not pile up,
+and ten thousand targets are not searched for each new one."""
 
 FIELD_BYTES_MAX: Final = 8 * 1024
-"""Longest header field of an event: what nginx and Apache take in one line."""
+"""Longest header field of an event: the line limit of nginx and Apache."""
 
 FIELDS_BYTES_MAX: Final = 16 * 1024
-"""All header fields of an event together: what Node takes, custom ones aside. An event with more,
-or with a longer one, goes out in structured mode, where everything is in the body: most sinks would
-answer 431, and it would be a dead letter. Intermediaries must forward events of 64 KiB, however
-these are spent (CloudEvents 1.0, Size Limits)."""
+"""All header fields of an event together: the limit of Node, without custom ones. An event with
+more, or with a longer one, is sent in structured mode, with everything in the body: most sinks
+would respond 431, and it would be a dead letter. Intermediaries must forward events of up to
+64 KiB, wherever the bytes are (CloudEvents 1.0, Size Limits)."""
 
 _JOINED_BYTES_MAX: Final = 16 * 1024
-"""Up to this size one copy is cheaper than a second buffer for the kernel to gather."""
+"""Largest body that is joined with the head: one copy is cheaper than a second kernel buffer."""
 
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE: Final = re.compile(rb"[^\x00\r\n]*")
 
 
 class _Pool:
-    """Connections of one scheme, host and port, dialled and trusted in one way.
+    """Connections of one scheme, host and port with the same dial address and certificates.
 
-    Destinations that want replies have their own: what an answer means depends on it.
+    Destinations that want replies have a pool of their own, since a response then means another
+    thing.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class _Pool:
         self.endpoint = endpoint
         self.reply_share = reply_share
         self._error_data: ErrorData = "all" if endpoint.own else transport.error_data
-        self.idle: dict[HttpConnection, None] = {}  # the one used last is used first
+        self.idle: dict[HttpConnection, None] = {}  # LIFO
         self.known: dict[bytes, Reply] = {}
 
     def quotes(self, peer: str) -> bool:
@@ -87,7 +88,7 @@ class _Pool:
 
 
 class _Target(NamedTuple):
-    """What a destination comes to: everything of a request that does not change."""
+    """A compiled destination: the constant part of its requests."""
 
     prefix: bytes
     encode: Callable[[Event], tuple[bytes, bytes]]
@@ -98,21 +99,21 @@ class _Target(NamedTuple):
 
 
 class HttpTransport:
-    """Delivers by HTTP/1.1, binary or structured mode (CloudEvents HTTP binding).
+    """The HTTP/1.1 transport, in binary or structured mode (CloudEvents HTTP binding).
 
-    Follows no redirect, uses no proxy of the environment, asks for no compression and sends no
-    request twice: a kept connection that the sink closes while the request is on its way ends
-    the attempt as ``reset``, since the sink may have the event. Memory: requests are written
-    from the event's own bytes; responses are not kept beyond 1,024 bytes, replies not beyond 1 MiB
-    each and 64 MiB in all.
+    Follows no redirects, uses no proxy of the environment, requests no compression and sends no
+    request twice: if the sink closes a reused connection while the request is in flight, the
+    attempt ends as ``reset``, since the sink may have the event. Memory: requests are written from
+    the event's own bytes; at most 1,024 bytes of a response are kept, and of replies 1 MiB each and
+    64 MiB in all.
 
     Args:
         connector: Dials; decides which addresses are allowed.
         clock: For deadlines.
         loop: Runs the connections; every method is called on its thread.
         user_agent: Value of ``User-Agent``.
-        error_data: Of which sinks' errors the body is kept: those of private addresses may tell
-            a subscriber what it cannot reach itself.
+        error_data: For which sinks error bodies are stored: those from private addresses could
+            reveal to a subscriber what it cannot reach itself.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class HttpTransport:
             self._loop.call_soon(done, error)
             return
         except EventError as error:
-            # The log holds checked events only; one that cannot be sent must not stop the lane.
+            # The log holds only valid events; one that cannot be encoded must not stop the queue.
             failure = TransportError("protocol", f"Cannot encode: {error}", retryable=False)
             self._loop.call_soon(done, failure)
             return
@@ -185,10 +186,10 @@ class HttpTransport:
         self._dial(target, request, due_s, done)
 
     def _guarded(self, target: _Target, done: Done) -> Done:
-        """*done*, behind what keeps the target's secrets out of the answer.
+        """*done*, wrapped to mask the target's secrets in the answer.
 
         Raises:
-            TransportError: ``credential-expired``: no request leaves (decision 10).
+            TransportError: ``credential-expired``: nothing is sent (decision 10, credentials).
         """
         if target.credential is not None and target.credential.expired(self._wall_ms()):
             raise TransportError(CREDENTIAL_EXPIRED, "The access token of the sink has expired")
@@ -216,11 +217,11 @@ class HttpTransport:
         try:
             await self._connector.open(endpoint, lambda: connection)
         except TransportError as error:
-            connection.dialling = None  # this task: it ends by itself
+            connection.dialling = None  # this task, which ends now
             connection.fail(error)
 
     def _aim(self, destination: Destination) -> _Target:
-        """The target of a destination that is not known yet."""
+        """Compile the target of a new destination."""
         endpoint = self._connector.endpoint_of(destination)
         pool = self._pool(endpoint, wants_reply=destination.wants_reply)
         encode = http.encode_binary if destination.format == "binary" else http.encode_structured
@@ -260,11 +261,11 @@ class HttpTransport:
                 del self._targets[destination]
 
     def _prefix(self, destination: Destination, endpoint: Endpoint) -> bytes:
-        """Request line and the headers that are the same for every event."""
+        """The request line and the headers that are the same for every event."""
         settings = settings_of(destination)
         method, headers = settings.method.encode(), settings.lines
         lines = [b"%b %b HTTP/1.1" % (method, endpoint.target)]
-        # Our own receiver answers to its address whatever a Service that stands for it is called.
+        # Our own receiver accepts its own address as ``Host``, whatever the Service's name is.
         dialled_own = destination.dial if destination.own else None
         authority = endpoint.authority if dialled_own is None else dialled_own.encode("ascii")
         lines.append(b"host: " + authority)
@@ -276,7 +277,7 @@ class HttpTransport:
         if destination.namespace is not None:
             lines.append(b"kn-namespace: " + destination.namespace.encode())
         for name, value in headers:
-            # Resources are checked for this; here it is what keeps requests from being split.
+            # Resources are validated for this too; here it prevents request splitting.
             if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
                 raise TransportError(
                     "protocol", "A custom header cannot be written", retryable=False
@@ -289,7 +290,7 @@ class HttpTransport:
         return b"\r\n".join(lines) + b"\r\n"
 
     async def close(self) -> None:
-        """Close every connection; attempts under way end as ``TransportError("closed")``."""
+        """Close every connection; attempts in flight end as ``TransportError("closed")``."""
         self._closed = True
         connections = tuple(self.connections)
         dialling = [c.dialling for c in connections if c.dialling is not None]
