@@ -67,12 +67,12 @@ def one(scale, profile=False):
         sink.reset()
         with rig.stopped_pipeline():
             rig.load("closed", connections=64, count=count)
-            watch = _watch(rig, (Role.WRITER, Role.READER), 10) if profile else None
+            watch = _watch(rig, (Role.WRITER,), 10) if profile else None
         figures["drain_rate"] = _rate(sink.wait_for(count), count)
         _show(watch)
         sink.reset()
         count = int(150_000 * scale)
-        watch = _watch(rig, (Role.INGEST, Role.WRITER, Role.READER), 10) if profile else None
+        watch = _watch(rig, (Role.INGEST, Role.WRITER), 10) if profile else None
         sent = rig.load("closed", connections=64, count=count)
         arrived = sink.wait_for(count)
         _show(watch)

@@ -39,7 +39,7 @@ KEYS = tuple(
     for number in range(PARTITIONS)
 )
 """A partition key for each partition."""
-ROLES = (Role.READER, Role.WRITER, Role.DAEMON, Role.JVM, Role.DRIVER)
+ROLES = (Role.WRITER, Role.DAEMON, Role.JVM, Role.DRIVER)
 
 
 def kills(scale):

@@ -100,7 +100,7 @@ def _event(number: int) -> Event:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Traffic]]:
     """A server with one subscription, stopped in good order after its first events."""
     folder = tmp_path_factory.mktemp("checkpoint")
-    server = RunningServer(folder / "data")
+    server = RunningServer(folder / "data", flags=["--epoch-s", "1s"])
     with Traffic(folder, {"sink": Behaviour()}) as traffic:
         try:
             server.start()
@@ -117,6 +117,8 @@ def _deliver(server: RunningServer, traffic: Traffic) -> None:
     traffic.publish_now(server.url, _event, EVENTS)
     sink = traffic.sinks["sink"]
     wait_until(lambda: len(sink.taken) == traffic.begun, ARRIVE_S_MAX, "all events arrive")
+    commits = server.paths.spark / "checkpoint" / "commits"
+    wait_until(lambda: any(commits.glob("[0-9]*")), ARRIVE_S_MAX, "an epoch has ended")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Six kills under load; ``make soak`` runs a hundred."""
+"""Five kills under load; ``make soak`` runs a hundred."""
 
 import os
 
@@ -8,7 +8,7 @@ from kit.kills import KillReport, run_kills
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = 6
+KILLS = 5
 SEED = int(os.environ.get("KILLS_SEED", "20"))
 """Names victims and moments; ``KILLS_SEED=… pytest tests/crash/test_kills.py`` repeats a run."""
 
@@ -42,7 +42,7 @@ def test_copies_come_from_attempts_that_a_kill_cut_off(report: KillReport) -> No
 def test_every_kill_hit_and_was_survived(report: KillReport) -> None:
     """The run was a run: so many kills, under load, among them the whole server."""
     assert len(report.kills) == KILLS
-    victims = {"ingest", "reader", "writer", "jvm", "driver", "everything"}
+    victims = {"ingest", "writer", "jvm", "driver", "everything"}
     assert {kill.victim for kill in report.kills} == victims
     assert any(kill.in_flight for kill in report.kills)
     assert report.acked > 1_000

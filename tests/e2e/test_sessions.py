@@ -5,17 +5,15 @@ import threading
 import time
 import tracemalloc
 import weakref
-from contextlib import closing
 
 import msgspec
-import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
 from distributary.core.clock import SystemClock
 from distributary.core.event import Event, record
 from distributary.core.flow import RecordKind
-from distributary.core.log import Appender, Reader
+from distributary.core.log import Appender
 from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.partitions import PartitionSession, SessionSettings
 from distributary.spark import _delivery_task
@@ -49,20 +47,6 @@ def settings(tmp_path):
     return SessionSettings(data_dir=str(paths.root), log_level="error")
 
 
-def row(epoch):
-    """What a reader sends first: where it reads, and nothing of it."""
-    return pa.record_batch(
-        [
-            pa.array([0], pa.int32()),
-            pa.array([epoch], pa.int64()),
-            pa.array([1], pa.int64()),
-            pa.array([0], pa.int64()),
-            pa.array([b""], pa.binary()),
-        ],
-        names=["partition", "epoch", "reader", "to_offset", "chunk"],
-    )
-
-
 def test_nothing_of_a_former_owner_stays(settings, monkeypatch):
     """Twenty rollovers in one worker cost no memory, and no owner outlives its session."""
     owners = []
@@ -73,18 +57,22 @@ def test_nothing_of_a_former_owner_stays(settings, monkeypatch):
             owners.append(weakref.ref(self.consumer))
 
     monkeypatch.setattr(_delivery_task, "PartitionSession", Noted)
+    monkeypatch.setattr(_delivery_task, "ROW_S", 0.0)
     words = msgspec.json.encode(settings).decode()
+    status_page = MappedStatusPage(DataDir.of(settings.data_dir).status_page(0))
 
     def own(epoch):
-        _delivery_task.run(iter([row(epoch)]), words)
+        for _ in _delivery_task.rows(words, 0, epoch):
+            if status_page[StatusField.PHASE] == ConsumerPhase.RUNNING:
+                status_page[StatusField.END_EPOCH] = epoch
 
-    for epoch in range(3):  # what is made once
+    for epoch in range(1, 4):  # what is made once
         own(epoch)
     tracemalloc.start()
     try:
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        for epoch in range(OWNERS):
+        for epoch in range(4, 4 + OWNERS):
             own(epoch)
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
@@ -94,31 +82,23 @@ def test_nothing_of_a_former_owner_stays(settings, monkeypatch):
     assert after - before < GROWTH_BYTES_MAX
 
 
-def test_a_partition_that_cannot_be_owned_waits_in_its_task(settings):
+def test_a_partition_that_cannot_be_owned_waits_in_its_task(settings, monkeypatch):
     """It is tried again until it can be; a task that fails instead ends all others."""
     paths = DataDir.of(settings.data_dir)
     status_page = MappedStatusPage(paths.status_page(0))
     damaged = paths.delivery_db(0)
     damaged.parent.mkdir(parents=True, exist_ok=True)
     damaged.write_bytes(b"this is no database" * 100)
+    monkeypatch.setattr(_delivery_task, "ROW_S", 0.0)
     phases = []
-
-    def rows():
-        yield row(1)
-        until_s = time.monotonic() + MEND_S_MAX
-        while (
-            status_page[StatusField.PHASE] != ConsumerPhase.RUNNING and time.monotonic() < until_s
-        ):
-            phases.append((status_page[StatusField.PHASE], status_page[StatusField.FAILURES]))
-            if len(phases) == 10:
-                damaged.unlink()
-            time.sleep(0.05)
-            yield row(1)
+    until_s = time.monotonic() + MEND_S_MAX
+    for _ in _delivery_task.rows(msgspec.json.encode(settings).decode(), 0, 1):
         phases.append((status_page[StatusField.PHASE], status_page[StatusField.FAILURES]))
-        status_page[StatusField.END_EPOCH] = 1
-
-    _delivery_task.run(rows(), msgspec.json.encode(settings).decode())
-    assert phases[0] == (ConsumerPhase.ABSENT, 1)
+        if len(phases) == 10:
+            damaged.unlink()
+        if phases[-1][0] == ConsumerPhase.RUNNING or time.monotonic() > until_s:
+            status_page[StatusField.END_EPOCH] = 1
+    assert (ConsumerPhase.ABSENT, 1) in phases
     assert phases[-1][0] == ConsumerPhase.RUNNING
     assert status_page[StatusField.FAILURES] == 0
 
@@ -133,13 +113,10 @@ def test_no_statement_runs_on_the_loop_of_a_session(settings):
     paths = DataDir.of(settings.data_dir)
     event = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "com.example.t0"}, b"x")
     appender = Appender.open(paths.log, 0, clock=SystemClock())
-    begin = appender.append([(RecordKind.EVENTS, record.encode([event] * 5))])
     sa.event.listen(sa.Engine, "before_cursor_execute", statement)
     try:
+        appender.append([(RecordKind.EVENTS, record.encode([event] * 5))])
         session = PartitionSession(0, 1, settings)
-        with closing(Reader(paths.log, 0)) as reader:
-            chunk, after = reader.read_chunk(begin, 1 << 20)
-        session.feed(after, chunk)
         status_page = MappedStatusPage(paths.status_page(0))
         until_s = time.monotonic() + 60.0
         while status_page[StatusField.WAITING] < 5 and time.monotonic() < until_s:

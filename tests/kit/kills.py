@@ -96,7 +96,6 @@ PARTS = tuple(
     Victim(role.value, role)
     for role in (
         Role.INGEST,
-        Role.READER,
         Role.WRITER,
         Role.DAEMON,
         Role.JVM,
@@ -107,10 +106,7 @@ PARTS = tuple(
 
 FEW = (
     EVERYTHING,
-    *(
-        Victim(role.value, role)
-        for role in (Role.INGEST, Role.WRITER, Role.JVM, Role.READER, Role.DRIVER)
-    ),
+    *(Victim(role.value, role) for role in (Role.INGEST, Role.WRITER, Role.JVM, Role.DRIVER)),
 )
 
 
@@ -172,9 +168,9 @@ def victims(count: int, seed: int) -> list[Victim]:
         few = list(FEW[:count])
         random.Random(seed).shuffle(few)  # noqa: S311 - a scenario is no secret
         return few
-    quick, slow = PARTS[:3], (*PARTS[3:], EVERYTHING)
+    quick, slow = PARTS[:2], (*PARTS[2:], EVERYTHING)
     chosen = [
-        quick[i % 3] if i % 3 < 2 or i % 2 else slow[i // 3 % len(slow)] for i in range(count)
+        quick[i % 2] if i % 3 < 2 or i % 2 else slow[i // 3 % len(slow)] for i in range(count)
     ]
     if count >= len(slow):
         chosen[-len(slow) :] = slow

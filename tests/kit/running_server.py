@@ -65,9 +65,7 @@ class Role(enum.StrEnum):
     """The Python half of Spark's driver."""
     JVM = "jvm"
     DAEMON = "daemon"
-    """The process that forks the readers and owners."""
-    READER = "reader"
-    """A Python worker that tails a partition."""
+    """The process that forks the owners."""
     WRITER = "writer"
     """A Python worker that owns a partition."""
 
@@ -240,8 +238,7 @@ class RunningServer:
                 return f"distributary.server.processes.{name}_process" in words
             if role is Role.DAEMON:
                 return _forks(words) and not _forks(psutil.Process(process.ppid()).cmdline())
-            owner = process.pid in self.owner_pids()
-            return owner if role is Role.WRITER else not owner and self._tails(process)
+            return process.pid in self.owner_pids()
         except psutil.Error:
             return False  # It ended while we looked.
 
@@ -250,12 +247,6 @@ class RunningServer:
         return [
             self.look(number, StatusField.CONSUMER_PID) for number in range(self.partition_count())
         ]
-
-    def _tails(self, process: psutil.Process) -> bool:
-        if not _forks(process.cmdline()):
-            return False
-        log = str(self.paths.log)
-        return any(file.path.startswith(log) for file in process.open_files())
 
     def kill(self, role: Role, number: int = 0) -> int:
         """Kill the process of *role* (the *number*-th, wrapping around); its process id.

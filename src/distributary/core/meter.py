@@ -63,6 +63,7 @@ class Meter:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
+        self._saved = b""
         self.counters: dict[str, float] = {}
         self.gauges: dict[str, float] = {}
         self.histograms: dict[str, Histogram] = {}
@@ -90,16 +91,20 @@ class Meter:
         return found
 
     def save(self) -> None:
-        """Write the snapshot, without a sync: a power cut may lose it.
+        """Write the snapshot if it has changed, without a sync: a power cut may lose it.
 
         If it cannot be written (a full disk), that is counted and not raised: the next snapshot has
         all numbers, and no caller may stop for want of metrics.
         """
         if self._path is None:
             return
+        snapshot = msgspec.json.encode(_snapshot(self))
+        if snapshot == self._saved and self._path.exists():
+            return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._path, msgspec.json.encode(_snapshot(self)))
+            write_atomically(self._path, snapshot)
+            self._saved = snapshot
         except OSError:
             self.add("snapshots_left_out_total")
 

@@ -7,6 +7,7 @@ partition cannot be owned.
 Hides: names of files, shared memory.
 """
 
+from distributary.datadir._bell import Bell
 from distributary.datadir._layout import KEY_FILE_NAME, SOCKET_PATH_BYTES_MAX, DataDir
 from distributary.datadir._live import LiveFile, LiveSettings
 from distributary.datadir._sickness import Sickness, is_sick, sickness_of

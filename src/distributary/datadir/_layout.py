@@ -88,6 +88,8 @@ class DataDir:
     """Types and sources of accepted events."""
     status_page = _OfPartition("run/{}.board")
     """Status page of the partition."""
+    bell = _OfPartition("run/{}.bell")
+    """Pipe by which the ingest process wakes the owner of the partition."""
     failing = _OfPartition("run/failing-{}.json")
     """Routes whose deliveries fail, as the owner of the partition sees them."""
     sick = _OfPartition("run/sick-{}.txt")

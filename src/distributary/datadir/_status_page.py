@@ -43,26 +43,12 @@ class StatusField(enum.IntEnum):
     """Age of the oldest attempt under way, milliseconds."""
     CONSUMER_PID = 11
     """Process id of the owner."""
-    FAILED_READER = 12
-    """Token of the reader whose owner failed: that reader returns."""
-    TAKES = 13
-    """Token of the reader whose rows the owner accepts: no other one sends any."""
-    TAKES_FROM = 14
-    """The first record that it accepts."""
+    AWAITS_RECORDS = 12
+    """1 while the owner has taken all records and sleeps: ring when there are more."""
     FAILURES = 15
     """Consecutive failures to own the partition."""
     RETRY_AT_MS = 16
     """Wall clock of the next retry, milliseconds."""
-
-    # Written by the reader (the process that tails the partition).
-    READER_MS = 20
-    """Wall clock of the reader's last heartbeat, milliseconds."""
-    READER_PID = 21
-    """Process id of the reader; 0: there is none."""
-    READER_WAITS = 22
-    """1 while it sends rows: it may wait for their receiver."""
-    PREPARED = 23
-    """Epoch in which the reader's process has prepared for the next owner."""
 
     # Written by the task that becomes the owner.
     SETTINGS = 25
@@ -76,15 +62,11 @@ class StatusField(enum.IntEnum):
     DRAINING = 32
     """1: an orderly end of the epoch is near; start no attempts on slow sinks."""
     END_EPOCH = 33
-    """Readers of epochs up to this one return."""
+    """Tasks of epochs up to this one end."""
     STOP = 34
-    """1: the system stops; readers return, owners drain until their deadline."""
+    """1: the system stops; owners drain until their deadline."""
     READY = 35
     """1: the pipeline is warm and has been seen running since it was started."""
-    HOLD = 36
-    """1: owners load and deliver nothing: the first epoch of a query warms up."""
-    PREPARE = 37
-    """Epoch whose end is near: the reader's process prepares for the next owner."""
 
 
 class ConsumerPhase(enum.IntEnum):

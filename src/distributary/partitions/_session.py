@@ -1,7 +1,7 @@
 """A session as owner of a partition: lock, load, deliver on an event loop, release.
 
-The Spark writer opens a session, feeds it chunks from its own thread, and closes it. The partition
-consumer runs on the session's event loop thread.
+A Spark task opens a session, waits while the epoch lasts, and closes it. The partition consumer
+runs on the session's event loop thread.
 """
 
 import asyncio
@@ -40,7 +40,8 @@ from distributary.core.outcome import (
     QuotaStore,
 )
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.datadir import Bell, ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.partitions._log_tail import LogTail
 from distributary.partitions._prepared import SHELF, stands_in
 from distributary.partitions._transports import make_transports
 from distributary.partitions.attempt_log import AttemptLog
@@ -50,8 +51,6 @@ from distributary.partitions.ports import BackfillBudget
 from distributary.partitions.routes import note_table
 from distributary.resource import Reach
 
-BUFFER_BYTES_MAX = 4 * 1024 * 1024
-"""Chunks fed but not yet processed: enough to keep the loop busy, little to lose."""
 LOG_WAIT_S = 10.0
 """Longest wait for the ingest process to recover the log, which usually takes a second."""
 LOCK_WAIT_S = 60.0
@@ -63,6 +62,8 @@ SLOW_S = 0.1
 """While the epoch drains, sinks with an attempt older than this get no new one."""
 HEARTBEAT_S = 0.25
 """How often the session checks its status page and its parent process."""
+METER_S = 1.0
+"""Interval of the metrics' snapshots: replacing a file costs up to a millisecond of the loop."""
 STOP_WAIT_S = 5.0
 """Longest wait for the loop to stop; then the process exits."""
 
@@ -141,28 +142,24 @@ class PartitionSession:
         partition: Partition number.
         epoch: For the status page alone: the lock grants ownership (DESIGN rule 2, one owner).
         settings: Settings of the session.
-        idle: Load but deliver nothing: the epoch warms the pipeline up.
 
     Raises:
         LogLockedError: The previous owner did not finish in time.
         StoreError, LogError: The stored state cannot be read.
     """
 
-    def __init__(
-        self, partition: int, epoch: int, settings: SessionSettings, *, idle: bool = False
-    ) -> None:
+    def __init__(self, partition: int, epoch: int, settings: SessionSettings) -> None:
         self._settings = settings
         self._partition = partition
         self._paths = paths = DataDir.of(settings.data_dir)
         self._clock = SystemClock()
         self._failure: DistributaryError | None = None
         self._parent = os.getppid()
-        self._gate = threading.Condition()
+        self._stopped = threading.Event()
         self._log = owner_log(settings.log_level).bind(partition=partition, epoch=epoch)
         self._draining = False
         self._closing = False
-        self.idle = idle
-        self._sent_bytes = self._arrived_bytes = 0
+        self._saved_s = float("-inf")
         # Deliveries make few cycles and many short-lived objects: collecting rarely keeps the
         # pauses out of the latencies, and a quarter off the time that 100,000 routes take.
         gc.set_threshold(100_000, 20, 50)
@@ -192,6 +189,7 @@ class PartitionSession:
             self._meter = Meter(paths.meter(f"owner-p{partition:04d}"))
             opened.callback(self._meter.save)
             self.consumer = self._load(opened, lease)
+            self._tail = self._make_tail(opened)
             self._loop.set_exception_handler(self._on_loop_error)
             self._thread.start()
             opened.callback(self._end_loop)
@@ -242,11 +240,19 @@ class PartitionSession:
                 routes_path=paths.routes(partition),
                 failing_path=paths.failing(partition),
                 on_failed=self._on_failed,
+                on_taken=lambda: self._tail.look_soon(),  # noqa: PLW0108 - made later
                 report=lambda event, fields: self._log.info(event, **fields),
                 warn=self._warn,
                 backfill_budget=self._settings.backfill_budget(),
             )
         )
+
+    def _make_tail(self, opened: ExitStack) -> LogTail:
+        records = Reader(self._paths.log, self._partition)
+        opened.callback(records.close)
+        bell = Bell(self._paths.bell(self._partition), self._status_page)
+        opened.callback(bell.close)
+        return LogTail(records, bell, self._status_page, self.consumer, self._loop)
 
     def _warn(self, event: str, fields: dict[str, object]) -> None:
         self._log.warning(event, **fields)
@@ -307,8 +313,8 @@ class PartitionSession:
         done.result()
 
     def _begin(self) -> None:
-        if not self.idle:
-            self.consumer.start()
+        self.consumer.start()
+        self._tail.start(self.consumer.live_offset)
         self._status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
         self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
         self._heartbeat()
@@ -328,11 +334,12 @@ class PartitionSession:
                 self.consumer.dispatcher.begin_drain(SLOW_S)
             else:
                 self.consumer.dispatcher.end_drain()
-        self._meter.save()
-        if self.idle:
-            self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
+        now_s = self._clock.monotonic_s()
+        if now_s - self._saved_s >= METER_S:
+            self._saved_s = now_s
+            self._meter.save()
+        self._tail.look()  # a ring may have been lost
         self._loop.call_later(HEARTBEAT_S, self._heartbeat)
-        self._wake_feeder()
 
     def _on_loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an unexpected exception on the loop.
@@ -349,35 +356,14 @@ class PartitionSession:
     def _on_failed(self, error: DistributaryError) -> None:
         self._failure = error
         self._log.error("owner-failed", error=str(error), code=error.code)
-        self._wake_feeder()
+        self._stopped.set()
 
-    def _wake_feeder(self) -> None:
-        with self._gate:
-            self._gate.notify_all()
+    # -- the thread of the task ---------------------------------------------------------------
 
-    # -- the feeding thread -------------------------------------------------------------------
-
-    def feed(self, to_offset: int, chunk: bytes) -> None:
-        """Enqueue a chunk; blocks while too many bytes wait. Raises the owner's failure."""
-        with self._gate:
-            while self._waiting_bytes() > BUFFER_BYTES_MAX and self._failure is None:
-                self._gate.wait(0.05)
-        if self._failure is not None:
-            raise self._failure
-        self._sent_bytes += len(chunk)
-        self._loop.call_soon_threadsafe(self._arrive, to_offset, chunk)
-
-    def _waiting_bytes(self) -> int:
-        """Bytes on their way to the loop's thread, or not yet processed there."""
-        return self._sent_bytes - self._arrived_bytes + self.consumer.buffered_bytes
-
-    def _arrive(self, to_offset: int, chunk: bytes) -> None:
-        self._arrived_bytes += len(chunk)
-        self.consumer.feed(to_offset, chunk)
-
-    def check(self) -> None:
-        """Raise the owner's failure, if it has failed."""
-        if self._failure is not None:
+    def wait(self, seconds: float) -> None:
+        """Wait, at most for *seconds*; raise what stopped the owner, if it was stopped."""
+        if self._stopped.wait(seconds):
+            assert self._failure is not None
             raise self._failure
 
     def close(self, *, orderly: bool) -> int:
@@ -392,10 +378,8 @@ class PartitionSession:
             The number of unfinished attempts.
         """
         self._status_page[StatusField.PHASE] = ConsumerPhase.DRAINING
-        if self.idle:
-            self._shut()
-            return 0
         left: Future[int] = Future()
+        self._loop.call_soon_threadsafe(self._tail.stop)
         drain_s = self._settings.drain_s if orderly else ABRUPT_DRAIN_S
         self._loop.call_soon_threadsafe(self.consumer.drain, drain_s, left.set_result)
         count = left.result(drain_s + 30.0)
@@ -411,6 +395,7 @@ class PartitionSession:
 
     def _end_loop(self) -> None:
         self._closing = True
+        self._loop.call_soon_threadsafe(self._tail.stop)
         closing = asyncio.run_coroutine_threadsafe(
             self.consumer.dispatcher.close(abort=True), self._loop
         )

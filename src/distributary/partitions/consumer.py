@@ -44,6 +44,7 @@ class PartitionConsumer:
         self._follower = context.follower
         self._targets = context.targets
         self._meter = context.meter
+        self._on_taken = context.on_taken
         self._advancing = False
         self._armed_s: float | None = None
         self._failed = False
@@ -169,6 +170,7 @@ class PartitionConsumer:
     def all_taken(self) -> None:
         """Handle the end of the fed records, for now."""
         self._flusher.moved()
+        self._on_taken()
 
     def pass_hole(self, to_offset: int) -> None:
         """Pass a hole up to *to_offset*: records damaged, or skipped after a loss."""

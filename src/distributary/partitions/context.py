@@ -39,6 +39,7 @@ class PartitionContext:
         routes_path: Cache file of the route table.
         failing_path: File of the routes that fail.
         on_failed: Called once with the reason when the consumer cannot continue.
+        on_taken: Called when the consumer has taken every record that it was fed.
         report: Takes an info line for people: (event, fields).
         backfill_budget: How much of the log backfills and rows may keep.
         warn: Takes a warning for people: (event, fields).
@@ -65,6 +66,7 @@ class PartitionContext:
     routes_path: Path
     failing_path: Path
     on_failed: Callable[[DistributaryError], None]
+    on_taken: Callable[[], None]
     report: Callable[[str, dict[str, object]], None]
     warn: Callable[[str, dict[str, object]], None]
     backfill_budget: BackfillBudget

@@ -16,9 +16,6 @@ DRAIN_S_MAX = 120.0
 """Longest drain; then the rollover is put off. A rollover to newer settings is not: the longest
 attempt lasts ten minutes, and one hanging sink would keep settings in force that the operator
 revoked. Attempts without a response are then repeated, as at a stop."""
-PREPARE_S_MAX = 60.0
-"""Longest wait for the next owners to compile their routes: 100,000 take 5 s. An unprepared owner
-starts later, and nothing is lost."""
 
 
 class Epochs:
@@ -27,7 +24,7 @@ class Epochs:
     Args:
         status_pages: Of the partitions.
         epoch_s: Length of an epoch, seconds.
-        began: Called with the number of each epoch that begins, except a warm-up.
+        began: Called with the number of each epoch that begins.
         put_off: Called with the number of an epoch whose end is put off.
     """
 
@@ -46,9 +43,7 @@ class Epochs:
         self.settings_number = 0
         """Number of the newest settings; owners that started with older ones are replaced."""
         self._epoch = 0
-        self._warm = False
         self._began_s = 0.0
-        self._preparing_since_s: float | None = None
         self._draining_since_s: float | None = None
 
     @property
@@ -65,25 +60,15 @@ class Epochs:
                 StatusField.END_EPOCH,
                 StatusField.READY,
                 StatusField.EPOCH,
-            ):
-                status_page[word] = 0
-            for word in (
                 StatusField.FAILURES,
-                StatusField.TAKES,
-                StatusField.PREPARE,
-                StatusField.PREPARED,
             ):
                 status_page[word] = 0
             status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
-            # The first epoch only warms up (loads code, starts workers, compiles routes), so that
-            # its end waits for no sink.
-            status_page[StatusField.HOLD] = 1
         self._epoch = 0
-        self._warm = False
-        self._preparing_since_s = self._draining_since_s = None
+        self._draining_since_s = None
 
     def look(self, now_s: float) -> None:
-        """Read the status pages, and begin, prepare or end an epoch if due."""
+        """Read the status pages, and begin or end an epoch if due."""
         running = [
             status_page
             for status_page in self._status_pages
@@ -97,12 +82,9 @@ class Epochs:
                 self._begin(epoch, now_s)
             elif not self._ending:
                 self._go_on(running, now_s)
-        if self._warm:
+        if self._epoch:
             for status_page in running:
-                if (
-                    status_page[StatusField.EPOCH] == self._epoch
-                    and not status_page[StatusField.HOLD]
-                ):
+                if status_page[StatusField.EPOCH] == self._epoch:
                     status_page[StatusField.READY] = 1
 
     @property
@@ -113,19 +95,12 @@ class Epochs:
     def _begin(self, epoch: int, now_s: float) -> None:
         self._epoch = epoch
         self._began_s = now_s
-        self._preparing_since_s = self._draining_since_s = None
+        self._draining_since_s = None
         self._set(StatusField.DRAINING, 0)
-        if self._status_pages[0][StatusField.HOLD]:
-            return
-        self._warm = True
         self._began(epoch)
 
     def _go_on(self, running: Sequence[MappedStatusPage], now_s: float) -> None:
-        if not self._warm:
-            if self._prepared(running, now_s):
-                self._end()
-                self._set(StatusField.HOLD, 0)
-        elif self._over(running, now_s) and self._prepared(running, now_s):
+        if self._over(running, now_s):
             self._end_quietly(running, now_s)
 
     def _over(self, running: Sequence[MappedStatusPage], now_s: float) -> bool:
@@ -138,18 +113,6 @@ class Epochs:
         return any(
             status_page[StatusField.SETTINGS] < self.settings_number for status_page in running
         )
-
-    def _prepared(self, running: Sequence[MappedStatusPage], now_s: float) -> bool:
-        """Whether the readers' processes have compiled the routes of the next owners.
-
-        Spark may use any worker for the next owner; the current owners' have compiled them already.
-        """
-        if self._preparing_since_s is None:
-            self._preparing_since_s = now_s
-            self._set(StatusField.PREPARE, self._epoch)
-        elif now_s - self._preparing_since_s > PREPARE_S_MAX:
-            return True
-        return all(status_page[StatusField.PREPARED] >= self._epoch for status_page in running)
 
     def _end_quietly(self, running: Sequence[MappedStatusPage], now_s: float) -> None:
         """End the epoch at a quiet moment, for all partitions at once."""
@@ -167,11 +130,11 @@ class Epochs:
                 return
             self._put_off(self._epoch)
             self._began_s = now_s
-            self._preparing_since_s = self._draining_since_s = None
+            self._draining_since_s = None
             self._set(StatusField.DRAINING, 0)
 
     def _end(self) -> None:
-        self._preparing_since_s = self._draining_since_s = None
+        self._draining_since_s = None
         self._set(StatusField.END_EPOCH, self._epoch)
 
     def _set(self, word: StatusField, value: int) -> None:

@@ -1,12 +1,13 @@
 """The Spark driver: starts the query, restarts it, ends its epochs, stops it.
 
 Runs in a separate process, which ``server`` restarts, since its JVM can die. Communicates with
-readers and owners only through the status pages of the partitions.
+the owners only through the status pages of the partitions.
 """
 
 import contextlib
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,22 +21,22 @@ import structlog
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import ConsumerPhase, DataDir, LiveFile, MappedStatusPage, StatusField
 from distributary.partitions import SessionSettings
-from distributary.spark import checkpoint, epoch_source
+from distributary.spark import checkpoint, delivery_source
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, check_cluster
-from distributary.spark.delivery_sink import NAME as SINK
-from distributary.spark.delivery_sink import DeliverySink
-from distributary.spark.epoch_source import EpochSource
+from distributary.spark.delivery_source import DeliverySource
 from distributary.spark.master import is_local
 from distributary.spark.python import write_shim
 from distributary.spark.session import open_session
 
+ASK_S = 1.0
+"""Interval at which the driver asks the JVM for its query: each call costs both some 2 ms. Whether
+the JVM lives is looked up at each look, by its process."""
 LOOK_S = 0.1
 """Interval at which the driver checks the query and the status pages."""
 RESTART_WAIT_S = (0.2, 1.0, 5.0, 15.0)
@@ -103,6 +104,7 @@ class Driver:
         self._refused: SettingsError | None = None
         self._checked = False
         self._progress_s = 0.0
+        self._asked_s = float("-inf")
         self._last_live = 0
 
     def run(self) -> int:
@@ -125,7 +127,7 @@ class Driver:
                 self._log.error("pipeline-jvm-gone", error=str(error)[:500])
                 return EXIT_JVM_GONE
             except (PySparkException, Py4JError) as error:
-                if not self._jvm_alive():
+                if not _jvm_lives():
                     self._log.error("pipeline-jvm-gone", error=str(error)[:500])
                     return EXIT_JVM_GONE
                 reason = str(error)[:2000]
@@ -157,15 +159,9 @@ class Driver:
     def _refuse(self, error: SettingsError) -> None:
         """Kill the JVM, which ends the call that waits for a master that does not answer."""
         self._refused = error
-        gateway = SparkContext._gateway  # noqa: SLF001 - no other way to end its JVM
-        if gateway is not None:
-            gateway.proc.kill()
-
-    def _jvm_alive(self) -> bool:
-        context = SparkSession.getActiveSession()
-        gateway = getattr(context.sparkContext if context else None, "_gateway", None)
-        proc = getattr(gateway, "proc", None)
-        return proc is not None and proc.poll() is None
+        jvm = _jvm()
+        if jvm is not None:
+            jvm.kill()
 
     # -- one query ----------------------------------------------------------------------------
 
@@ -177,7 +173,7 @@ class Driver:
         query = self._start_query()
         try:
             self._own_page[StatusField.PHASE] = ConsumerPhase.RUNNING
-            while query.isActive and not self._stop.is_set():
+            while not self._stop.is_set() and self._goes_on(query):
                 self._own_page[StatusField.HEARTBEAT_MS] = time.time_ns() // 1_000_000
                 self._watch(query)
                 self._sleep(LOOK_S)
@@ -191,6 +187,20 @@ class Driver:
             if query.isActive:
                 query.stop()
             self._own_page[StatusField.PHASE] = ConsumerPhase.LOADING
+
+    def _goes_on(self, query: StreamingQuery) -> bool:
+        """Whether the query is active.
+
+        Raises:
+            ConnectionError: The JVM has ended.
+        """
+        if not _jvm_lives():
+            raise ConnectionError("the JVM has ended")
+        now_s = self._now_s()
+        if now_s - self._asked_s >= ASK_S:
+            self._asked_s = now_s
+            return bool(query.isActive)
+        return True
 
     def _start_query(self) -> StreamingQuery:
         settings = self._settings
@@ -206,19 +216,16 @@ class Driver:
         if not local and not self._checked:
             check_cluster(spark, settings.master, settings.partitions, self._paths.root)
             self._checked = True
-        spark.dataSource.register(EpochSource)
-        spark.dataSource.register(DeliverySink)
+        spark.dataSource.register(DeliverySource)
         rows = (
-            spark.readStream.format(epoch_source.NAME)
-            .option("data_dir", settings.session.data_dir)
+            spark.readStream.format(delivery_source.NAME)
+            .option("settings", msgspec.json.encode(settings.session).decode())
             .option("partitions", str(settings.partitions))
-            .option("key_file", settings.session.credential_key_file)
             .load()
         )
         return (
-            rows.writeStream.format(SINK)
+            rows.writeStream.format("noop")
             .queryName("distributary-pipeline")
-            .option("settings", msgspec.json.encode(settings.session).decode())
             .option("checkpointLocation", str(self._paths.spark / "checkpoint"))
             .trigger(processingTime="0 seconds")
             .start()
@@ -273,6 +280,17 @@ class Driver:
             waiting=sum(status_page[StatusField.WAITING] for status_page in self._status_pages),
         )
         self._last_live = live
+
+
+def _jvm() -> "subprocess.Popen[bytes] | None":
+    """Returns the process of this driver's JVM; None: it was not started."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - nothing public names the process
+    return getattr(gateway, "proc", None)
+
+
+def _jvm_lives() -> bool:
+    jvm = _jvm()
+    return jvm is not None and jvm.poll() is None
 
 
 def _summary(progress: Any) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ One row is one event; ``_columns.SPARK_SCHEMA`` names the columns, ``_options`` 
 Streaming offsets are those of the log (partition -> next offset), so a query may be replayed from
 its checkpoint as long as retention keeps the records. Control records make no rows.
 
-For users' jobs. Delivery has an internal source, ``epoch_source``, which tails the log.
+For users' jobs. Delivery has an internal source, ``delivery_source``, whose tasks deliver.
 
 No read passes the durable end. Planning pins the end (a batch: at each action; a stream: at each
 micro-batch), so a retried task reads the same rows again.

@@ -13,7 +13,7 @@ import sys
 
 from distributary.core.protocol import load, protocols
 
-_PRELOADED = ("distributary.partitions", "pyspark.worker", "distributary.spark.epoch_source")
+_PRELOADED = ("distributary.partitions", "pyspark.worker", "distributary.spark.delivery_source")
 
 
 def main() -> None:

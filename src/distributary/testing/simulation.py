@@ -289,12 +289,11 @@ class Partition:
         cursor = ownership.state.mark.offset
         status_page = MappedStatusPage(self._folder / "board")
         path = self._folder / "routes"
-        view = TargetsView(self.targets)
         context = PartitionContext(
             partition=0,
             make_records=lambda: self.log,
             follower=follow_from(path, self.log, self.targets, cursor),
-            targets=view,
+            targets=TargetsView(self.targets),
             ownership=ownership,
             quota=self.quotas,
             status_page=status_page,
@@ -310,6 +309,7 @@ class Partition:
             routes_path=path,
             failing_path=self._folder / "failing.json",
             on_failed=self._on_failed,
+            on_taken=lambda: None,
             report=self._report,
             warn=lambda event, fields: self.warnings.append((event, fields)),
             backfill_budget=self._backfill_budget,

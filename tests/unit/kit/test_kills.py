@@ -12,10 +12,10 @@ def test_fifteen_kills_hit_every_part_and_the_whole() -> None:
         assert {victim.name for victim in victims(15, seed)} == ALL
 
 
-def test_six_kills_hit_six_victims() -> None:
+def test_five_kills_hit_five_victims() -> None:
     """The run of the gate leaves out ``serve`` and the daemon, whatever the seed."""
     for seed in range(50):
-        assert {victim.name for victim in victims(6, seed)} == ALL - {Role.SERVE, Role.DAEMON}
+        assert {victim.name for victim in victims(5, seed)} == ALL - {Role.SERVE, Role.DAEMON}
 
 
 def test_a_seed_repeats_the_run() -> None:

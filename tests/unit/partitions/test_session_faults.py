@@ -201,20 +201,3 @@ def test_a_bug_in_a_callback_stops_the_owner(context, stops):
         surroundings, None, {"exception": ValueError("x"), "message": "m", **context}
     )
     assert [type(failure) for failure in failures] == [DistributaryError] * stops
-
-
-def test_bytes_on_their_way_to_the_owner_count():
-    """A loop that stands still for seconds must not let the feeder fill the memory."""
-    posted = []
-    surroundings = SimpleNamespace(
-        _gate=session_module.threading.Condition(),
-        _failure=None,
-        _sent_bytes=0,
-        _arrived_bytes=0,
-        _arrive=None,
-        consumer=SimpleNamespace(buffered_bytes=0),
-        _loop=SimpleNamespace(call_soon_threadsafe=lambda *call: posted.append(call)),
-    )
-    surroundings._waiting_bytes = lambda: PartitionSession._waiting_bytes(surroundings)
-    PartitionSession.feed(surroundings, 1, b"x" * 100)
-    assert PartitionSession._waiting_bytes(surroundings) == 100

@@ -26,7 +26,7 @@ class Query:
 
 
 class World:
-    """A driver over status pages; its owners and readers are ours."""
+    """A driver over status pages; its owners are ours."""
 
     def __init__(self, folder, partitions=2):
         self.clock = VirtualClock()
@@ -47,18 +47,12 @@ class World:
         self.status_pages = [
             MappedStatusPage(paths.status_page(number)) for number in range(partitions)
         ]
-        self._set("HOLD", 1)  # the query was started a moment ago
-
-    def _set(self, word, value):
-        for status_page in self.status_pages:
-            if word in StatusField.__members__:
-                status_page[StatusField[word]] = value
 
     def pass_s(self, seconds):
         self.clock.move_to(self.clock.monotonic_s() + seconds)
 
     def run(self, epoch, *numbers):
-        """The owners of *numbers* (of all) run in *epoch*; so do their readers."""
+        """The owners of *numbers* (of all) run in *epoch*."""
         for number in numbers or range(len(self.status_pages)):
             status_page = self.status_pages[number]
             status_page[StatusField.EPOCH] = epoch
@@ -66,21 +60,16 @@ class World:
             status_page[StatusField.OLDEST_IN_FLIGHT_MS] = 0
 
     def look(self, seconds=0.1):
-        """Time passes, and the driver looks; readers have done what they were asked."""
+        """Time passes, and the driver looks."""
         self.pass_s(seconds)
         self.driver._watch(Query())
-        for status_page in self.status_pages:
-            if "PREPARE" in StatusField.__members__:
-                status_page[StatusField.PREPARED] = status_page[StatusField.PREPARE]
 
     def begin(self):
-        """The first epoch, which warms up, and the second."""
+        """The first epoch: it lasts as long as any."""
         self.run(1)
         for _ in range(5):
             self.look()
-        assert self.all(StatusField.END_EPOCH) == [1] * len(self.status_pages)
-        self.run(2)
-        self.look()
+        assert self.all(StatusField.END_EPOCH) == [0] * len(self.status_pages)
         assert self.all(StatusField.READY) == [1] * len(self.status_pages)
 
     def all(self, word):
@@ -96,7 +85,7 @@ def world(tmp_path):
 def test_an_owner_that_is_busy_at_the_end_does_not_put_the_next_rollover_off(world):
     """What was left of one rollover says nothing about the next one."""
     world.begin()
-    for epoch in (2, 3):
+    for epoch in (1, 2):
         world.pass_s(EPOCH_S)
         for _ in range(20):  # cooling; the end; and owners that run on for a moment
             world.look()
@@ -109,13 +98,13 @@ def test_an_owner_that_is_busy_at_the_end_does_not_put_the_next_rollover_off(wor
     world.look()
     assert world.all(StatusField.DRAINING) == [1, 1]
     world.look()
-    assert world.all(StatusField.END_EPOCH) == [3, 3]
+    assert world.all(StatusField.END_EPOCH) == [2, 2]
 
 
 def test_no_epoch_ends_without_having_cooled_down(world):
     """Attempts that were begun before have a moment to be answered, each time."""
     world.begin()
-    for epoch in (2, 3, 4):
+    for epoch in (1, 2, 3):
         world.pass_s(EPOCH_S)
         looks = 0
         while world.all(StatusField.END_EPOCH) != [epoch, epoch]:
@@ -137,15 +126,12 @@ def test_a_sick_partition_holds_no_other_up(world):
     world.run(1, 0)
     for _ in range(5):
         world.look()
-    assert world.all(StatusField.END_EPOCH) == [1, 1]
-    world.run(2, 0)
-    world.look()
     assert world.all(StatusField.READY) == [1, 0]
     world.pass_s(EPOCH_S)
     for _ in range(20):
         world.look()
-    assert world.all(StatusField.END_EPOCH) == [2, 2]
-    world.run(3)
+    assert world.all(StatusField.END_EPOCH) == [1, 1]
+    world.run(2)
     world.look()
     assert world.all(StatusField.READY) == [1, 1]
     assert well[StatusField.DRAINING] == 0
@@ -158,45 +144,20 @@ def test_a_partition_that_comes_late_is_ready_when_it_runs(world):
     world.run(1, 0)
     for _ in range(5):
         world.look()
-    world.run(2, 0)
-    world.look()
     assert world.all(StatusField.READY) == [1, 0]
-    world.run(2, 1)
+    world.run(1, 1)
     world.look()
     assert world.all(StatusField.READY) == [1, 1]
 
 
 def test_an_epoch_waits_for_a_partition_that_is_only_slow(world):
-    """Loading is no sickness: the epoch ends for all together."""
+    """Loading is no sickness: the epoch begins, and later ends, for all together."""
     world.run(1, 0)
     world.status_pages[1][StatusField.PHASE] = ConsumerPhase.LOADING
     for _ in range(20):
-        world.look()
+        world.look(EPOCH_S)
+    assert world.all(StatusField.READY) == [0, 0]
     assert world.all(StatusField.END_EPOCH) == [0, 0]
-
-
-def test_an_epoch_ends_when_the_next_owners_know_what_they_need(world):
-    """Routes are compiled before the rollover, and not while nothing is delivered."""
-    world.begin()
-    world.pass_s(EPOCH_S)
-    for _ in range(20):
-        world.pass_s(0.1)
-        world.driver._watch(Query())
-    assert world.all(StatusField.PREPARE) == [2, 2]
-    assert world.all(StatusField.END_EPOCH) == [1, 1]
-    for _ in range(20):
-        world.look()
-    assert world.all(StatusField.END_EPOCH) == [2, 2]
-
-
-def test_one_that_takes_too_long_to_prepare_puts_nothing_off_for_ever(world):
-    """It begins later then, and nothing is lost."""
-    world.begin()
-    world.pass_s(EPOCH_S)
-    for _ in range(700):
-        world.pass_s(0.1)
-        world.driver._watch(Query())
-    assert world.all(StatusField.END_EPOCH) == [2, 2]
 
 
 def test_a_rollover_without_a_quiet_moment_is_put_off(world):
@@ -207,7 +168,7 @@ def test_a_rollover_without_a_quiet_moment_is_put_off(world):
         for status_page in world.status_pages:
             status_page[StatusField.OLDEST_IN_FLIGHT_MS] = BUSY_MS
         world.look()
-    assert world.all(StatusField.END_EPOCH) == [1, 1]
+    assert world.all(StatusField.END_EPOCH) == [0, 0]
     assert world.all(StatusField.DRAINING) == [0, 0]
 
 
@@ -230,7 +191,7 @@ def test_no_sink_that_hangs_keeps_owners_with_older_settings(world):
         for status_page in world.status_pages:
             status_page[StatusField.OLDEST_IN_FLIGHT_MS] = BUSY_MS
         world.look()
-    assert world.all(StatusField.END_EPOCH) == [2, 2]
+    assert world.all(StatusField.END_EPOCH) == [1, 1]
 
 
 def test_owners_with_older_settings_make_way(world):
@@ -238,14 +199,14 @@ def test_owners_with_older_settings_make_way(world):
     world.begin()
     for _ in range(3):
         world.look()
-    assert world.all(StatusField.END_EPOCH) == [1, 1]
+    assert world.all(StatusField.END_EPOCH) == [0, 0]
     _reload(world)
     for _ in range(10):
         world.look()
-    assert world.all(StatusField.END_EPOCH) == [2, 2]
+    assert world.all(StatusField.END_EPOCH) == [1, 1]
     for status_page in world.status_pages:
         status_page[StatusField.SETTINGS] = 7
-    world.run(3)
+    world.run(2)
     for _ in range(10):
         world.look()
-    assert world.all(StatusField.END_EPOCH) == [2, 2]
+    assert world.all(StatusField.END_EPOCH) == [1, 1]

@@ -94,6 +94,7 @@ class GroupCommitter:
         queue_count_max: int = QUEUE_COUNT_MAX,
         inline: bool = False,
         on_inline: Callable[[bool], None] = lambda _under_way: None,
+        on_durable: Callable[[], None] = lambda: None,
     ) -> None:
         """Start the thread.
 
@@ -106,6 +107,7 @@ class GroupCommitter:
             inline: Let the loop commit while the disk is fast.
             on_inline: Called with True before the loop commits, and with False after: between the
                 two the loop waits for the disk.
+            on_durable: Called after each commit, by whoever commits: readers may read on.
         """
         self._appender = appender
         self._loop = loop
@@ -122,6 +124,7 @@ class GroupCommitter:
         self._quick = inline
         self._adaptive = inline
         self._on_inline = on_inline
+        self._on_durable = on_durable
         self._streak = 0
         self._closing = False
         self._broken: LogUnavailableError | None = None
@@ -290,6 +293,8 @@ class GroupCommitter:
             result = error
         except Exception as error:  # noqa: BLE001 - a bug there must not leave callers waiting
             result = self._break(error)
+        else:
+            self._on_durable()
         return result, self._clock.monotonic_s() - started_s
 
     def _prepare(self) -> None:

@@ -254,7 +254,7 @@ def watched_processes(
     found = [_ingest(paths, ingest), _driver(paths, pipeline), _sources(paths, sources)]
     for number in range(partitions):
         status_page = MappedStatusPage(paths.status_page(number))
-        found += [_owner(number, status_page, pipeline), _reader(number, status_page, pipeline)]
+        found.append(_owner(number, status_page, pipeline))
     return found
 
 
@@ -310,16 +310,6 @@ def _owner(number: int, status_page: MappedStatusPage, pipeline: Child) -> Watch
         settled=lambda: (
             status_page[StatusField.PHASE] in {ConsumerPhase.RUNNING, ConsumerPhase.DRAINING}
         ),
-        replace=lambda pid: _kill_worker(pid, pipeline),
-    )
-
-
-def _reader(number: int, status_page: MappedStatusPage, pipeline: Child) -> WatchedProcess:
-    return WatchedProcess(
-        role=f"reader of partition {number}",
-        pid=lambda: status_page[StatusField.READER_PID] or None,
-        sign=lambda: status_page[StatusField.READER_MS],
-        excused=lambda: bool(status_page[StatusField.READER_WAITS]),
         replace=lambda pid: _kill_worker(pid, pipeline),
     )
 

@@ -22,7 +22,14 @@ from distributary.core.flow import Received
 from distributary.core.journal import read_journal
 from distributary.core.log import Appender, GroupCommitter
 from distributary.core.meter import Meter
-from distributary.datadir import ConsumerPhase, DataDir, LiveFile, MappedStatusPage, StatusField
+from distributary.datadir import (
+    Bell,
+    ConsumerPhase,
+    DataDir,
+    LiveFile,
+    MappedStatusPage,
+    StatusField,
+)
 from distributary.datadir.seen import Seen, load_seen
 from distributary.server.ingest import (
     ACK_BOUNDS_S,
@@ -190,15 +197,21 @@ class IngestProcess:
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent stops us in its order
         self._status_page[StatusField.COMMITTING] = 0  # set by a process that was killed meanwhile
         self._appenders = [self._open(number) for number in range(self._start.partitions)]
+        self._bells = [self._make_bell(number) for number in range(self._start.partitions)]
         for appender in self._appenders:
             for damage in appender.damages:
                 self._log.error("log-damage", damage=repr(damage))
                 self._meter.add("log_damage_total")
         self._committers = [
             GroupCommitter(
-                appender, loop, clock=self._clock, inline=True, on_inline=self._on_inline
+                appender,
+                loop,
+                clock=self._clock,
+                inline=True,
+                on_inline=self._on_inline,
+                on_durable=bell.ring,
             )
-            for appender in self._appenders
+            for appender, bell in zip(self._appenders, self._bells, strict=True)
         ]
         self._appends = LogAppends(self._committers)
         routes = RouteAppendServer(self._committers, self._addresses.look)
@@ -252,10 +265,16 @@ class IngestProcess:
             min_next_offset=state.mark.offset,
         )
 
+    def _make_bell(self, partition: int) -> Bell:
+        status_page = MappedStatusPage(self._paths.status_page(partition))
+        return Bell(self._paths.bell(partition), status_page)
+
     async def _close_log(self) -> None:
         for committer, appender in zip(self._committers, self._appenders, strict=True):
             await committer.close()
             appender.close()
+        for bell in self._bells:
+            bell.close()
 
     def _on_inline(self, under_way: bool) -> None:
         self._status_page[StatusField.COMMITTING] = under_way

@@ -369,3 +369,33 @@ def test_who_asks_is_told_while_the_loop_waits_for_the_disk():
 
     asyncio.run(body())
     assert told == [True, "appends", False]
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_readers_hear_of_a_commit_before_those_who_asked(inline):
+    """A consumer begins while the answers are written; what was refused is no news."""
+    told = []
+
+    class Failing(WatchedLog):
+        broken = False
+
+        def append(self, entries):
+            if self.broken:
+                raise LogUnavailableError("no")
+            return super().append(entries)
+
+    async def body():
+        log = Failing()
+        loop = asyncio.get_running_loop()
+        log.committer = GroupCommitter(
+            log, loop, clock=log.clock, inline=inline, on_durable=lambda: told.append("durable")
+        )
+        while not log.committer._sleeping:  # noqa: ASYNC110 - the thread has just been started
+            await asyncio.sleep(0)
+        told.append(await ask(log.committer, b"x"))
+        log.broken = True
+        await ask(log.committer, b"y")
+        await log.committer.close()
+
+    asyncio.run(body())
+    assert told == ["durable", 0]

@@ -70,6 +70,23 @@ def test_a_meter_without_a_file_is_not_saved(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_snapshot_that_has_not_changed_is_not_written_again(tmp_path):
+    """An idle process leaves the disk alone; one that is missing is written."""
+    path = tmp_path / "role.json"
+    meter = Meter(path)
+    meter.add("events_total")
+    meter.save()
+    first = path.stat().st_ino
+    meter.save()
+    assert path.stat().st_ino == first
+    meter.add("events_total")
+    meter.save()
+    assert path.stat().st_ino != first
+    path.unlink()
+    meter.save()
+    assert Meter(path).counters["events_total"] == 2
+
+
 def test_the_text_sums_all_roles_and_the_calling_process(tmp_path):
     """One number for the system."""
     paths = [tmp_path / "a.json", tmp_path / "b.json", tmp_path / "absent.json"]

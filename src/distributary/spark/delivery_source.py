@@ -1,11 +1,11 @@
-"""Spark's streaming source: one long batch an epoch, with rows flowing while it runs.
+"""Spark's streaming source: its tasks own the partitions and deliver them, one long batch an epoch.
 
 Spark's *offset* is an epoch number. Progress is in our own committed offset, not in Spark's
-checkpoint, so the checkpoint is disposable. ``read`` tails its partition until the driver ends the
-epoch on the partition's status page.
+checkpoint, so the checkpoint is disposable. ``read`` delivers its partition until the driver ends
+the epoch on the partition's status page; no event passes through Spark, so the sink is ``noop``.
 
 ``partitions`` runs in the driver's planner process, ``read`` in a Python worker of an executor.
-Only ``read`` imports ``_epoch_tail``: Spark starts half a dozen Python processes that need the
+Only ``read`` imports ``_delivery_task``: Spark starts several Python processes that need the
 classes alone.
 """
 
@@ -17,8 +17,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAME = "distributary_epochs"
-SCHEMA = "partition int, epoch long, reader long, to_offset long, chunk binary"
+NAME = "distributary_delivery"
+SCHEMA = "partition int, epoch long, live_offset long, committed_offset long"
 
 
 class EpochPartition(InputPartition):
@@ -29,16 +29,15 @@ class EpochPartition(InputPartition):
         self.epoch = epoch
 
 
-class EpochReader(DataSourceStreamReader):
-    """Stream reader: plans epochs and tails partitions.
+class DeliveryReader(DataSourceStreamReader):
+    """Stream reader: plans epochs, and delivers partitions.
 
     Args:
-        options: ``data_dir``, ``key_file`` (keys of credentials) and ``partitions``.
+        options: ``settings`` (``SessionSettings`` as JSON) and ``partitions``.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._data_dir = options["data_dir"]
-        self._key_file = options["key_file"]
+        self._settings = options["settings"]
         self._partitions = int(options["partitions"])
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
@@ -56,20 +55,18 @@ class EpochReader(DataSourceStreamReader):
         return [EpochPartition(number, end["epoch"]) for number in range(self._partitions)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Yields whole frames from the committed offset on, until the driver ends the epoch."""
+        """Own the partition and deliver it until the epoch ends; yields where it stands."""
         assert isinstance(partition, EpochPartition)
-        from distributary.spark import _epoch_tail  # noqa: PLC0415 - see the module
+        from distributary.spark import _delivery_task  # noqa: PLC0415 - see the module
 
-        return _epoch_tail.rows(
-            self._data_dir, self._key_file, partition.partition, partition.epoch
-        )
+        return _delivery_task.rows(self._settings, partition.partition, partition.epoch)
 
     def commit(self, _end: Mapping[str, int]) -> None:
         """Does nothing: the committed offset moved while the epoch ran."""
 
 
-class EpochSource(DataSource):
-    """The internal data source that tails the log. Users have the one in ``format.py``."""
+class DeliverySource(DataSource):
+    """The internal data source that delivers. Users have the one in ``format.py``."""
 
     @classmethod
     def name(cls) -> str:
@@ -77,9 +74,9 @@ class EpochSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """Columns of a row: a chunk of frames and its position."""
+        """Columns of a row: where a partition stands."""
         return SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802, ARG002
         """Returns the reader."""
-        return EpochReader(self.options)
+        return DeliveryReader(self.options)

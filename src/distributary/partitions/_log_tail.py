@@ -1,0 +1,109 @@
+"""Brings the consumer of a partition the records of its log, from where the log lies.
+
+On the loop of the consumer. A chunk is read when the one before it has been taken, so what waits
+is bounded, and the log keeps the rest. Where there is none, the appending process rings.
+"""
+
+import asyncio
+from typing import Final, Protocol
+
+from distributary.core.errors import DistributaryError, LogError
+from distributary.core.log import Reader
+from distributary.datadir import Bell, StatusField, StatusPage
+
+CHUNK_BYTES: Final = 256 * 1024
+"""Most bytes read at once: 200 events of 1 KB, which keep the loop busy for some ten milliseconds;
+reading and verifying them takes a tenth of a millisecond, or one access of a slow disk."""
+
+
+class Consumer(Protocol):
+    """Takes the chunks: the owner of the partition."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of chunks that were fed and not yet taken."""
+
+    def feed(self, to_offset: int, chunk: bytes) -> None:
+        """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
+
+    def fail(self, error: DistributaryError) -> None:
+        """The log cannot be read."""
+
+
+class LogTail:
+    """Reads the durable log of one partition to its end, and on whenever it grows.
+
+    Args:
+        records: Reads the partition; nobody else uses it.
+        bell: Rings when the log has grown.
+        status_page: Of the partition.
+        consumer: Takes the chunks, and calls ``look_soon`` when it has taken all.
+        loop: Runs all of it.
+    """
+
+    def __init__(
+        self,
+        records: Reader,
+        bell: Bell,
+        status_page: StatusPage,
+        consumer: Consumer,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._records = records
+        self._bell = bell
+        self._status_page = status_page
+        self._consumer = consumer
+        self._loop = loop
+        self._offset = 0
+        self._running = False
+        self._looking = False
+
+    def start(self, offset: int) -> None:
+        """Read from the record *offset* on."""
+        self._offset = offset
+        self._running = True
+        self._loop.add_reader(self._bell.fd, self._rung)
+        self.look()
+
+    def stop(self) -> None:
+        """Read nothing more. Stopping twice is harmless."""
+        if self._running:
+            self._running = False
+            self._status_page[StatusField.AWAITS_RECORDS] = 0
+            self._loop.remove_reader(self._bell.fd)
+
+    def look_soon(self) -> None:
+        """The consumer has taken all that it was given: look in the next turn of the loop."""
+        if not self._looking:
+            self._looking = True
+            self._loop.call_soon(self._look_now)
+
+    def look(self) -> None:
+        """Feed the next chunk, if there is one and the last one has been taken."""
+        if not self._running or self._consumer.buffered_bytes:
+            return
+        try:
+            if not self._feed():
+                # In this order: the appender publishes the end before it looks at the word.
+                self._status_page[StatusField.AWAITS_RECORDS] = 1
+                self._feed()
+        except LogError as error:
+            self.stop()
+            self._consumer.fail(error)
+
+    def _feed(self) -> bool:
+        chunk, after = self._records.read_chunk(self._offset, CHUNK_BYTES)
+        if after == self._offset:
+            return False
+        self._offset = after
+        self._status_page[StatusField.AWAITS_RECORDS] = 0
+        self._consumer.feed(after, chunk)
+        return True
+
+    def _look_now(self) -> None:
+        self._looking = False
+        self.look()
+
+    def _rung(self) -> None:
+        self._bell.heard()
+        self.look()
