@@ -4,11 +4,13 @@ import pytest
 
 from distributary.core.errors import LogUnavailableError
 from distributary.datadir import StatusField
-from distributary.partitions._log_tail import LogTail
+from distributary.partitions._log_tail import BUSY_PAUSES, CHUNK_BYTES, LogTail
 
 
 class Records:
-    """A log whose record *n* is the byte *n*; two make a chunk."""
+    """A log whose record *n* is the byte *n*; two make a chunk, unless they are larger."""
+
+    record_bytes = 1
 
     def __init__(self, end=0):
         self.end = end
@@ -20,7 +22,7 @@ class Records:
         if self.error is not None:
             raise self.error
         after = min(from_offset + 2, self.end)
-        chunk = bytes(range(from_offset, after))
+        chunk = bytes(range(from_offset, after)) * self.record_bytes
         self.on_read()
         return chunk, max(after, from_offset)
 
@@ -46,6 +48,7 @@ class Loop:
 
     def __init__(self):
         self.soon = []
+        self.later = []
         self.readers = {}
 
     def add_reader(self, fd, callback):
@@ -56,6 +59,9 @@ class Loop:
 
     def call_soon(self, callback):
         self.soon.append(callback)
+
+    def call_later(self, pause_s, callback):
+        self.later.append((pause_s, callback))
 
     def run(self):
         soon, self.soon = self.soon, []
@@ -146,6 +152,31 @@ def test_reads_nothing_after_the_end():
     world.tail.look()
     assert len(world.consumer.fed) == 1
     assert world.loop.readers == {}
+
+
+@pytest.mark.parametrize(("chunk_bytes", "pause_s"), BUSY_PAUSES, ids=str)
+def test_a_busy_log_is_read_in_larger_chunks(chunk_bytes, pause_s):
+    """The receiver need not ring meanwhile; then the tail looks by itself."""
+    world = World(end=2)
+    world.records.record_bytes = chunk_bytes // 2
+    world.tail.start(0)
+    world.take()
+    assert not world.awaits
+    ((found_s, look),) = world.loop.later
+    assert found_s == pause_s
+    world.records.end = 4
+    look()
+    assert len(world.consumer.fed) == 2
+
+
+def test_a_log_that_is_ahead_is_read_without_a_pause():
+    """A backlog waits for nothing but its consumer."""
+    world = World(end=4)
+    world.records.record_bytes = CHUNK_BYTES // 2
+    world.tail.start(0)
+    world.take()
+    assert world.loop.later == []
+    assert len(world.consumer.fed) == 2
 
 
 @pytest.mark.parametrize("later", [False, True])
