@@ -1,6 +1,5 @@
-"""The drivers of this repository: servers and brokers that are started, watched and killed.
+"""Test drivers of this repository: start, watch and kill servers and brokers.
 
-Callers: tests and benchmarks. What people who use the package can need (virtual time, memory log,
-scripted transport, ``check_*``, simulation) is ``distributary.testing``, which knows nothing of
-this.
+Callers: tests and benchmarks. ``distributary.testing`` is the kit for users of the package (virtual
+time, memory log, scripted transport, ``check_*``, simulation); it does not import this one.
 """

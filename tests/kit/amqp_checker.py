@@ -1,4 +1,4 @@
-"""Reads a queue of a real broker by AMQP 1.0, for tests that want to see what arrived.
+"""An AMQP 1.0 consumer that collects what arrived in a queue of a real broker.
 
 Called by ``tests/brokers`` and ``testing.broker_kills``.
 """
@@ -27,12 +27,12 @@ OPEN_S_MAX = 10.0
 
 
 class AmqpChecker:
-    """Takes every message from *address*, on the running loop. An asynchronous context manager.
+    """A consumer of *address* on the running loop; an asynchronous context manager.
 
     Attributes:
-        messages: What it has taken, in order.
-        link: The one it reads by.
-        ended: Why it reads no more, if it does not.
+        messages: Messages received, in order.
+        link: Its receiving link.
+        ended: Why it stopped reading; None: it has not.
     """
 
     def __init__(self, port: int, address: str) -> None:

@@ -1,7 +1,7 @@
-"""Asks the Subscriptions API over AMQP, in this process and without a socket.
+"""A client of the Subscriptions API over AMQP, in this process and without a socket.
 
-For tests: a client and a server of AMQP that are joined by memory. All of AMQP is there (login,
-links, credit, frames); what is not there is the network.
+For tests: client and server are joined by memory. All of AMQP is there (login, links, credit,
+frames) except the network.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ ANSWER_S_MAX: Final = 30.0
 
 
 class AmqpAnswer(NamedTuple):
-    """What was answered.
+    """A response of the API.
 
     Attributes:
-        status: The word, such as ``ok``.
-        code: The number that HTTP would say.
+        status: A word, such as ``ok``.
+        code: The corresponding status of HTTP.
         properties: All application properties.
         message: The whole message.
     """
@@ -51,11 +51,11 @@ class AmqpAnswer(NamedTuple):
 
 
 class MemoryWire(asyncio.Transport):
-    """One end of a connection in memory; what is written arrives in a later turn of the loop.
+    """One end of a connection in memory; bytes arrive in a later turn of the loop.
 
     Attributes:
-        held: While True the bytes stay here, and the writer is told that the socket is full.
-        unread: What has arrived while the owner wanted to read nothing; None: it reads.
+        held: While True the bytes stay here, and the writer sees a full socket.
+        unread: Bytes that arrived while reading was paused; None: it is not.
         peer: The other end.
     """
 
@@ -138,14 +138,14 @@ def join(client: asyncio.Protocol, server: asyncio.Protocol) -> tuple[MemoryWire
 
 
 class AmqpClient:
-    """A client with one link to ask by and one, dynamic, for answers (an ``amqp.Handler``).
+    """A client with a link for requests and a dynamic one for responses (an ``amqp.Handler``).
 
-    Requests may be made side by side; the first one waits for the links. A request that is
-    rejected raises ``RejectedError``.
+    Requests may be concurrent; the first one waits for the links. A rejected request raises
+    ``RejectedError``.
 
     Args:
-        address: Node that requests go to.
-        credit: Answers that may come at once; they are taken and the credit is given again.
+        address: Node of the requests.
+        credit: Responses that may arrive at once; the credit is renewed as they are taken.
     """
 
     def __init__(self, address: str = "subscriptions", *, credit: int = 10) -> None:
@@ -263,7 +263,7 @@ class AmqpClient:
 
 
 class RejectedError(Exception):
-    """A request was not accepted; ``outcome`` says why."""
+    """A request was not accepted, for the reason in ``outcome``."""
 
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome

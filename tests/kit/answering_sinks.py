@@ -1,7 +1,8 @@
-"""Sinks on loopback, in a thread of their own, that answer as a function says: with events too.
+"""HTTP sinks on loopback whose responses, replies included, a function determines.
 
-Callers: tests of a whole server in plain code. Hides: the event loop, one port for all sinks, and
-waiting. Each sink has a path of its own, so that queue, breaker and pace are its own as well.
+Callers: tests of a whole server in synchronous code. Hides: the thread with the event loop, the one
+port of all sinks, and waiting. Each sink has a separate path, and so a separate queue, breaker and
+rate.
 """
 
 import asyncio
@@ -37,14 +38,14 @@ LOOK_S = 0.005
 
 
 class Arrival(NamedTuple):
-    """A request as it arrived.
+    """A received request.
 
     Attributes:
         method: Request method.
         target: Request target.
         headers: Last value of each, names in lower case.
-        body: Whole.
-        at_s: When it had arrived, monotonic seconds.
+        body: The whole body.
+        at_s: When it had arrived completely, monotonic seconds.
     """
 
     method: str
@@ -71,7 +72,7 @@ Answering = Callable[[Arrival, int], "bytes | Awaitable[bytes]"]
 
 
 def respond(status: int, body: bytes = b"", **headers: str) -> bytes:
-    """A response; an underscore in a header's name stands for a dash."""
+    """A response; underscores in header names become dashes."""
     lines = [f"HTTP/1.1 {status} Said"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     if status >= 200 and status != 204:
@@ -118,12 +119,12 @@ def once_released(release: threading.Event, response: bytes) -> Answering:
 
 
 class AnsweringSink:
-    """One sink.
+    """One sink with a replaceable behaviour.
 
     Attributes:
-        url: Where it is.
-        answer: How it answers from now on; may be set at any time.
-        arrivals: Every request that arrived, in order.
+        url: Its address.
+        answer: Makes its responses; may be replaced at any time.
+        arrivals: All requests received, in order.
     """
 
     def __init__(self, url: str, answer: Answering) -> None:
@@ -162,7 +163,7 @@ class AnsweringSink:
 
 
 class AnsweringSinks:
-    """All of them, on one port; a context manager."""
+    """An HTTP server of such sinks on one port; a context manager."""
 
     def __init__(self) -> None:
         self._sinks: dict[str, AnsweringSink] = {}

@@ -1,7 +1,7 @@
-"""Asks an ASGI application questions, in this process and without a socket.
+"""A client of an ASGI application, in this process and without a socket.
 
-For tests of HTTP APIs. It stands in for the server: it sends what a server would have parsed,
-and returns what a server would have written. It is not a server: nothing is framed or limited.
+For tests of HTTP APIs. Replaces the server: it sends what a server would have parsed, and returns
+what a server would have written, without framing or limits.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ __all__ = ["Answer", "AsgiClient"]
 
 
 class Answer(NamedTuple):
-    """What the application answered.
+    """A response of the application.
 
     Attributes:
         status: Status code.
-        headers: Names in lower case; a field that stands twice is joined by commas.
+        headers: Names in lower case; repeated fields are joined by commas.
         body: The whole body.
-        chunks: How many pieces the body came in.
+        chunks: Count of pieces of the body.
     """
 
     status: int
@@ -35,11 +35,11 @@ class Answer(NamedTuple):
 
 
 class AsgiClient:
-    """A client of *app* whose requests run on the loop of *runner*, one after the other.
+    """A client of *app* whose requests run on the loop of *runner*, one at a time.
 
     Args:
         app: The application.
-        runner: Its loop; tasks that the application started there go on between requests.
+        runner: Its loop; tasks of the application continue between requests.
     """
 
     def __init__(self, app: ASGIApp, runner: asyncio.Runner) -> None:

@@ -1,12 +1,11 @@
-"""Brokers killed under load, and wires that fall silent: ``kill -9`` of each, and the verdict.
+"""Scenario: kills (``kill -9``) and silent connections of brokers under load, with a verdict.
 
 One server, steady traffic, one subscription for each broker. Each broker is killed with messages in
-flight and started again; the wire before it stays shut until its own checker is back. Then its wire
-falls silent, in both directions or in one, with connections open. All that happens to the brokers
-side by side, to each in a rhythm of its own, so that the others go on meanwhile. At the end
-traffic stops, the server settles, and the checker holds what was sent against what is found at each
-broker by its own clients: nothing is lost, and nothing came twice but what was in flight at a kill
-or during a silence.
+flight and restarted; the relay before it stays closed until its checker is back. Then the relay
+passes nothing, in both directions or in one, with connections open. Brokers run concurrently, each
+with its own timing, so that the others keep working. At the end traffic stops, the server settles,
+and the checker compares what was sent with what each broker's own client found: nothing is lost,
+and only events in flight at a kill or during a silence arrived twice.
 
 Callers: ``tests/crash`` (a kill of each), the soak run (twenty). Hides: the scenario.
 """
@@ -60,13 +59,13 @@ before."""
 
 @dataclass(frozen=True, slots=True)
 class BrokerKill:
-    """One kill.
+    """Measurements of one kill.
 
     Attributes:
-        broker: Which was killed.
-        in_flight: Attempts under way just before, to all brokers, by the status pages.
-        away_s: From the kill until the broker took connections again, seconds.
-        reconnected_s: From then until the server had connected again, seconds.
+        broker: The killed broker.
+        in_flight: Attempts in flight just before, to all brokers, by the status pages.
+        away_s: From the kill until the broker accepted connections again, seconds.
+        reconnected_s: From then until the server had reconnected, seconds.
     """
 
     broker: str
@@ -83,11 +82,11 @@ class BrokerKill:
 
 
 class Silence(NamedTuple):
-    """A wire that lets nothing through, with connections open.
+    """A planned time in which a relay passes nothing, with connections open.
 
     Attributes:
-        lasts_s: How long, seconds; then what was held back arrives.
-        answers_only: What the server sends still arrives: the wire is half open.
+        lasts_s: Duration, seconds; then the held bytes arrive.
+        answers_only: Only answers are held: what the server sends still arrives (half open).
     """
 
     lasts_s: float
@@ -96,13 +95,13 @@ class Silence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSilence:
-    """One silence that was.
+    """Measurements of one silence.
 
     Attributes:
-        broker: Whose wire.
-        silence: Which.
-        in_flight: Most attempts under way meanwhile, to all brokers, by the status pages.
-        noticed_s: From its beginning until the server dialled anew, seconds; None: it did not.
+        broker: The broker.
+        silence: The plan.
+        in_flight: Most attempts in flight meanwhile, to all brokers, by the status pages.
+        noticed_s: From its beginning until the server redialled, seconds; None: it did not.
     """
 
     broker: str
@@ -123,23 +122,23 @@ class BrokerSilence:
 
 
 Watch: TypeAlias = Callable[[BrokerKill | BrokerSilence], None]
-"""Is told of what has happened, on the thread of the broker."""
+"""Receives progress messages, on the thread of the broker."""
 
 
 @dataclass(slots=True)
 class BrokerKillReport:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
-        seed: Repeats the moments, as far as the machine does.
-        kills: Every kill, in the order in which they were over.
-        silences: Every silence, likewise.
-        not_had: Brokers that could not be had -> why.
+        seed: Reproduces the times, as far as the machine does.
+        kills: All kills, in the order of their end.
+        silences: All silences, likewise.
+        not_had: Unavailable brokers -> why.
         acked: Events acknowledged by the server.
-        verdicts: Broker -> what the checker found.
-        settled: Every accepted event had come to its end before the last look.
+        verdicts: Broker -> the checker's verdict.
+        settled: Whether every accepted event had its outcome before the last check.
         stop_code: Exit code of the server.
-        took_s: How long the whole run took, seconds.
+        took_s: Duration of the whole run, seconds.
     """
 
     seed: int
@@ -190,7 +189,7 @@ def run_broker_kills(
 
 
 class _Started:
-    """The trials of all brokers that can be had, started side by side."""
+    """The scenarios of all available brokers, started concurrently."""
 
     def __init__(
         self, report: BrokerKillReport, authority: Authority, brokers: Sequence[str]
@@ -265,7 +264,7 @@ class _Scenario:
             report.verdicts[name] = self._judge(name, scenario.events())
 
     def _kill(self, scenario: BrokerScenario, kills: int) -> None:
-        """Kill one broker so many times; on a thread of its own."""
+        """Kill one broker repeatedly; runs on a separate thread."""
         chance = random.Random(f"{self._report.seed} {scenario.name}")  # noqa: S311 - no secret
         for _ in range(kills):
             time.sleep(chance.uniform(*LIVE_S))
@@ -282,7 +281,7 @@ class _Scenario:
             self._watch(kill)
 
     def _silence(self, scenario: BrokerScenario, silence: Silence) -> None:
-        """Have the wire of one broker fall silent; on a thread of its own."""
+        """Silence the relay of one broker; runs on a separate thread."""
         time.sleep(QUIET_S)
         began_s = time.monotonic()
         connections = scenario.cut.connections
@@ -305,7 +304,7 @@ class _Scenario:
         )
 
     def _settle(self) -> None:
-        """Wait until the server says twice in a row that nothing is under way."""
+        """Wait until the server reports twice in a row that nothing is in flight."""
         seen = 0
 
         def settled() -> bool:
@@ -320,7 +319,7 @@ class _Scenario:
             self._report.settled = False  # what is missing then is counted as lost
 
     def _judge(self, name: str, events: Sequence[Event]) -> Report:
-        """What the checker says about one broker; duplicates: in flight in its troubles."""
+        """The verdict on one broker; only events in flight in its outages may be duplicates."""
         arrivals = [_arrival(event) for event in events]
         evidence = RouteEvidence(matches=lambda _: True, arrivals=arrivals)
         return check(

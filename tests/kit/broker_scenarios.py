@@ -1,7 +1,7 @@
-"""One broker on trial: a place there, a wire before it, and a subscriber that is not ours.
+"""A broker under test with a place, a relay before it, and an independent subscriber.
 
-Called by ``broker_kills`` and ``benchmarks``. The subscribers are the protocols' usual clients, and
-events travel in structured mode, so that what they find is read without our own bindings.
+Called by ``broker_kills`` and ``benchmarks``. The subscribers are the protocols' usual clients.
+Events are in structured mode, so that they can be read without our own bindings.
 """
 
 import abc
@@ -42,17 +42,17 @@ LOGIN: Final = {"credentialType": "PLAIN", "identifier": USER, "secret": PASSWOR
 
 
 class BrokerScenario(abc.ABC):
-    """A broker, a place and a checker; a context manager, started and prepared inside it.
+    """A broker, a place and a checker; a context manager that starts and prepares them.
 
     Args:
         server: The broker.
-        cut: The wire; None: one to its plain listener.
+        cut: The relay; None: one to its plain listener.
 
     Attributes:
         protocol: Delivery protocol.
         server: The broker.
-        cut: The wire between us and it. Its door is closed while the broker is away, and until
-            the checker is back: else the broker could lose what nobody listened for.
+        cut: The relay between us and it. It is closed while the broker is away and until the
+            checker is back: else the broker could lose events without a subscriber.
     """
 
     protocol: ClassVar[str]
@@ -114,7 +114,7 @@ class BrokerScenario(abc.ABC):
         self.watch()
 
     def kill(self) -> None:
-        """``kill -9`` in the middle of whatever it does; nobody gets in until ``open_door``."""
+        """``kill -9`` the broker; the relay stays closed until ``open_door``."""
         self.server.kill()
         self.cut.close_door()
 
@@ -137,10 +137,10 @@ class BrokerScenario(abc.ABC):
 
 
 class MqttScenario(BrokerScenario):
-    """Mosquitto; the checker listens at QoS 0, so that the broker says yes after it has sent on.
+    """Mosquitto; the checker subscribes at QoS 0, so the broker acknowledges after forwarding.
 
-    Mosquitto keeps nothing on disk at the moment of its yes: what it has not passed on when it is
-    killed is lost, rightly by its own rules.
+    Mosquitto acknowledges before it writes to disk: a kill loses what it has not forwarded, which
+    its own rules permit.
     """
 
     protocol = "MQTT5"
@@ -182,7 +182,7 @@ class MqttScenario(BrokerScenario):
 
 
 class NatsScenario(BrokerScenario):
-    """NATS; a stream on disk holds what came."""
+    """NATS, with a stream on disk."""
 
     protocol = "NATS"
     server: NatsServer
@@ -210,7 +210,7 @@ class NatsScenario(BrokerScenario):
 
 
 class KafkaScenario(BrokerScenario):
-    """Kafka, one broker: a topic on disk holds what came."""
+    """One Kafka broker, with a topic on disk."""
 
     protocol = "KAFKA"
     server: Kafka

@@ -1,15 +1,15 @@
-"""``python -m kit.check_routes``: was each event met by the routes before it?
+"""``python -m kit.check_routes``: checks that each event met exactly the routes before it.
 
 ::
 
     check_routes --data-dir DIR --arrivals FILE... --server-log FILE [--copies N] [--json]
 
-Holds the log of a server that has stopped against the ledgers of its sinks and the ``dropped``
-lines of its own log. What is looked for stands in ``route_checker``.
+Compares the log of a stopped server with the ledgers of its sinks and the ``dropped`` lines of its
+own log. ``route_checker`` lists the possible findings.
 
-Exit codes: 0 nothing found; 1 something was found; 2 the evidence cannot be read.
+Exit codes: 0 no findings; 1 findings; 2 the evidence cannot be read.
 
-Callers: ``churn``, people. Hides: files and the report's form.
+Callers: ``churn``, people. Hides: files and the format of the report.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def _read(log_dir: Path, partition: int) -> Iterator[Logged]:
 
 
 class _LogLine(msgspec.Struct):
-    """A line of the server's log about a drop."""
+    """A ``dropped`` line of the server's log."""
 
     event: str
     partition: int = -1

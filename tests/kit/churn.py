@@ -1,10 +1,9 @@
-"""Churn under load: subscriptions are added, changed and removed while events flow.
+"""Scenario: subscriptions are created, changed and deleted while events flow.
 
-One server, steady traffic, one sink that tells subscriptions apart by the path of their requests.
-Each subscription is created, replaced, perhaps deleted and perhaps created again under the same
-id, at moments drawn from a seed. When all is delivered the server stops, and the checker of the
-routes holds its log against the sink's ledger: each event must have been met by exactly the routes
-that stood before it.
+One server, steady traffic, one sink that distinguishes subscriptions by the path of their requests.
+Each subscription is created, replaced, perhaps deleted and perhaps created again under the same id,
+at times drawn from a seed. When all is delivered the server stops, and the route checker compares
+its log with the sink's ledger: each event must have met exactly the routes before it in the log.
 
 Callers: ``tests/e2e/test_churn``, the soak run. Hides: the scenario.
 """
@@ -48,14 +47,14 @@ JSON: Final = {"content-type": "application/json"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What happens in a run.
+    """Parameters of a run.
 
     Attributes:
-        subscriptions: How many there are to be, each with a life of its own.
-        seconds: How long their changes take; events flow a little longer on both ends.
+        subscriptions: Count of subscriptions, each with its own sequence of changes.
+        seconds: Duration of the changes; events flow a little longer at both ends.
         rate_per_s: Events a second.
-        kills: How often the owner of a partition is killed meanwhile.
-        seed: Repeats every choice.
+        kills: Kills of a partition's owner meanwhile.
+        seed: Reproduces every choice.
     """
 
     subscriptions: int
@@ -69,10 +68,10 @@ class Change(NamedTuple):
     """One change of one subscription.
 
     Attributes:
-        at_s: When it is due, from the beginning of the run.
-        number: Of the subscription.
-        op: What happens to it. To replace and to create are the same request.
-        body: What matches; None: delete.
+        at_s: Due time from the beginning of the run, seconds.
+        number: Number of the subscription.
+        op: The operation. Replace and create are the same request.
+        body: The filters; None: delete.
     """
 
     at_s: float
@@ -83,15 +82,15 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class ChurnReport:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
-        plan: What was asked for.
+        plan: Its parameters.
         acked: Events acknowledged.
-        rate_per_s: Events that were begun a second, as it came out.
-        changes: Changes answered.
-        longest_s: The longest wait for the answer to one.
-        routes: What the checker found.
+        rate_per_s: Measured rate of events begun, a second.
+        changes: Changes with a response.
+        longest_s: Longest wait for such a response, seconds.
+        routes: Report of the route checker.
         stop_code: Exit code of the server.
     """
 
@@ -259,7 +258,7 @@ class _Run:
     # -- the verdict --------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Wait until the server says twice in a row that nothing is under way."""
+        """Wait until the server reports twice in a row that nothing is in flight."""
         seen = [0]
 
         def settled() -> bool:

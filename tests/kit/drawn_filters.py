@@ -1,7 +1,7 @@
-"""Filter expressions of every dialect, drawn by Hypothesis: the one generator of the tests.
+"""Hypothesis strategies for filter expressions of every dialect.
 
-A CESQL expression is drawn as a tree of tuples, not as a text: a test can then evaluate the tree
-without the parser that it checks. ``written`` makes the text; ``as_json`` the filter's JSON.
+A CESQL expression is drawn as a tree of tuples, so that a test can evaluate it without the parser
+under test. ``written`` makes the text; ``as_json`` the filter's JSON.
 """
 
 import re
@@ -229,7 +229,7 @@ def written(  # noqa: C901 - a table of rules
         node: The expression.
         case: What becomes of keywords and names of functions.
         spare: With parentheses where none is needed, and the other quotes.
-        least: What binds less tightly stands in parentheses.
+        least: Operators that bind less tightly are put into parentheses.
     """
 
     def sub(inner: Node, least: int = 0) -> str:

@@ -1,11 +1,11 @@
-"""What a stopped server still holds: the state dump that the checker reads.
+"""Dumps the state of a stopped server for the checker.
 
-An event of a route is *pending* when a next start would deliver it: it has an undone retry row,
-or it lies in a backfill of its route, or it lies at or above the cursor and has no outcome. It is a
-*dead letter* when the delivery store keeps it.
+An event of a route is *pending* if the next start would deliver it: it has an unfinished retry row,
+or it is in a backfill of its route, or it is at or above the cursor and has no outcome. It is a
+*dead letter* if the delivery store keeps it.
 
-Callers: crash tests and the soak run, when the server has ended. Hides: the journal, the
-delivery store and how the three overlap.
+Callers: crash tests and the soak run, after the server has ended. Hides: the journal, the delivery
+store and how the three overlap.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -84,8 +84,8 @@ class _Placed(NamedTuple):
         offset: Of its record.
         index: In its record.
         event: The event.
-        address: Where it was published.
-        only: The one route that may see it, a tick's; None: any at its address.
+        address: Address of publication.
+        only: The one route of a timer event; None: any at its address.
     """
 
     offset: int
@@ -140,7 +140,7 @@ class _Partition:
         return placed.address == self._addresses.get(uid, "")
 
     def _open(self, key: DoneKey) -> bool:
-        """True where no outcome stands and the next start would read the event for the route."""
+        """True if there is no outcome and the next start would read the event for the route."""
         if key in self._rows or key in self._journal.done:
             return False
         backfilling = any(

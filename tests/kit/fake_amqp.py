@@ -1,6 +1,6 @@
-"""An AMQP peer that does what a test tells it: a server of our own engine, on a free port.
+"""A scripted AMQP peer on a free port, built on our own engine.
 
-Called by tests, for what no real broker can be made to do on demand.
+Called by tests for behaviour that a real broker does not show on demand.
 """
 
 import asyncio
@@ -73,18 +73,18 @@ def answers(outcome: Outcome) -> Callable[[AmqpLink, IncomingMessage], None]:
 
 
 class FakeAmqp:
-    """The peer. An asynchronous context manager.
+    """The scripted peer; an asynchronous context manager.
 
     Args:
-        on_message: What it does with a message.
-        on_link: What it does with a link that is asked for.
+        on_message: Handles a message.
+        on_link: Handles an attach request.
 
     Attributes:
-        port: Where it listens.
-        links: Every link that was asked for, in order.
-        messages: Every message that came, in order.
-        engines: Every connection that was made.
-        outcomes: What became of what it sent.
+        port: Its port.
+        links: All requested links, in order.
+        messages: All messages received, in order.
+        engines: All connections.
+        outcomes: Outcomes of the messages it sent.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class FakeAmqp:
         self.engines.append(engine)
 
     def link_opened(self, link: AmqpLink) -> None:
-        """Do as the test says."""
+        """Run the script of the test for a link."""
         self.links.append(link)
         self.on_link(link)
 
@@ -143,7 +143,7 @@ class FakeAmqp:
         """Nothing: tests send when they want to."""
 
     def received(self, link: AmqpLink, incoming: IncomingMessage) -> None:
-        """Keep the message, and do as the test says."""
+        """Store the message, and run the script of the test."""
         self.messages.append(decode_message(incoming.payload))
         self.on_message(link, incoming)
 
@@ -163,16 +163,16 @@ class FakeAmqp:
 
 
 class FakeLogin:
-    """A peer that gets no further than the login. An asynchronous context manager.
+    """A peer that only performs the SASL login; an asynchronous context manager.
 
     Args:
-        mechanisms: What it offers.
-        code: Outcome of every login, a SASL code of AMQP; 0 lets everybody in (and says no more).
-        challenge: Asked before the outcome; None: nothing is.
+        mechanisms: Offered mechanisms.
+        code: Outcome of every login, a SASL code of AMQP; 0 accepts it (and sends nothing more).
+        challenge: Sent before the outcome; None: none.
 
     Attributes:
-        port: Where it listens.
-        said: Mechanism and first words of every client, and words after a challenge.
+        port: Its port.
+        said: Mechanism and initial response of every client, and responses to challenges.
     """
 
     def __init__(

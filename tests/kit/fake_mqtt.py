@@ -1,4 +1,4 @@
-"""An MQTT broker that says what it is told to say: for answers that no real one can be had for."""
+"""A scripted MQTT broker, for packets that a real one does not send on demand."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from kit.listening import stop_listening
 
 LOGIN_3: Final = b"\x20\x02\x00\x00"
 LOGIN_5: Final = b"\x20\x03\x00\x00\x00"
-"""CONNACK that says yes."""
+"""A successful CONNACK."""
 
 TRICKLE_S: Final = 0.01
 DRIP_S: Final = 0.002
 
 
 class Packet(NamedTuple):
-    """One packet of the client.
+    """A packet of the client.
 
     Attributes:
         first: Its first byte.
-        body: What stands after its length.
+        body: The bytes after its length.
     """
 
     first: int
@@ -50,17 +50,17 @@ def packet(first: int, body: bytes) -> bytes:
 
 
 class FakeMqtt:
-    """A broker on loopback that follows a script. An async context manager.
+    """The scripted broker on loopback; an asynchronous context manager.
 
     Args:
-        script: Asked for each packet; CONNECT and PINGREQ included.
-        trickle: Send PINGRESP without end besides.
+        script: Called for each packet; CONNECT and PINGREQ included.
+        trickle: Also send PINGRESP endlessly.
         drip: Send byte by byte.
 
     Attributes:
-        port: Where it listens, once it does.
-        packets: What came, of all connections.
-        connections: How many there were.
+        port: Its port, once it listens.
+        packets: Packets of all connections.
+        connections: Count of connections.
     """
 
     def __init__(self, script: Script, *, trickle: bool = False, drip: bool = False) -> None:
