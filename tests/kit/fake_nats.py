@@ -1,4 +1,4 @@
-"""A NATS server that answers as a test wants it to: what a real one says rarely, or never."""
+"""A scripted NATS server, for answers that a real one sends rarely or never."""
 
 import asyncio
 import json
@@ -16,21 +16,21 @@ INFO: Final[dict[str, Any]] = {
     "headers": True,
     "max_payload": 2 * 1024 * 1024,
 }
-"""What it says of itself."""
+"""Its ``INFO``."""
 
 LOOK_UP: Final = "$JS.API.STREAM.NAMES"
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One message that a client published.
+    """A message that a client published.
 
     Attributes:
-        subject: Where to.
-        reply: Where an answer goes; empty: none is wanted.
-        sid: The client's subscription that the answer belongs to.
+        subject: Its subject.
+        reply: Reply subject; empty: none.
+        sid: The client's subscription to the reply subject.
         headers: Header block; empty: none.
-        payload: The rest.
+        payload: The payload.
     """
 
     subject: str
@@ -52,7 +52,7 @@ class Published:
 
 @dataclass(slots=True)
 class _Client:
-    """What is known of one connection: subscriptions by subject, and PINGs that came."""
+    """State of one connection: subscriptions by subject, and PINGs received."""
 
     subscriptions: dict[str, str] = field(default_factory=dict)
     pings: int = 0
@@ -83,21 +83,21 @@ def error(text: str) -> Answer:
 
 
 class FakeNats:
-    """A server on loopback; an asynchronous context manager.
+    """The scripted server on loopback; an asynchronous context manager.
 
     Args:
-        answer: To what is published, but for the question which stream holds a subject.
-        streams: The answer to that one; bytes: a header block that is the answer.
-        info: Instead of ``INFO``; bytes: the first line as it is.
-        login: What is said to the first PING; None: PONG.
-        trickle: Sent again and again, every 10 ms, once something was published.
-        pongs_max: PINGs of one connection that are answered; None: all. The first belongs to the
-            login.
+        answer: Answers published messages, except the JetStream query for the stream of a subject.
+        streams: The answer to that query; bytes: a header block that is the answer.
+        info: Replaces ``INFO``; bytes: the whole first line.
+        login: The answer to the first PING; None: PONG.
+        trickle: Sent every 10 ms after the first published message.
+        pongs_max: Most PINGs of one connection that are answered; None: all. The first belongs to
+            the login.
 
     Attributes:
-        port: Where it listens.
-        published: What came, but for that question.
-        connects: What each client said of itself.
+        port: Its port.
+        published: Published messages, except those queries.
+        connects: The ``CONNECT`` of each client.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""A sink on loopback that does with each request what a function says: well or badly.
+"""A scripted HTTP sink on loopback, well-behaved or hostile.
 
-Called by tests of transports. Writes bytes, not responses, so that anything can be sent. Reads as
-strictly as our own receiver: what is no good request ends the connection.
+Called by tests of transports. Writes raw bytes, so that it can send anything. Parses as strictly as
+our own receiver: an invalid request ends the connection.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ OK = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 class Request(NamedTuple):
-    """A request as it arrived.
+    """A received request.
 
     Attributes:
         method: Request method.
         target: Request target as sent.
         headers: Names (lower case) and values, in order.
         body: The body.
-        connection: Number of the connection it came by, from 1.
+        connection: Number of its connection, from 1.
     """
 
     method: str
@@ -123,16 +123,16 @@ def endless(head: bytes, piece: bytes = b"x" * 65_536) -> Behave:
 
 
 class FakeSink:
-    """A server on loopback; an asynchronous context manager.
+    """The scripted sink; an asynchronous context manager.
 
     Args:
-        behave: What to do with each request.
-        tls: Speak TLS with this context.
-        port: Where it listens; 0: where it is free.
+        behave: Handles each request.
+        tls: TLS context; None: no TLS.
+        port: Its port; 0: any free one.
 
     Attributes:
-        requests: Every request that arrived whole.
-        connections: Connections taken so far.
+        requests: All complete requests.
+        connections: Connections accepted so far.
         quiet: Set while no connection is open.
     """
 

@@ -1,7 +1,7 @@
-"""A data directory with many subscriptions in store and log, as a server leaves it.
+"""Fills a data directory with many subscriptions in store and log, as a server leaves it.
 
-Callers: tests and benchmarks that need routes in numbers, and no server to make them one by one.
-Hides: that a change stands in the store first, then in every partition.
+Callers: tests and benchmarks that need many routes without creating them by a server one by one.
+Hides: that a change is written to the store first, then to every partition.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
-"""What is given beside the repository and never copied into it: texts of specifications, cases.
+"""Finds test data outside the repository: texts of specifications, conformance cases.
 
-A test that wants what is not there is NOT RUN, and said to be, as one without its broker; where the
-variable ``TESTS_REQUIRE`` names ``given``, it fails.
+A test without its data is reported as NOT RUN, like one without its broker; if the variable
+``TESTS_REQUIRE`` names ``given``, it fails.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Single attempts by the HTTP transport, awaited: for tests against ``fake_sink`` and the like."""
+"""Awaits single attempts of the HTTP transport, for tests against ``fake_sink`` and the like."""
 
 import asyncio
 import contextlib
@@ -22,13 +22,13 @@ EVENT: Final = Event(
 
 
 class TableResolver:
-    """A resolver that knows a table of names; satisfies ``net.Resolver``.
+    """A resolver with a table of names; implements ``net.Resolver``.
 
     Args:
-        table: Host name -> addresses; None: the name server is silent.
+        table: Host name -> addresses; None: no response from the name server.
 
     Attributes:
-        asked: Every name that was looked up, in order.
+        asked: Names looked up, in order.
     """
 
     def __init__(self, table: Mapping[str, Sequence[str] | None]) -> None:

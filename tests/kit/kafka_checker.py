@@ -1,4 +1,4 @@
-"""Reads a topic of Kafka while tests go on, by a client that is not the one under test.
+"""A Kafka consumer that collects a topic during a test, independent of the client under test.
 
 Called by ``tests/brokers/kafka``. Hides librdkafka's consumer and its thread.
 """
@@ -14,12 +14,12 @@ _LEAVE_S_MAX: Final = 10.0
 
 
 class KafkaChecker:
-    """Reads *topic* from its beginning. A context manager.
+    """A consumer of *topic* from its beginning; a context manager.
 
     Args:
-        client: What librdkafka must know to be let in.
-        topic: There already.
-        partitions: How many it has.
+        client: Connection settings of librdkafka.
+        topic: An existing topic.
+        partitions: Its count of partitions.
     """
 
     def __init__(self, client: dict[str, Any], topic: str, partitions: int = 1) -> None:

@@ -1,9 +1,8 @@
-"""Kills under load: ``kill -9`` of parts of a server at random points, and the verdict.
+"""Scenario: ``kill -9`` of parts of a server at random points under load, with a verdict.
 
-One server, steady traffic, five subscriptions (everything, a filter, a sink that fails for a
-while, one that refuses and has a dead letter sink, one that refuses and has none). After the
-last kill traffic stops, the server settles and stops, and the checker holds the ledgers and the
-server's state dump together.
+One server, steady traffic, five subscriptions (all events, a filter, a sink that fails for a while,
+a refusing sink with a dead letter sink, a refusing one without). After the last kill traffic stops,
+the server settles and stops, and the checker compares the ledgers with the server's state dump.
 
 Callers: ``tests/crash`` (6 kills), the soak run (100). Hides: the scenario.
 """
@@ -80,11 +79,11 @@ FAIL = Behaviour(statuses=(StatusChance(503),))
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """What one kill hits.
+    """The target of a kill.
 
     Attributes:
         name: For people.
-        role: The process that is killed; None: all of them at once.
+        role: The process to kill; None: all at once.
     """
 
     name: str
@@ -112,16 +111,16 @@ FEW = (
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """One kill.
+    """Measurements of one kill.
 
     Attributes:
-        victim: What was killed.
-        in_flight: Attempts under way just before, by the status pages.
-        at_s: When, monotonic.
-        accepting_s: Until an event that was sent after the kill was acknowledged, seconds.
-        delivering_s: Until deliveries to the sink of everything went on, seconds.
-        caught_up_s: Until events that were sent after the kill had arrived there, seconds: what
-            had piled up meanwhile is delivered before them.
+        victim: The target.
+        in_flight: Attempts in flight just before, by the status pages.
+        at_s: Time, monotonic seconds.
+        accepting_s: Until an event sent after the kill was acknowledged, seconds.
+        delivering_s: Until deliveries to the sink of all events resumed, seconds.
+        caught_up_s: Until events sent after the kill had arrived there, seconds: the backlog is
+            delivered before them.
     """
 
     victim: str
@@ -134,18 +133,17 @@ class Killed:
 
 @dataclass(slots=True)
 class KillReport:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
-        seed: Repeats the choice of victims and moments.
-        kills: Every kill, in order.
+        seed: Reproduces the choice of victims and times.
+        kills: All kills, in order.
         acked: Events acknowledged.
-        copies: Deliveries to the sink of everything beyond the first, of events that were sent
-            once.
-        unexplained: Those whose first delivery was not under way, or just over, at a kill.
+        copies: Deliveries to the sink of all events beyond the first, of events sent once.
+        unexplained: Those whose first delivery was not in flight, or just over, at a kill.
         stop_code: Exit code of the last stop.
         passed: The checker found no broken promise.
-        checker: What it printed.
+        checker: Its output.
     """
 
     seed: int
@@ -317,7 +315,7 @@ class _Scenario:
         return max(taken[name] for name in names)
 
     def _settle(self) -> None:
-        """Wait until the server says twice in a row that nothing is under way."""
+        """Wait until the server reports twice in a row that nothing is in flight."""
         seen = [0]
 
         def settled() -> bool:

@@ -1,7 +1,7 @@
 """A client of the Kubernetes-shaped API and of the addresses of Brokers and Channels.
 
-Callers: tests of a whole server. Speaks plain JSON over HTTP, as ``kubectl get --raw`` would, in
-one namespace. Hides: paths of kinds, waiting for conditions, the encoding of events.
+Callers: tests of a whole server. Uses plain JSON over HTTP, like ``kubectl get --raw``, in one
+namespace. Hides: paths of kinds, waiting for conditions, the encoding of events.
 """
 
 import itertools
@@ -38,11 +38,11 @@ def condition(obj: Object, name: str) -> Object:
 
 
 class KnativeClient:
-    """Objects of one namespace, and events to its addresses.
+    """A client for the objects of one namespace, and for publishing to its addresses.
 
     Args:
-        server: Whom to ask.
-        namespace: Comes into being with the first object.
+        server: The server.
+        namespace: Created with the first object.
     """
 
     def __init__(self, server: RunningServer, namespace: str) -> None:

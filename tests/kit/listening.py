@@ -1,7 +1,7 @@
-"""How a server of ``asyncio`` stops to listen, in tests that do so while clients knock.
+"""Closes an ``asyncio`` server safely while clients are connecting.
 
-``Server.close`` alone loses a connection that was accepted an instant before: its transport is
-made a turn of the loop later, finds the server closed and is dropped without being closed
+``Server.close`` alone loses a connection accepted an instant before: its transport is made a turn
+of the loop later, finds the server closed and is dropped without being closed
 (``assert self._sockets is not None``, CPython 3.11; seen as "unclosed transport").
 """
 

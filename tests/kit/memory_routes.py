@@ -1,4 +1,4 @@
-"""A ``RouteAppender`` and a ``TimerEventAppender`` that remember, and fail when told to."""
+"""In-memory ``RouteAppender`` and ``TimerEventAppender`` with fault injection."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ __all__ = ["MemoryRouteAppender", "MemoryTimerEventAppender"]
 
 
 class MemoryRouteAppender:
-    """Route records of each partition, as a log would hold them.
+    """A ``RouteAppender`` that keeps route records by partition, as a log would.
 
     Attributes:
         partitions: Bodies, by partition.
-        calls: How many appends were asked for.
-        failing: While True, an append takes what ``partial`` says and then fails.
-        partial: How many bodies the first partition takes before the append fails.
+        calls: Count of appends.
+        failing: While True, an append fails after ``partial`` bodies.
+        partial: Bodies that the first partition accepts before the append fails.
     """
 
     def __init__(self, partition_count: int = 2) -> None:
@@ -44,14 +44,14 @@ class MemoryRouteAppender:
 
 
 class MemoryTimerEventAppender:
-    """Ticks, as a log would hold them.
+    """A ``TimerEventAppender`` that keeps timer events, as a log would.
 
     Attributes:
-        timer_events: Partition and tick, in the order of the appends.
-        calls: How many appends were asked for.
-        failing: While True, an append takes what ``partial`` says and then does not answer.
-        refusing: While True, an append takes what ``partial`` says and refuses the others.
-        partial: How many ticks an append takes while it fails or refuses.
+        timer_events: Partition and event, in the order of the appends.
+        calls: Count of appends.
+        failing: While True, an append accepts ``partial`` events and then does not answer.
+        refusing: While True, an append accepts ``partial`` events and refuses the others.
+        partial: Events that an append accepts while it fails or refuses.
     """
 
     def __init__(self) -> None:

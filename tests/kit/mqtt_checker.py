@@ -1,4 +1,4 @@
-"""A subscriber at an MQTT broker that is not ours: paho, with whatever it received."""
+"""An independent MQTT subscriber (paho) that collects what it receives."""
 
 import threading
 from types import TracebackType
@@ -19,13 +19,13 @@ READY_S_MAX = 10.0
 
 
 class Seen(NamedTuple):
-    """One message as paho read it.
+    """A message as paho read it.
 
     Attributes:
-        topic: Where it came.
-        payload: What it holds.
-        qos: Of the delivery to the checker: the lower of both.
-        retain: Whether the broker had kept it.
+        topic: Its topic.
+        payload: Its payload.
+        qos: QoS of the delivery to the checker: the lower of publication and subscription.
+        retain: Whether it is a retained message.
         properties: By their names in the standard without blanks; empty in MQTT 3.
     """
 
@@ -42,18 +42,18 @@ class Seen(NamedTuple):
 
 
 class MqttChecker:
-    """Subscribes and collects; a context manager, ready inside it.
+    """The subscriber; a context manager that is subscribed on entry.
 
     Args:
         port: Plain listener of the broker on loopback.
-        topic_filter: What it subscribes to.
+        topic_filter: Its topic filter.
         version: 5 or 3.
-        qos: Of the subscription.
-        client_id: Keeps its session at the broker, so that nothing is missed while it is away or
-            the broker is; None: a clean session.
+        qos: QoS of the subscription.
+        client_id: Uses a persistent session, so that nothing is missed while either side is away;
+            None: a clean session.
 
     Attributes:
-        seen: What came so far, in the broker's order.
+        seen: Messages so far, in the broker's order.
     """
 
     def __init__(

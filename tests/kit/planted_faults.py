@@ -1,11 +1,11 @@
-"""Faults that are planted one by one in a copy of the tree: does the fast stage find each of them?
+"""Mutation tests: plants known faults in a copy of the tree, which the fast stage must detect.
 
-A fault is data: a text that stands once in the package, and what takes its place. It says no file,
-so that it is found wherever the code has moved; a text that stands nowhere any more is named by
-``tests/unit/kit/test_planted_faults.py``, and whoever changed the line plants the fault anew.
+A fault is data: a text that occurs once in the package, and its replacement. It names no file, so
+code may move. ``tests/unit/kit/test_planted_faults.py`` reports texts that no longer occur: adapt
+the fault to the changed line.
 
-Callers: the soak run, ``python -m kit.planted_faults [NAME…]``. Hides: the copy, and which tests
-are asked first.
+Callers: the soak run, ``python -m kit.planted_faults [NAME…]``. Hides: the copy, and the order of
+the tests.
 """
 
 import os
@@ -50,10 +50,10 @@ class Fault(NamedTuple):
     """A fault to plant.
 
     Attributes:
-        name: Of what goes wrong, for people.
-        room: Folder of tests that is asked first, at any depth.
-        old: A text that stands once in the package.
-        new: What stands there instead.
+        name: Its effect, for people.
+        room: Folder of the tests to run first, at any depth.
+        old: A text that occurs once in the package.
+        new: Its replacement.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Fault(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the tests said of a fault.
+    """The result for one fault.
 
     Attributes:
-        fault: Which.
-        by: The first test that failed; "" where none did.
-        took_s: How long that took, seconds.
+        fault: The fault.
+        by: The first test that failed; "" if none did.
+        took_s: Duration, seconds.
     """
 
     fault: Fault
@@ -272,7 +272,7 @@ FAULTS: Final = (
 
 
 def places_of(text: str, root: Path = ROOT) -> list[Path]:
-    """The modules of the package below *root* where *text* stands, one entry each time."""
+    """The modules of the package below *root* with *text*, one entry for each occurrence."""
     modules = sorted((root / "src" / "distributary").rglob("*.py"))
     return [path for path in modules for _ in range(path.read_text("utf-8").count(text))]
 
@@ -334,7 +334,7 @@ def _failed(root: Path, arguments: Sequence[Path | str]) -> str:
     """The first test of *arguments*, places and options, that fails or does not end; "": none.
 
     Raises:
-        RuntimeError: The tests did not run; the message holds what they said.
+        RuntimeError: The tests did not run; the message has their output.
     """
     options = ("-x", "-v", "-p", "no:cacheprovider", "--no-header", "--tb=no")
     ends = (f"faulthandler_timeout={TEST_S_MAX}", "faulthandler_exit_on_timeout=true")

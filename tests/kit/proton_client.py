@@ -1,6 +1,6 @@
-"""Asks the Subscriptions API over AMQP of a running server, by Qpid Proton's own client.
+"""A client of the Subscriptions API over AMQP on Qpid Proton, for a running server.
 
-Callers: end-to-end tests. Hides which modules proton has; none is imported before a client is made.
+Callers: end-to-end tests. Hides proton's modules, which are imported only when a client is made.
 """
 
 import importlib
@@ -21,10 +21,10 @@ def installed() -> bool:
 
 
 class ProtonClient:
-    """One connection, with the links of a request and an answer.
+    """One connection with a link for requests and one for responses.
 
     Args:
-        port: Of the server, on loopback.
+        port: Port of the server on loopback.
     """
 
     def __init__(self, port: int) -> None:

@@ -1,4 +1,4 @@
-"""The schemas of the API description, as a strict validator reads them."""
+"""Validates documents against the schemas of the API description, strictly."""
 
 import re
 from collections.abc import Iterator

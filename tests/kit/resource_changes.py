@@ -1,9 +1,9 @@
-"""A client that changes objects of Knative at random, and knows what they must be like.
+"""A client that changes Knative objects at random, and tracks their expected state.
 
-Each client has a namespace of its own. An object must be as the last request about it was answered;
-a request that broke off may have been made or not, but nothing else.
+Each client has its own namespace. An object must be as in the response to its last request; a
+request without a response may have been applied or not, but only as a whole.
 
-Callers: ``resource_kills``. Hides: what the objects look like, and what a lost answer means.
+Callers: ``resource_kills``. Hides: the contents of objects, and the meaning of lost responses.
 """
 
 import contextlib
@@ -53,19 +53,19 @@ _ROUTED: Final = (TRIGGER.resource, SUBSCRIPTION.resource)
 
 
 class ChangingClient(KnativeClient):
-    """One client: its namespace, and what each of its objects must be like.
+    """A client with the expected state of the objects in its namespace.
 
     Args:
-        server: Whom to ask.
-        namespace: That nobody else changes.
-        sinks: Where Triggers and Subscriptions deliver: a sink of its own for each.
-        seed: Repeats every choice.
+        server: The server.
+        namespace: Changed by this client only.
+        sinks: Sinks of Triggers and Subscriptions, a separate one for each.
+        seed: Reproduces every choice.
 
     Attributes:
-        stamps: Stamp of each object that stands; None: it does not.
-        changes: Requests that were made.
-        broken: Those whose answer was lost.
-        faults: Answers, and what became of lost ones, that are wrong.
+        stamps: Stamp of each object; None: it does not exist.
+        changes: Requests made.
+        broken: Requests without a response.
+        faults: Wrong responses, and wrong effects of requests without one.
     """
 
     def __init__(

@@ -1,13 +1,13 @@
-"""The checker of Knative's objects: do statuses, routes and log say what the objects want?
+"""Checks that statuses, routes and log agree with the specs of Knative's objects.
 
-``status_faults`` holds the statuses of objects against a plain reading of the text: what is named
-exists, or it does not. ``stored_faults`` holds the store and the log of a server that has stopped
-against one another. Both answer with sentences; none means that nothing is wrong.
+``status_faults`` compares the statuses of objects with those that follow directly from the
+existence of the objects they refer to. ``stored_faults`` compares the store and the log of a
+stopped server. Both return sentences; none means no fault.
 
-It knows what the scenario of ``resource_kills`` makes: Services by name, Triggers for one type,
-Subscriptions of one Channel, dead letter sinks on Brokers and Channels alone.
+Supports the objects of the ``resource_kills`` scenario: Services by name, Triggers for one type,
+Subscriptions of one Channel, dead letter sinks on Brokers and Channels only.
 
-Callers: ``resource_kills``. Hides: tables, partitions, and how a route is found in them.
+Callers: ``resource_kills``. Hides: tables, partitions, and the lookup of routes in them.
 """
 
 import contextlib
@@ -33,14 +33,14 @@ _ADDRESSED: Final = (BROKER.resource, CHANNEL.resource)
 _ROUTED: Final = (TRIGGER.resource, SUBSCRIPTION.resource)
 
 Objects = Mapping[Key, Object]
-"""Every object that stands."""
+"""All existing objects."""
 
 
 # -- statuses ------------------------------------------------------------------------------------
 
 
 def status_faults(objects: Objects) -> list[str]:
-    """Where a status says something else than follows from the objects as they stand."""
+    """Differences between statuses and what follows from the objects."""
     faults: list[str] = []
     for key, content in objects.items():
         if key.resource in (*_ADDRESSED, *_ROUTED):
@@ -51,7 +51,7 @@ def status_faults(objects: Objects) -> list[str]:
 
 
 class _Said(NamedTuple):
-    """What a status says, as far as it follows from the objects."""
+    """The part of a status that follows from the objects."""
 
     generation: int
     ready: bool
@@ -130,7 +130,7 @@ def _name(key: Key) -> str:
 
 
 class _Target(NamedTuple):
-    """A row of ``route_target`` that is live."""
+    """A live row of ``route_target``."""
 
     revision: int
     address: str
@@ -138,7 +138,7 @@ class _Target(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What the store holds."""
+    """The contents of the store."""
 
     objects: dict[Key, Object]
     addresses: dict[str, str]

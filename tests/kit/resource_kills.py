@@ -1,16 +1,17 @@
-"""Kills while objects change: ``kill -9`` of a server, or parts of it, and the verdict.
+"""Scenario: ``kill -9`` of a server or its parts while Knative objects change, with a verdict.
 
 Four clients create, patch and delete Brokers, Triggers, Channels, Subscriptions and Services, each
-in a namespace of its own, so that it knows what its objects must be like: as it was answered last.
-A request that broke off may have been made or not, but nothing else. When all changes are made
-and the last victim is back:
+in its own namespace, so that it knows the expected state of its objects from the responses. A
+request without a response may have been applied or not, but only as a whole. When all changes are
+made and the last victim is back:
 
-1. every object is as it was answered, and every status comes to what follows from the objects;
-2. a kill and a new start, which looks at everything anew, finds nothing to write;
-3. what is ready gets events, and addresses that are gone answer 404;
-4. of the events that flowed all the while through a Broker that nobody changes, each one that was
-   acknowledged has arrived, and so has its subscriber's reply at another Trigger;
-5. the server stops in good order, and store and log hold the same routes.
+1. every object is as in its last response, and every status converges to what follows from the
+   objects;
+2. a kill and a restart, which reconciles everything, finds nothing to write;
+3. ready objects get events, and addresses of deleted ones respond 404;
+4. each acknowledged event of the traffic through an unchanged Broker has arrived, and so has its
+   subscriber's reply at another Trigger;
+5. the server stops cleanly, and store and log hold the same routes.
 
 Callers: ``tests/crash``, benchmarks. Hides: the scenario.
 """
@@ -48,7 +49,7 @@ QUIET_S: Final = 1.0
 """Nothing was written for so long: nothing is under way any more."""
 
 STEADY: Final = "steady"
-"""The namespace that nobody changes."""
+"""The namespace without changes."""
 
 RATE_PER_S: Final = 50.0
 """Events to it: some under way at every kill, and the machine has time for the changes."""
@@ -62,18 +63,18 @@ CANARY: Final = "canary"
 
 @dataclass(slots=True)
 class ResourceKillReport:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
-        seed: Repeats every choice, but not the moments.
-        victims: What was killed, in order.
-        changes: Requests that were answered, and those that broke off.
-        broken: Those that broke off.
+        seed: Reproduces every choice, but not the times.
+        victims: Killed processes, in order.
+        changes: Requests with or without a response.
+        broken: Requests without a response.
         ready: Triggers and Subscriptions that were ready at the end, and got an event each.
-        acked: Events acknowledged by the Broker that nobody changes.
-        faults: Everything that is wrong.
+        acked: Events acknowledged by the unchanged Broker.
+        faults: All faults found.
         stop_code: Exit code of the server.
-        took_s: How long each part of the run took, seconds.
+        took_s: Duration of each part of the run, seconds.
     """
 
     seed: int
