@@ -1,7 +1,7 @@
 """The status page of a partition: a page of numbers in shared memory.
 
-The owner writes its progress, the driver its requests; the reader, the ingest process (retention)
-and the API (readiness, backlog) read. A field is eight bytes in a shared memory map: one store,
+The owner writes its progress, the driver its requests; the ingest process (retention, wake-ups) and
+the API (readiness, backlog) read. A field is eight bytes in a shared memory map: one store,
 never torn. Nothing on it is needed after a restart: log and outcome journal are authoritative.
 """
 
@@ -66,7 +66,7 @@ class StatusField(enum.IntEnum):
     STOP = 34
     """1: the system stops; owners drain until their deadline."""
     READY = 35
-    """1: the pipeline is warm and has been seen running since it was started."""
+    """1: the driver has seen the partition run since it started the query."""
 
 
 class ConsumerPhase(enum.IntEnum):
@@ -79,7 +79,7 @@ class ConsumerPhase(enum.IntEnum):
 
 
 class StatusPage(Protocol):
-    """Numbers that a partition's consumer, its reader and the driver exchange.
+    """Numbers that a partition's consumer, the driver and the ingest process exchange.
 
     Each field has one writer and is read atomically; two fields are not consistent with each other.
     Values are visible to all later readers, and outlive their writer. The initial value is 0.

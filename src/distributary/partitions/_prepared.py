@@ -3,7 +3,7 @@
 With 100,000 routes, compiling the table and reading the resources takes seconds. A table is a
 function of the log up to a change, and every partition has the same changes in the same order
 (DESIGN rule 4, route records), so one table of a process serves any partition it owns next. Spark
-may run the next owner in any worker, so readers prepare as well, before an epoch ends.
+may run the next owner in any worker; a worker that has not owned one yet compiles everything.
 
 A process caches one set, which one user at a time checks out: that bounds memory.
 """
@@ -123,8 +123,8 @@ SHELF = _Shelf()
 def prepare_next(data_dir: str, key_file: str, partition: int) -> None:
     """Prepare this process to own *partition*.
 
-    Call it before a ``PartitionSession``, while another process may still own the partition, and in
-    any process that may become an owner. Costs only what has changed since the last call.
+    Call it before a ``PartitionSession``: another process may still own the partition. Costs only
+    what has changed since this process last owned one.
     """
     paths = DataDir.of(data_dir)
     try:

@@ -56,8 +56,8 @@ LOG_WAIT_S = 10.0
 LOCK_WAIT_S = 60.0
 """Longest wait for the previous owner, which may be finishing attempts."""
 ABRUPT_DRAIN_S = 0.5
-"""Time for attempts under way after an abrupt end of the input: the next owner, and so every
-partition's events, wait for the lock."""
+"""Time for attempts under way after an abrupt end of the task: the next owner, and so all events of
+the partition, wait for the lock."""
 SLOW_S = 0.1
 """While the epoch drains, sinks with an attempt older than this get no new one."""
 HEARTBEAT_S = 0.25
@@ -323,8 +323,8 @@ class PartitionSession:
         if self._closing:
             return
         if os.getppid() != self._parent:
-            # The JVM and its daemon are gone: nobody will ever read our answer, and the next
-            # owner waits for the lock (DESIGN rule 7).
+            # The JVM and its daemon are gone, and the next owner waits for the lock (DESIGN
+            # rule 7, stopping).
             self._log.error("parent-gone")
             os._exit(70)
         draining = bool(self._status_page[StatusField.DRAINING])
@@ -370,9 +370,9 @@ class PartitionSession:
         """Finish attempts under way, make their outcomes durable, release the partition.
 
         Args:
-            orderly: The driver ended the epoch. Otherwise the input just ended, which proves
-                nothing (DESIGN rule 7, stopping): attempts get only a moment, and unfinished ones
-                are left to the next owner, as after a crash.
+            orderly: The driver ended the epoch. Otherwise the task just ended, as when its JVM
+                is killed (DESIGN rule 7, stopping): attempts get only a moment, and unfinished
+                ones are left to the next owner, as after a crash.
 
         Returns:
             The number of unfinished attempts.

@@ -3,7 +3,7 @@
 Called by ``delivery_source`` in a Python worker. The session's lock, not Spark, decides who owns a
 partition, and the session reads the log where it lies: no event passes through Spark. A task that
 ends proves nothing (its JVM may have been killed): only outcomes move the committed offset (DESIGN
-rule 7, durable outcomes).
+rule 7, stopping).
 
 If the partition cannot be owned, the task waits and tries again: a task that fails too often ends
 those of all other partitions too.
@@ -23,8 +23,8 @@ from distributary.partitions import PartitionSession, SessionSettings, owner_log
 LOOK_S = 0.05
 """Interval at which a task reads the driver's requests: a hand-over waits half of it."""
 ROW_S = 1.0
-"""Interval of rows: a worker notices a dead JVM by writing to it (DESIGN rule 7, durable outcomes),
-and Spark tells its users what the partitions have done."""
+"""Interval of rows: a worker notices a dead JVM by writing to it (DESIGN rule 7, stopping), and
+Spark tells its users what the partitions have done."""
 
 
 def rows(settings_json: str, partition: int, epoch: int) -> Iterator[pa.RecordBatch]:

@@ -65,7 +65,7 @@ def check_cluster(spark: SparkSession, master: str, partitions: int, data_dir: P
 def _blind(master: str, data_dir: Path, reason: str) -> SettingsError:
     return SettingsError(
         f"executors of the Spark master {master} cannot see the data directory {data_dir}"
-        f" ({reason}). Readers and owners work on its files: mount it there at the same path, with"
+        f" ({reason}). Owners work on its files: mount it there at the same path, with"
         " the same Python, or leave --spark-master out"
     )
 

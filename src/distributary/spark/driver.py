@@ -252,7 +252,7 @@ class Driver:
         self._log.warning("hand-over-put-off", epoch=epoch)
 
     def _drain(self, query: StreamingQuery) -> None:
-        """Wait until readers have returned and owners have drained; the query may stop then."""
+        """Wait until owners have drained; the query may stop then."""
         for status_page in self._status_pages:
             status_page[StatusField.STOP] = 1
         until_s = self._now_s() + self._settings.drain_s + 5.0

@@ -2,8 +2,8 @@
 
 Callers: ``server`` before it starts anything, ``session`` for Spark's URL. Imports no pyspark.
 
-A partition needs one task slot (its reader and its writer are one stage) for as long as the query
-runs. With fewer slots than partitions Spark would silently never read some of them.
+A partition needs one task slot for as long as the query runs. With fewer slots than partitions
+Spark would silently never deliver some of them.
 """
 
 import os

@@ -31,8 +31,8 @@ FILE_MANAGER = (
 def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
     """Returns Spark's settings for a query over *partitions*, with scratch files in *scratch*."""
     return {
-        # Rows flow while the epoch runs only if nothing is buffered: one chunk a row, one row a
-        # batch.
+        # A row reaches the JVM when it is written only if nothing is buffered: by that a worker
+        # notices a dead JVM.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
         "spark.sql.execution.pandas.udf.buffer.size": "5",
         # TCP's delayed acknowledgement between JVM and worker costs 40 ms a stage.
@@ -42,7 +42,7 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
         "spark.sql.streaming.checkpointLocation": str(scratch / "checkpoint"),
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.pollingDelay": "10ms",
-        # A task tails its partition for the whole epoch: a speculative copy could never own it.
+        # A task owns its partition for the whole epoch: a speculative copy could never own it.
         "spark.speculation": "false",
         # Failures of one partition's task must not end the others'.
         "spark.task.maxFailures": str(TASK_FAILURES_MAX),
@@ -53,7 +53,7 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.default.parallelism": str(partitions),
-        # The JVM only passes chunks on: a small heap, the collector that costs least memory.
+        # The JVM only schedules tasks: a small heap, the collector that costs least memory.
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": (
             "-XX:+UseSerialGC -Xss512k -XX:ReservedCodeCacheSize=64m"

@@ -16,7 +16,7 @@ def no_dial(_address, _timeout_s):
 
 @pytest.mark.parametrize("partitions", [1, 2, 9, 64])
 def test_the_default_has_a_slot_for_each_partition(partitions):
-    """A partition's reader and writer are one task, which runs for the whole epoch."""
+    """A partition is one task, which runs for the whole epoch."""
     assert resolve("auto", partitions) == f"local[{partitions},{TASK_FAILURES_MAX}]"
     check_master("auto", partitions, {}, no_dial)
 

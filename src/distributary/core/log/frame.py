@@ -15,7 +15,7 @@ and each can still be checked alone.
 ``stamp`` is a random number of the partition, which a search for the next header looks for. The
 sender of an event does not know it, so bytes in the shape of a header cannot pass as a record.
 
-Callers: this package, and users of a ``Reader``'s chunks (which travel through Spark unchanged).
+Callers: this package, and users of a ``Reader``'s chunks.
 Hides: the layout.
 """
 
@@ -152,7 +152,7 @@ def iter_frames(chunk: bytes, *, verify: bool = True) -> Iterator[Logged]:
     Costs under a microsecond a record of 1 KB, half of it for the checksum.
 
     Args:
-        chunk: From ``Reader.read_chunk``; it may have travelled.
+        chunk: From ``Reader.read_chunk``.
         verify: False skips the checksums, for a chunk that this process has just verified.
 
     Raises:
