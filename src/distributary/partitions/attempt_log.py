@@ -46,11 +46,10 @@ VALUE_CHARS_MAX = 1024
 
 def _names(event: Event) -> tuple[str, str, str]:
     """Id, source and type, cut to what a line holds."""
-    attributes = event.attributes
     return (
-        str(attributes["id"])[:VALUE_CHARS_MAX],
-        str(attributes["source"])[:VALUE_CHARS_MAX],
-        str(attributes["type"])[:VALUE_CHARS_MAX],
+        str(event.text("id"))[:VALUE_CHARS_MAX],
+        str(event.text("source"))[:VALUE_CHARS_MAX],
+        str(event.text("type"))[:VALUE_CHARS_MAX],
     )
 
 

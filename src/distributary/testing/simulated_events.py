@@ -16,6 +16,7 @@ from distributary.core.flow import (
     encode_carried,
     encode_timer_event,
 )
+from distributary.testing.binary_form import in_binary_form
 from distributary.testing.simulated_sinks import origin_id
 
 __all__ = ["Publisher"]
@@ -41,15 +42,17 @@ class Publisher:
         """Kind and body of a record with an event of each of *types*, and the events.
 
         They go to *address*; the first of them has *ttl* passes left. With every second record
-        that has one of these goes a header field.
+        that has one of these goes a header field. Every second record of one event with data is in
+        binary form.
         """
         events = [self._event(name) for name in types]
-        body = event_record.encode(events)
+        in_binary = len(events) == 1 and events[0].data and self._event_count % 2 == 0
+        body = event_record.encode([in_binary_form(events[0])] if in_binary else events)
         if not address and ttl == TTL_DEFAULT:
             return RecordKind.EVENTS, body, events
         self._ttls[str(events[0].attributes["id"])] = ttl
         ttls = (ttl, *[TTL_DEFAULT] * (len(events) - 1))
-        if self._event_count % 2:
+        if self._event_count % 4 < 2:
             return RecordKind.ADDRESSED, encode_addressed(address, ttls, body), events
         carried = b"traceparent: %d\r\nknative-n: 1\r\n" % self._event_count
         self._carried.update((str(event.attributes["id"]), carried) for event in events)

@@ -71,7 +71,7 @@ class PacedQueue:
         if not self.sink_queue.takes(nothing_waits=not queue):
             self._refused = True
             return Admission.OPEN
-        size = TASK_BYTES_OVERHEAD + more_bytes + len(task.event.data or b"")
+        size = TASK_BYTES_OVERHEAD + more_bytes + task.event.data_bytes()
         if queue and not self._fits(size, reserve):
             self._refused = True
             return Admission.FULL

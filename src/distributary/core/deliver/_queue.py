@@ -175,10 +175,7 @@ class DestinationQueue:
         if self._breaker.state is not _CLOSED and not self._lacks_probe():
             self._refused = True
             return Admission.OPEN
-        body = task.event.data
-        size = TASK_BYTES_OVERHEAD + more_bytes + len(task.carried)
-        if body is not None:
-            size += len(body)
+        size = TASK_BYTES_OVERHEAD + more_bytes + len(task.carried) + task.event.data_bytes()
         queue = self._queue
         if (queue or self._flights) and not self._fits(size, reserve):
             self._refused = True

@@ -230,4 +230,4 @@ class Replies:
 
 def _size(reply: Task) -> int:
     size = attribute_bytes(reply.event) + len(reply.carried)
-    return ROW_TASK_BYTES + size + len(reply.event.data or b"")
+    return ROW_TASK_BYTES + size + reply.event.data_bytes()

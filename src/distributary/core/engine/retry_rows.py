@@ -194,4 +194,4 @@ class RetryRows:
 
 
 def _size(task: Task) -> int:
-    return ROW_TASK_BYTES + attribute_bytes(task.event) + len(task.event.data or b"")
+    return ROW_TASK_BYTES + attribute_bytes(task.event) + task.event.data_bytes()

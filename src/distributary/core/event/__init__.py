@@ -8,8 +8,9 @@ Every decoder here returns events or raises an ``EventError`` (or its subclass
 ``UnsupportedFormatError``) for any bytes, and raises nothing else.
 """
 
-from distributary.core.event import carried, content, header_text, json_format, record
-from distributary.core.event._syntax import forbidden_character, is_name
+from distributary.core.event import binary, carried, content, header_text, json_format, record
+from distributary.core.event._syntax import forbidden_character, is_name, is_timestamp
+from distributary.core.event.binary import BinaryEvent
 from distributary.core.event.json_format import BATCH_EVENTS_MAX
 from distributary.core.event.validity import (
     ATTRIBUTE_CHARS_MAX,
@@ -20,6 +21,7 @@ from distributary.core.event.validity import (
     RESERVED_NAMES,
     SPECVERSIONS,
     UnsupportedFormatError,
+    is_valid,
     refuse,
     shown,
     validate,

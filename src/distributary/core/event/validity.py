@@ -1,8 +1,8 @@
 """Validates context attributes against CloudEvents 1.0 and 0.3; reports all faults at once.
 
-Called by the decoders of this package, and by code that makes an event from a person's input. Hides
-two paths that agree: a fast check by whole-event string operations (the hot path), and a slow walk
-that names every fault.
+Called by the decoders of this package, by ``protocols.http.receive``, and by code that makes an
+event from a person's input. Hides two paths that agree: a fast check by whole-event string
+operations (the hot path), and a slow walk that names every fault.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -71,6 +71,17 @@ def validate(attributes: Mapping[str, object], prefix: str = JSON_PREFIX) -> lis
     if _plainly_valid(attributes):
         return []
     return _every_fault(attributes, prefix)
+
+
+def is_valid(name: str, value: str) -> bool:
+    """Whether the attribute *name* with *value* is valid in an event of version 1.0.
+
+    An event is, if all its attributes are, the required ones are there, and they are at most
+    ``ATTRIBUTES_MAX``: no other rule of version 1.0 looks at two attributes.
+    """
+    if name == "specversion" and value != "1.0":
+        return False
+    return _name_fault(name) is None and _value_fault(value, _CHECKS_1_0.get(name)) is None
 
 
 def refuse(faults: Iterable[Fault]) -> NoReturn:

@@ -1,7 +1,8 @@
 """The event value, and the canonical string of an attribute value.
 
 Used by all packages through ``distributary.core.event``. Hides the layout in memory: a msgspec
-struct, so that a log record becomes events in one call to C.
+struct, so that a log record becomes events in one call to C. ``binary`` has its other form, which
+reads attributes when they are asked for.
 """
 
 from typing import TypeAlias
@@ -17,7 +18,9 @@ _REPR_DATA_BYTES_MAX = 40
 """Most bytes of data in a repr, which must fit in one line of a test report or a log."""
 
 
-class Event(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class Event(  # noqa: PLW1641 - unhashable, like its attributes
+    msgspec.Struct, array_like=True, forbid_unknown_fields=True
+):
     """One event: context attributes and data. Treat it as immutable; compares by value.
 
     The constructor checks nothing: bytes from outside are decoded by ``json_format``, ``http`` or
@@ -31,6 +34,24 @@ class Event(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
     attributes: dict[str, AttributeValue]
     data: bytes | None
+
+    def text(self, name: str) -> str | None:
+        """Return the attribute *name* in its canonical string form; None: there is none.
+
+        The cheapest access to one attribute of a stored event: the others are not parsed.
+        """
+        value = self.attributes.get(name)
+        return value if value is None or type(value) is str else canonical(value)
+
+    def data_bytes(self) -> int:
+        """Return the length of the data, bytes; copies nothing."""
+        return len(self.data or b"")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether *other* is an event with the same attributes, in any order, and data."""
+        if not isinstance(other, Event):
+            return NotImplemented
+        return self.attributes == other.attributes and self.data == other.data
 
     def __repr__(self) -> str:
         data = self.data

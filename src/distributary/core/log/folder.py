@@ -2,7 +2,7 @@
 
 ::
 
-    {data}/log/FORMAT                        {"format": 2, "partitions": 2}
+    {data}/log/FORMAT                        {"format": 3, "partitions": 2}
     {data}/log/p0000/00000000000000000000.seg    records from offset 0
     {data}/log/p0000/00000000000000081920.seg    records from offset 81,920
     {data}/log/p0000/00000000000000081920.routes routes in force below that offset (retention)
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from distributary.core.errors import LogDamagedError, LogFormatError
 from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable, write_all
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Of the layout above, and of the kinds of records. A folder with a larger number is rejected,
 never guessed at; one with a smaller number is upgraded when it is opened, before anything is
 written that an older version would skip.
@@ -31,6 +31,7 @@ written that an older version would skip.
 ==  ==========================================================================================
 1   the first
 2   records of kind 6 (``flow.Kind.CARRIED``): an older version would lose their events
+3   records in binary form (``event.binary``): likewise
 ==  ==========================================================================================
 """
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from distributary.core import filter as filters
+from distributary.core.event import Event
 from distributary.core.route._batches import Budget, RouteBatch
 from distributary.core.route._route import Hits, NewRoute, Route
 
@@ -47,13 +47,13 @@ class LargeBucket:
     def __len__(self) -> int:
         return len(self._plain) + len(self._batched)
 
-    def collect(self, attributes: filters.Attributes, hits: Hits) -> None:
-        """Add to *hits* the routes here that match an event with *attributes*."""
+    def collect(self, event: Event, hits: Hits) -> None:
+        """Add to *hits* the routes here that match *event*."""
         for route in self._plain.values():
-            if route.test is None or route.test(attributes):
+            if route.test is None or route.test(event.attributes):
                 hits[route.order] = route.uid
         for batch in self._batches:
-            batch.collect(attributes, hits)
+            batch.collect(event.attributes, hits)
 
 
 Bucket: TypeAlias = Route | tuple[Route, ...] | LargeBucket

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from distributary.core import filter as filters
-from distributary.core.event import Event, canonical
+from distributary.core.event import BinaryEvent, Event, canonical
 from distributary.core.flow import RouteRecord
 from distributary.core.route._attribute_index import AttributeIndex
 from distributary.core.route._batches import Budget
@@ -16,6 +16,9 @@ _ALWAYS_PRESENT: Final = frozenset(("specversion", "id", "source", "type"))
 _PRESENT_SELECTIVITY: Final = 128
 """Selectivity of a cover that needs an attribute present: worse than a prefix of one character,
 better than a value that nearly all events share."""
+_ASKED_MAX: Final = 4
+"""Up to this many attributes are asked for one by one; to parse them all costs as much as to find
+five."""
 
 
 class IndexMatcher:
@@ -62,17 +65,22 @@ class IndexMatcher:
             self._take_out(route)
 
     def match(self, event: Event) -> tuple[str, ...]:
-        attributes = event.attributes
         met: list[Bucket] = []
         indexes = self._indexes
-        for name, value in attributes.items():
-            index = indexes.get(name)
-            if index is not None:
-                index.find(value if isinstance(value, str) else canonical(value), met)
+        if len(indexes) <= _ASKED_MAX and type(event) is BinaryEvent:
+            for name, index in indexes.items():
+                text = event.text(name)
+                if text is not None:
+                    index.find(text, met)
+        else:
+            for name, value in event.attributes.items():
+                found = indexes.get(name)
+                if found is not None:
+                    found.find(value if isinstance(value, str) else canonical(value), met)
         hits: Hits = {}
-        _collect(met, attributes, hits)
+        _collect(met, event, hits)
         if self._coverless:
-            self._coverless.collect(attributes, hits)
+            self._coverless.collect(event, hits)
         if len(hits) > 1:
             return tuple([hits[order] for order in sorted(hits)])
         return tuple(hits.values())
@@ -126,20 +134,20 @@ class IndexMatcher:
         return selectivity * (1 + standing)
 
 
-def _collect(met: list[Bucket], attributes: filters.Attributes, hits: Hits) -> None:
-    """Add to *hits* the routes in *met* that match an event with *attributes*."""
+def _collect(met: list[Bucket], event: Event, hits: Hits) -> None:
+    """Add to *hits* the routes in *met* that match *event*."""
     for bucket in met:
         if isinstance(bucket, Route):
             test = bucket.test
-            if test is None or test(attributes):
+            if test is None or test(event.attributes):
                 hits[bucket.order] = bucket.uid
         elif isinstance(bucket, tuple):
             for route in bucket:
                 test = route.test
-                if test is None or test(attributes):
+                if test is None or test(event.attributes):
                     hits[route.order] = route.uid
         else:
-            bucket.collect(attributes, hits)
+            bucket.collect(event, hits)
 
 
 class _Condition(NamedTuple):

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from distributary.core.errors import Fault
+from distributary.core.event import BinaryEvent, json_format
 from distributary.core.event import content as _content
-from distributary.core.event import json_format
 from distributary.core.event.header_text import percent_decode, percent_encode
 from distributary.core.event.validity import (
     HEADER_PREFIX,
@@ -35,7 +35,9 @@ _MEMO_MAX = 256
 """Most content types, and attribute names, that are cached; senders may choose any number."""
 
 
-class _Mode(enum.Enum):
+class Mode(enum.Enum):
+    """How an HTTP message holds events."""
+
     BINARY = enum.auto()
     STRUCTURED = enum.auto()
     BATCHED = enum.auto()
@@ -68,10 +70,10 @@ def decode(headers: Headers, body: bytes) -> list[Event]:
             if content_type is not None:
                 refuse([Fault("content-type", "duplicate", "occurs more than once")])
             content_type = field[1]
-    mode = _Mode.BINARY if content_type is None else _mode(content_type)
-    if mode is _Mode.BINARY:
+    mode = Mode.BINARY if content_type is None else mode_of(content_type)
+    if mode is Mode.BINARY:
         return [_decode_binary(fields, content_type, body)]
-    if mode is _Mode.STRUCTURED:
+    if mode is Mode.STRUCTURED:
         return [json_format.decode(body)]
     return json_format.decode_batch(body)
 
@@ -85,13 +87,15 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
     Raises:
         EventError: *event* was built by hand and is invalid.
     """
+    if isinstance(event, BinaryEvent):
+        return event.lines, event.data or b""
     event = _content.in_binary_mode(event)
     attributes = event.attributes
     try:
         values = _plain_values(attributes)
         if values is None:
-            values = [_field_value(name, value) for name, value in attributes.items()]
-        lines = [_line_start(name) + value for name, value in zip(attributes, values, strict=True)]
+            values = [field_value(name, value) for name, value in attributes.items()]
+        lines = [line_start(name) + value for name, value in zip(attributes, values, strict=True)]
     except (UnicodeEncodeError, TypeError, ValueError) as error:
         refuse(validate(attributes, HEADER_PREFIX) or [Fault("$", "type", str(error))])
     return ("\r\n".join(lines) + "\r\n").encode("ascii"), event.data or b""
@@ -118,17 +122,22 @@ def encode_batched(events: Sequence[Event]) -> tuple[bytes, bytes]:
 
 
 @lru_cache(_MEMO_MAX)
-def _mode(content_type: bytes) -> _Mode:
+def mode_of(content_type: bytes) -> Mode:
+    """Return the mode that *content_type* chooses.
+
+    Raises:
+        UnsupportedFormatError: As ``decode``.
+    """
     text = content_type.decode("latin-1")
     media_type = _content.essence(text)
     if not media_type.startswith("application/cloudevents"):
-        return _Mode.BINARY
+        return Mode.BINARY
     if _content.declared_charset(text) not in {None, "utf-8"}:
         message = "CloudEvents in JSON are UTF-8"
     elif media_type == "application/cloudevents+json":
-        return _Mode.STRUCTURED
+        return Mode.STRUCTURED
     elif media_type == "application/cloudevents-batch+json":
-        return _Mode.BATCHED
+        return Mode.BATCHED
     else:
         message = f"{shown(media_type)} is not known; JSON is"
     raise UnsupportedFormatError([Fault("content-type", "unsupported", message)])
@@ -228,7 +237,8 @@ def _plain_values(attributes: dict[str, AttributeValue]) -> list[str] | None:
     return values  # type: ignore[return-value]  # all of them are strings by now
 
 
-def _field_value(name: str, value: AttributeValue) -> str:
+def field_value(name: str, value: AttributeValue) -> str:
+    """Return *value* of the attribute *name* as its header field holds it."""
     text = canonical(value)
     if name == "datacontenttype" and text.isascii() and text.isprintable():
         return text
@@ -236,7 +246,12 @@ def _field_value(name: str, value: AttributeValue) -> str:
 
 
 @lru_cache(_MEMO_MAX)
-def _line_start(name: str) -> str:
+def line_start(name: str) -> str:
+    """Return what precedes the value of the attribute *name* in its line.
+
+    Raises:
+        ValueError: No attribute has this name.
+    """
     if name == "datacontenttype":
         return "content-type: "
     if not (name.isascii() and name.isalnum()):

@@ -11,7 +11,7 @@ from typing import cast
 from distributary.core.errors import CATALOGUE, EventError, Fault, RequestError
 from distributary.core.event import carried
 from distributary.net.http1 import Request, RequestReader
-from distributary.protocols.http import binding as event_http
+from distributary.protocols.http.receive import receive
 from distributary.server.ingest import _limits
 from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._deadlines import ReadPhase, overdue
@@ -22,8 +22,6 @@ from distributary.server.ingest._proxy import Relay
 from distributary.server.ingest._received import received
 from distributary.server.ingest._relayed import body_bytes_max, is_kubernetes
 from distributary.server.ingest._responses import Persistence
-
-_decode = event_http.decode
 
 
 class IngestConnection(asyncio.Protocol):
@@ -314,7 +312,7 @@ class IngestConnection(asyncio.Protocol):
         An empty batch is valid (JSON batch format): it gets 202 at once.
         """
         try:
-            events = _decode(request.fields, request.body)
+            events, binary_record = receive(request.fields, request.body)
         except EventError as error:
             self._answer_faults(error.code, request, error.faults)
             return
@@ -337,7 +335,9 @@ class IngestConnection(asyncio.Protocol):
             pending = PendingResponse(self, persistence)
             self._waiting.append(pending)
             unseen = self._context.seen.unseen(events)
-            record = received(events, address, ttls, along_lines)
+            if ttls is not None:
+                binary_record = None  # it still holds the attribute that was taken
+            record = received(events, address, ttls, along_lines, binary_record)
             pending.append(self._context, record, self._read_s, unseen)
         else:
             self._context.counters.accepted(0, 0.0)

@@ -19,7 +19,11 @@ from distributary.core.flow import (
 
 
 def received(
-    events: Sequence[Event], address: str, ttls: Sequence[int] | None, carried: bytes = b""
+    events: Sequence[Event],
+    address: str,
+    ttls: Sequence[int] | None,
+    carried: bytes = b"",
+    record: bytes | None = None,
 ) -> Received:
     """Encodes the events of one request.
 
@@ -30,8 +34,9 @@ def received(
         address: Uid of the Broker or Channel; empty: the default broker.
         ttls: Remaining hops of each event, from 1; None: all have ``TTL_DEFAULT``.
         carried: Header lines of the request to store with the events.
+        record: ``event.record`` of *events*, if it is made already.
     """
-    body = event_record.encode(events)
+    body = event_record.encode(events) if record is None else record
     key = partition_key(events)
     if not address and ttls is None and not carried:
         return Received(body, len(events), key)

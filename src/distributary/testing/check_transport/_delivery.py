@@ -4,6 +4,7 @@ from typing import Final
 
 from distributary.core.event import Event, canonical
 from distributary.core.policy import delivered
+from distributary.testing.binary_form import in_binary_form
 from distributary.testing.check_transport._rig import (
     MANY,
     TIMEOUT_S,
@@ -85,10 +86,12 @@ async def _send_all(rig: Rig, count: int) -> list[int]:
 
 
 async def delivers_a_big_body(make: Make) -> None:
-    """The largest event arrives byte for byte."""
+    """The largest event arrives byte for byte, as does one that is still its record."""
     data = b'"' + bytes(range(0x61, 0x7B)) * (BIG_BYTES // 26) + b'"'
+    event = an_event(data=data)
     async with make() as rig:
-        assert [event.data for event in await _sent(rig, [an_event(data=data)])] == [data]
+        came = await _sent(rig, [event, in_binary_form(event)])
+        assert [event.data for event in came] == [data, data]
 
 
 async def delivers_an_event_without_data(make: Make) -> None:
@@ -104,7 +107,7 @@ async def round_trips_events_in_every_format(make: Make) -> None:
         formats = tuple(rig.formats)
     for format_ in formats:
         async with make() as rig:
-            samples = _samples()
+            samples = [*_samples(), _as_stored()]
             came = {event.attributes["id"]: event for event in await _sent(rig, samples, format_)}
             for event in samples:
                 other = came[event.attributes["id"]]
@@ -147,6 +150,11 @@ def _samples() -> list[Event]:
             time="2026-02-03T04:05:06.789012Z",
         ),
     ]
+
+
+def _as_stored() -> Event:
+    """One event that parses its attributes on demand, as readers of the log get most."""
+    return in_binary_form(_sample("stored", b"\xc3\xa9", subject='100 % "é"', other="x"))
 
 
 def _sample(name: str, data: bytes | None, **attributes: str | int | bool) -> Event:

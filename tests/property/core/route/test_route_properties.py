@@ -21,6 +21,7 @@ from distributary.core.route import (
 )
 from distributary.core.route._route import Route
 from distributary.core.route._trie import Trie
+from distributary.testing.binary_form import in_binary_form
 from kit import drawn_filters as drawn
 
 TYPES = ("a", "ab", "b", "5", "true")
@@ -150,6 +151,9 @@ def test_a_matcher_says_what_a_naive_walk_says(make, limits, history, several):
             assert len(matcher) == len(standing)
             for event in several:
                 assert matcher.match(event) == naive_match(standing, event)
+                # Attributes are read one by one, or all at once: each match reads anew.
+                stored = in_binary_form(event)
+                assert matcher.match(stored) == naive_match(standing, stored)
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_the_number_of_partitions_is_kept():
 
 def test_a_newer_format_is_refused():
     """A log of a newer version is left alone."""
-    disk = written(b'{"format": 3, "partitions": 2, "more": []}')
+    disk = written(b'{"format": 4, "partitions": 2, "more": []}')
     with pytest.raises(LogFormatError, match="upgrade"):
         open_folder(LOG_DIR, 2, disk=disk)
     with pytest.raises(LogFormatError):
@@ -62,7 +62,7 @@ def test_an_older_format_is_raised_before_anything_is_written():
     assert read_folder(LOG_DIR, disk=disk).partitions == 2  # looking changes nothing
     assert disk.content(LOG_DIR / "FORMAT") == OLD
     assert open_folder(LOG_DIR, 5, disk=disk).partitions == 2
-    assert json.loads(disk.content(LOG_DIR / "FORMAT")) == {"format": 2, "partitions": 2}
+    assert json.loads(disk.content(LOG_DIR / "FORMAT")) == {"format": 3, "partitions": 2}
     assert open_folder(LOG_DIR, 2, disk=disk).note is None
 
 
@@ -74,9 +74,9 @@ def test_a_folder_whose_format_could_not_be_raised_is_what_it_was(call):
     for _ in range(4):  # the call that fails is one of these
         with contextlib.suppress(LogUnavailableError):
             open_folder(LOG_DIR, 2, disk=disk)
-        assert json.loads(disk.content(LOG_DIR / "FORMAT"))["format"] in {1, 2}
+        assert json.loads(disk.content(LOG_DIR / "FORMAT"))["format"] in {1, 3}
     assert open_folder(LOG_DIR, 2, disk=disk).partitions == 2
-    assert json.loads(disk.content(LOG_DIR / "FORMAT"))["format"] == 2
+    assert json.loads(disk.content(LOG_DIR / "FORMAT"))["format"] == 3
 
 
 @pytest.mark.parametrize(

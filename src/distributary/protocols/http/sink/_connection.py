@@ -25,7 +25,7 @@ delivery: it is read whole, or the attempt is retried.
 
 import asyncio
 import ssl
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from distributary.core.deliver import SATURATED, Done
 from distributary.core.errors import TransportError
@@ -65,6 +65,10 @@ second. When exceeded, the cache is cleared."""
 
 REPLY_RESPONSE_BYTES_MAX: Final = 2 * REPLY_BYTES_MAX
 """Longest response with a reply: room for headers, and for small chunks."""
+
+
+Request: TypeAlias = tuple[bytes | memoryview, ...]
+"""A request in pieces, each written as it is."""
 
 
 class Home(Protocol):
@@ -127,7 +131,7 @@ class HttpConnection(asyncio.Protocol):
         self,
         home: Home,
         wheel: Wheel,
-        request: tuple[bytes, ...],
+        request: Request,
         due_s: float,
         done: Done,
         *,
@@ -154,9 +158,7 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         return self.done is None and transport is not None and not transport.is_closing()
 
-    def start(
-        self, request: tuple[bytes, ...], due_s: float, done: Done, *, bodiless: bool
-    ) -> None:
+    def start(self, request: Request, due_s: float, done: Done, *, bodiless: bool) -> None:
         """Send the next request. Only when ``usable``."""
         assert self.done is None
         self.done = done
@@ -166,7 +168,7 @@ class HttpConnection(asyncio.Protocol):
         if self.slot * TICK_S > due_s + TICK_S:
             self._wheel.watch(self)
 
-    def _write(self, request: tuple[bytes, ...]) -> None:
+    def _write(self, request: Request) -> None:
         assert self._transport is not None
         if len(request) == 1:
             self._transport.write(request[0])

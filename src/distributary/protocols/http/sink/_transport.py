@@ -4,14 +4,13 @@ import asyncio
 import dataclasses
 import re
 import weakref
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from distributary.core.clock import Clock
 from distributary.core.deliver import CREDENTIAL_EXPIRED, Destination, Done, Endpoint
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import EventError, TransportError
-from distributary.core.event import Event
+from distributary.core.event import BinaryEvent, Event, binary
 from distributary.core.policy import Answer, Reply
 from distributary.net import Connector, Wheel, is_private
 from distributary.protocols.http import binding as http
@@ -21,7 +20,7 @@ from distributary.protocols.http.sink._authorization import (
     masked,
     secrets_of,
 )
-from distributary.protocols.http.sink._connection import HttpConnection
+from distributary.protocols.http.sink._connection import HttpConnection, Request
 from distributary.protocols.http.sink._incoming import Room, Share
 from distributary.resource import ErrorData
 
@@ -91,7 +90,7 @@ class _Target(NamedTuple):
     """A compiled destination: the constant part of its requests."""
 
     prefix: bytes
-    encode: Callable[[Event], tuple[bytes, bytes]]
+    binary: bool
     bodiless: bool
     pool: _Pool
     credential: Credential | None
@@ -156,9 +155,10 @@ class HttpTransport:
             target = self._targets.get(destination) or self._aim(destination)
             if target.secrets:
                 done = self._guarded(target, done)
-            block, body = target.encode(event)
-            if len(block) > FIELD_BYTES_MAX and _too_large(block):
-                block, body = http.encode_structured(event)
+            if target.binary and type(event) is BinaryEvent and event.data_at <= FIELD_BYTES_MAX:
+                request = _stored(target.prefix, carried, event)
+            else:
+                request = _encoded(target, carried, event)
         except TransportError as error:
             self._loop.call_soon(done, error)
             return
@@ -167,14 +167,6 @@ class HttpTransport:
             failure = TransportError("protocol", f"Cannot encode: {error}", retryable=False)
             self._loop.call_soon(done, failure)
             return
-        size = len(body)
-        if carried:
-            block = carried + block
-        request: tuple[bytes, ...]
-        if size <= _JOINED_BYTES_MAX:
-            request = (b"%bcontent-length: %d\r\n%b\r\n%b" % (target.prefix, size, block, body),)
-        else:
-            request = (b"%bcontent-length: %d\r\n%b\r\n" % (target.prefix, size, block), body)
         due_s = self._monotonic_s() + timeout_s
         idle = target.pool.idle
         while idle:
@@ -202,7 +194,7 @@ class HttpTransport:
 
         return answered
 
-    def _dial(self, target: _Target, request: tuple[bytes, ...], due_s: float, done: Done) -> None:
+    def _dial(self, target: _Target, request: Request, due_s: float, done: Done) -> None:
         if self._closed:
             self._loop.call_soon(done, _closed())
             return
@@ -224,11 +216,10 @@ class HttpTransport:
         """Compile the target of a new destination."""
         endpoint = self._connector.endpoint_of(destination)
         pool = self._pool(endpoint, wants_reply=destination.wants_reply)
-        encode = http.encode_binary if destination.format == "binary" else http.encode_structured
         credential = destination.credential
         target = _Target(
             self._prefix(destination, endpoint),
-            encode,
+            destination.format == "binary",
             settings_of(destination).method in ("HEAD", "CONNECT"),
             pool,
             credential,
@@ -299,6 +290,33 @@ class HttpTransport:
         self._wheel.close()
         await asyncio.gather(*dialling, return_exceptions=True)
         await asyncio.sleep(0)  # aborted transports close in the next turn of the loop
+
+
+def _stored(prefix: bytes, carried: bytes, event: BinaryEvent) -> Request:
+    """The request with *event*, whose lines and data are sent as its record holds them."""
+    record, data_at = event.record, event.data_at
+    size = len(record) - data_at
+    joined = size <= _JOINED_BYTES_MAX
+    rest = record[binary.LINES_AT :] if joined else record[binary.LINES_AT : data_at]
+    start = b"%bcontent-length: %d\r\n%b%b" % (prefix, size, carried, rest)
+    return (start,) if joined else (start, memoryview(record)[data_at:])
+
+
+def _encoded(target: _Target, carried: bytes, event: Event) -> Request:
+    """The request with *event*, in the mode of *target* unless its header fields are too large.
+
+    Raises:
+        EventError: *event* was built by hand and holds what no event may.
+    """
+    block, body = http.encode_binary(event) if target.binary else http.encode_structured(event)
+    if len(block) > FIELD_BYTES_MAX and _too_large(block):
+        block, body = http.encode_structured(event)
+    size = len(body)
+    if size <= _JOINED_BYTES_MAX:
+        return (
+            b"%bcontent-length: %d\r\n%b%b\r\n%b" % (target.prefix, size, carried, block, body),
+        )
+    return b"%bcontent-length: %d\r\n%b%b\r\n" % (target.prefix, size, carried, block), body
 
 
 def _too_large(block: bytes) -> bool:

@@ -242,6 +242,6 @@ def _judged(flight: Flight, error: Any) -> Answer:
     """Returns the answer to one record; tells whether its batch or itself was too large."""
     answer = answer_of(error)
     if isinstance(answer, Acknowledgement) and answer.code in _TOO_LARGE:
-        alone = len(flight.event.data or b"") >= BATCH_BYTES
+        alone = flight.event.data_bytes() >= BATCH_BYTES
         return Acknowledgement("KAFKA", _TOO_LARGE[not alone], answer.text)
     return answer

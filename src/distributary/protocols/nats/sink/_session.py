@@ -292,7 +292,7 @@ class NatsSession:
 
 
 def _data_bytes(flight: Flight) -> int:
-    return len(flight.event.data or b"")
+    return flight.event.data_bytes()
 
 
 def _subject(flight: Flight) -> str:

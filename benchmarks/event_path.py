@@ -1,0 +1,203 @@
+"""CPU of one event without a disk, a network or Spark: received, read, matched, sent.
+
+Compare versions in one run, since the machine moves: ``python benchmarks/event_path.py [rounds]
+[SRC ...]`` runs each folder of sources in turn, in processes of their own, and prints the lowest
+CPU time of each step in microseconds. An event has its own id and time; everything else repeats.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Destination
+from distributary.core.flow import (
+    Attempt,
+    Logged,
+    Origin,
+    Position,
+    RouteRecord,
+    Stage,
+    Task,
+    events_of,
+)
+from distributary.core.policy import DELIVERED, Reply
+from distributary.core.route import RouteTable
+from distributary.net import AddressRule, CachingResolver, Connector
+from distributary.partitions.attempt_log import AttemptLog
+from distributary.protocols.http.sink import HttpTransport
+from distributary.server.ingest import IngestSettings
+from distributary.server.ingest._context import IngestContext
+from distributary.server.ingest._protocol import IngestConnection
+
+COUNT = 4_000
+TIMES = 5
+BODY = b'{"temperature": 21.5, "unit": "C", "padding": "' + b"x" * 950 + b'"}'
+REQUEST = (
+    b"POST /events HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: bench/1.0\r\nAccept: */*\r\n"
+    b"Content-Type: application/json\r\nContent-Length: %d\r\nce-specversion: 1.0\r\n"
+    b"ce-id: %032d\r\nce-source: /sensors/tn-1234567\r\nce-type: com.example.someevent\r\n"
+    b"ce-time: 2026-01-01T00:00:%02dZ\r\nce-subject: abc\r\n\r\n"
+)
+ANSWER = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
+CLOCK = SystemClock()
+FILTERS = {
+    "read, match exact": {"exact": {"type": "com.example.someevent"}},
+    "read, match prefix": {"prefix": {"source": "/sensors/"}},
+    "read, match CESQL": {"sql": "type = 'com.example.someevent' AND subject LIKE 'a%'"},
+}
+
+
+class Appends:
+    open = True
+    full = False
+
+    def __init__(self):
+        self.received = []
+
+    def submit(self, received, done):
+        self.received.append(received)
+        done(None)
+
+
+class Wire(asyncio.Transport):
+    def __init__(self):
+        super().__init__({"peername": ("127.0.0.1", 80)})
+
+    def write(self, data):
+        pass
+
+    def is_closing(self):
+        return False
+
+    def abort(self):
+        pass
+
+    close = abort
+
+
+class Wires(Connector):
+    def __init__(self):
+        rule = AddressRule(loopback_allowed=True)
+        super().__init__(rule, CachingResolver(None, CLOCK), CLOCK)
+        self.connections = []
+
+    async def open(self, _endpoint, make):
+        connection = make()
+        self.connections.append(connection)
+        connection.connection_made(Wire())
+
+
+def receive():
+    """CPU time of all requests, and what they left in the log."""
+    appends = Appends()
+    requests = [REQUEST % (len(BODY), n, n % 60) + BODY for n in range(COUNT)]
+    connection = IngestConnection(IngestContext(appends, IngestSettings(), CLOCK, None))
+    connection.connection_made(Wire())
+    started = time.process_time()
+    for request in requests:
+        connection.data_received(request)
+    spent = time.process_time() - started
+    return spent, [Logged(n, 1, 1, r.kind, r.body) for n, r in enumerate(appends.received)]
+
+
+def read_and_match(records, expression):
+    """CPU time of reading all events and finding the ten routes of each."""
+    routes = RouteTable()
+    for n in range(10):
+        change = RouteRecord(seq=n + 1, op="put", uid=f"u{n}", revision=1, filters=(expression,))
+        routes.apply(change)
+    assert len(routes.match(first_of(records[0]))) == 10
+    started = time.process_time()
+    for logged in records:
+        for event in events_of(logged).events:
+            routes.match(event)
+    return time.process_time() - started
+
+
+def first_of(logged):
+    return events_of(logged).events[0]
+
+
+async def send(events):
+    """CPU time of a delivery of each, over a connection that is kept."""
+    wires = Wires()
+    transport = HttpTransport(wires, CLOCK, asyncio.get_running_loop())
+    destination = Destination("http://127.0.0.1/in")
+    answers = []
+    transport.send(events[0], destination, 5.0, answers.append)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    (connection,) = wires.connections
+    connection.data_received(ANSWER)
+    started = time.process_time()
+    for event in events:
+        transport.send(event, destination, 5.0, answers.append)
+        connection.data_received(ANSWER)
+    spent = time.process_time() - started
+    await transport.close()
+    assert [answer.status for answer in answers] == [202] * (COUNT + 1)
+    return spent
+
+
+def attempt_lines(events, folder):
+    """CPU time of a line in the attempt log for each."""
+    place = Position(0, 0, 0)
+    tasks = [Task(place, 1, "u", event, Stage.PRIMARY, 1, 1, Origin.LIVE) for event in events]
+    attempts = [Attempt(task, Reply(202, None, None, b""), 0.001) for task in tasks]
+    log = AttemptLog(Path(folder) / "attempts")
+    started = time.process_time()
+    for attempt in attempts:
+        log.line(attempt, DELIVERED, 1)
+    return time.process_time() - started
+
+
+def measure(folder):
+    """Print each step of the version on the path, tab, its microseconds."""
+    lowest = {}
+    for _ in range(TIMES):
+        spent, records = receive()
+        steps = {"receive": spent}
+        for step, expression in FILTERS.items():
+            steps[step] = read_and_match(records, expression)
+        events = list(map(first_of, records))
+        steps["first delivery"] = asyncio.run(send(events))
+        steps["another delivery"] = asyncio.run(send(events))
+        steps["attempt log"] = attempt_lines(list(map(first_of, records)), folder)
+        for step, seconds in steps.items():
+            lowest[step] = min(lowest.get(step, seconds), seconds)
+    print("\n".join(f"{step}\t{seconds / COUNT * 1e6:.2f}" for step, seconds in lowest.items()))
+
+
+def compare(rounds, sources):
+    """Run each of *sources* in turn, *rounds* times, and print their steps side by side."""
+    lowest = [{} for _ in sources]
+    for _ in range(rounds):
+        for found, source in zip(lowest, sources, strict=True):
+            command = [sys.executable, __file__, "--measure"]
+            environment = os.environ | {"PYTHONPATH": source}
+            done = subprocess.run(
+                command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+            )
+            for line in done.stdout.splitlines():
+                step, _, figure = line.partition("\t")
+                found[step] = min(found.get(step, float(figure)), float(figure))
+    for step in lowest[0]:
+        print(f"{step:20}" + "".join(f"{found[step]:10.2f}" for found in lowest))
+
+
+def main():
+    if sys.argv[1:2] == ["--measure"]:
+        with tempfile.TemporaryDirectory() as folder:
+            measure(folder)
+    else:
+        here = str(Path(__file__).resolve().parents[1] / "src")
+        compare(int(sys.argv[1]) if len(sys.argv) > 1 else 3, sys.argv[2:] or [here])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+r"""The event of a record in binary form: its header lines and its data, as binary mode sends them.
+
+Called by ``record``, which reads and writes such records, and by the sink of HTTP, which forwards
+their bytes. Hides where an attribute is found in them.
+
+A record in binary form is the format byte, ``\r\n``, the lines, an empty line and the data::
+
+    \x02\r\nce-specversion: 1.0\r\nce-id: 1\r\n...content-type: text/plain\r\n\r\n<data>
+
+Each line is the one that ``protocols.http.binding`` would write for the attribute; the line
+``content-type``, if there is one, is the last. So all attributes are strings, and no line holds a
+line break, a double quote (``content-type`` aside) or anything but printable ASCII.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from distributary.core.event.value import AttributeValue, Event
+
+FORMAT: Final = 0x02
+"""Format byte of a record in binary form."""
+
+LINES_AT: Final = 3
+"""Where the first line begins."""
+
+_START: Final = b"%c\r\n" % FORMAT
+_FIRST: Final = _START + b"ce-"
+_LINE: Final = re.compile(r"\r\n(?:ce-([a-z0-9]+)|content-type): ([^\r]*)")
+_NO_ATTRIBUTES: Final[dict[str, AttributeValue]] = {}
+
+_NAMES_MAX: Final = 1_024
+"""Names remembered with what their lines begin with: filters may name any number."""
+
+
+class BinaryEvent(Event):
+    """An event that is still the bytes of its record: compares and behaves like any other.
+
+    Attributes:
+        record: The record, which ``encode`` wrote.
+        data_at: Where its data begin.
+    """
+
+    record: bytes
+    data_at: int
+    _attributes: dict[str, AttributeValue] | None = None
+    _data: bytes | None = None
+
+    @property  # type: ignore[misc]  # it replaces the field
+    def attributes(self) -> dict[str, AttributeValue]:  # type: ignore[override]
+        """All attributes, parsed when they are first asked for."""
+        found = self._attributes
+        if found is None:
+            found = self._attributes = _parsed(self.record[1 : self.data_at - 2])
+        return found
+
+    @property  # type: ignore[misc]  # it replaces the field
+    def data(self) -> bytes | None:  # type: ignore[override]
+        """The payload, copied when it is first asked for; None if there is none."""
+        if self._data is None and self.data_at < len(self.record):
+            self._data = self.record[self.data_at :]
+        return self._data
+
+    @property
+    def lines(self) -> bytes:
+        r"""The header lines, each ending with ``\r\n``."""
+        return self.record[LINES_AT : self.data_at - 2]
+
+    def text(self, name: str) -> str | None:
+        """As ``Event.text``: finds one line, and parses no other."""
+        if self._attributes is not None:
+            return self._attributes.get(name)  # type: ignore[return-value]  # all are strings
+        record, start = self.record, _line_start(name)
+        at = record.find(start, 1, self.data_at)
+        if at < 0:
+            return None
+        at += len(start)
+        value = record[at : record.find(b"\r", at)].decode("latin-1")
+        return value if "%" not in value else _value(name, value)
+
+    def data_bytes(self) -> int:
+        """As ``Event.data_bytes``."""
+        return len(self.record) - self.data_at
+
+
+def encode(lines: Iterable[bytes], data: bytes) -> bytes:
+    r"""Encode the event with *lines*, each ending with ``\r\n``, as the body of a record.
+
+    Args:
+        lines: As the module describes; at least one, the first of them no content type.
+        data: The payload; empty: there is none.
+    """
+    return b"".join((_START, *lines, b"\r\n", data))
+
+
+def decode(body: bytes) -> BinaryEvent | None:
+    """Return the event of a record in binary form; None: it is none.
+
+    Looks for the beginning and the end of the lines alone. Whatever stands between them, no access
+    to the event raises an error.
+    """
+    data_at = body.find(b"\r\n\r\n", LINES_AT) + 4
+    if data_at <= LINES_AT or not body.startswith(_FIRST):
+        return None
+    return BinaryEvent(_NO_ATTRIBUTES, None, body, data_at)
+
+
+@lru_cache(_NAMES_MAX)
+def _line_start(name: str) -> bytes:
+    """What precedes the value of the attribute *name*."""
+    if name == "datacontenttype":
+        return b"\r\ncontent-type: "
+    return b"\r\nce-%b: " % name.encode("utf-8", "surrogatepass")
+
+
+def _parsed(lines: bytes) -> dict[str, AttributeValue]:
+    text = lines.decode("latin-1")
+    attributes: dict[str, AttributeValue] = dict(_LINE.findall(text))
+    if "" in attributes:
+        attributes["datacontenttype"] = attributes.pop("")
+    if "%" in text:
+        return {name: _value(name, str(value)) for name, value in attributes.items()}
+    return attributes
+
+
+def _value(name: str, text: str) -> str:
+    """The value of the attribute *name* whose line holds *text*."""
+    if name == "datacontenttype":
+        return text
+    return unquote_to_bytes(text).decode(errors="replace")
