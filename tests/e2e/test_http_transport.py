@@ -10,6 +10,7 @@ from distributary.core.errors import TransportError
 from distributary.core.event import Event, json_format
 from distributary.core.policy import Reply
 from distributary.net import AddressRule
+from distributary.protocols.http.settings import HttpSettings
 from kit import fake_sink
 from kit.fake_sink import FakeSink, accept, answer, answer_and_close
 from kit.http_attempts import EVENT, TableResolver, opened, send
@@ -42,7 +43,9 @@ def test_writes_the_request_that_the_binding_asks_for():
     async def scenario():
         async with FakeSink() as sink, opened() as transport:
             await send(
-                transport, sink.uri("/a/b?c=d#e"), method=b"PUT", headers=((b"x-key", b"v w"),)
+                transport,
+                sink.uri("/a/b?c=d#e"),
+                settings=HttpSettings(method="PUT", headers=(("x-key", "v w"),)),
             )
             return sink
 

@@ -130,6 +130,21 @@ class FileLease:
         os.close(self._fd)
 
 
+def is_held(path: Path) -> bool:
+    """Whether some process holds the ``FileLease`` of *path*; False where there is no such file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 def _numbers(fd: int) -> list[str]:
     """Read process id and generation, as far as they are there."""
     return os.pread(fd, _BYTES_MAX, 0).decode(errors="replace").split()

@@ -51,6 +51,8 @@ class StatusField(enum.IntEnum):
     """Wall clock of the next retry, milliseconds."""
 
     # Written by the task that becomes the owner.
+    SUCCESSOR = 13
+    """Process id of a task that waits for the partition; 0: nobody does."""
     SETTINGS = 25
     """Version of the settings that the owner started with; see ``LiveSettings``."""
 

@@ -7,6 +7,7 @@ runs on the session's event loop thread.
 import asyncio
 import contextlib
 import gc
+import io
 import os
 import sys
 import threading
@@ -47,6 +48,7 @@ from distributary.partitions._transports import make_transports
 from distributary.partitions.attempt_log import AttemptLog
 from distributary.partitions.consumer import PartitionConsumer
 from distributary.partitions.context import PartitionContext
+from distributary.partitions.guardians import Guardians
 from distributary.partitions.ports import BackfillBudget
 from distributary.partitions.routes import note_table
 from distributary.resource import Reach
@@ -62,6 +64,8 @@ SLOW_S = 0.1
 """While the epoch drains, sinks with an attempt older than this get no new one."""
 HEARTBEAT_S = 0.25
 """How often the session checks its status page and its parent process."""
+EXIT_ALONE = 70
+"""Exit code of a process whose session has nobody left that could end it."""
 METER_S = 1.0
 """Interval of the metrics' snapshots: replacing a file costs up to a millisecond of the loop."""
 STOP_WAIT_S = 5.0
@@ -142,19 +146,26 @@ class PartitionSession:
         partition: Partition number.
         epoch: For the status page alone: the lock grants ownership (DESIGN rule 2, one owner).
         settings: Settings of the session.
+        guardians: The processes that it depends on; None: its parent.
 
     Raises:
         LogLockedError: The previous owner did not finish in time.
         StoreError, LogError: The stored state cannot be read.
     """
 
-    def __init__(self, partition: int, epoch: int, settings: SessionSettings) -> None:
+    def __init__(
+        self,
+        partition: int,
+        epoch: int,
+        settings: SessionSettings,
+        guardians: Guardians | None = None,
+    ) -> None:
         self._settings = settings
         self._partition = partition
         self._paths = paths = DataDir.of(settings.data_dir)
         self._clock = SystemClock()
         self._failure: DistributaryError | None = None
-        self._parent = os.getppid()
+        self._guardians = guardians or Guardians(None, None)
         self._stopped = threading.Event()
         self._log = owner_log(settings.log_level).bind(partition=partition, epoch=epoch)
         self._draining = False
@@ -172,8 +183,11 @@ class PartitionSession:
             self._prepared.targets.report_to(self._warn)
             self._prepared.targets.keep_within(settings.reach)
             paths.outcome(partition).mkdir(parents=True, exist_ok=True)
+            # A session that has outlived its JVM ends for this one.
+            self._status_page[StatusField.SUCCESSOR] = os.getpid()
             lease = FileLease(paths.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
             opened.callback(lease.release)
+            self._status_page[StatusField.SUCCESSOR] = 0
             opened.callback(self._status_page.__setitem__, StatusField.PHASE, ConsumerPhase.ABSENT)
             self._status_page[StatusField.PHASE] = ConsumerPhase.LOADING
             self._status_page[StatusField.EPOCH] = epoch
@@ -322,11 +336,11 @@ class PartitionSession:
     def _heartbeat(self) -> None:
         if self._closing:
             return
-        if os.getppid() != self._parent:
-            # The JVM and its daemon are gone, and the next owner waits for the lock (DESIGN
+        if not self._guardians.alive():
+            # Nobody will ever end this session, and the next owner waits for the lock (DESIGN
             # rule 7, stopping).
             self._log.error("parent-gone")
-            os._exit(70)
+            os._exit(EXIT_ALONE)
         draining = bool(self._status_page[StatusField.DRAINING])
         if draining != self._draining:
             self._draining = draining
@@ -366,13 +380,14 @@ class PartitionSession:
             assert self._failure is not None
             raise self._failure
 
-    def close(self, *, orderly: bool) -> int:
+    def close(self, *, orderly: bool, drain_s: float | None = None) -> int:
         """Finish attempts under way, make their outcomes durable, release the partition.
 
         Args:
             orderly: The driver ended the epoch. Otherwise the task just ended, as when its JVM
                 is killed (DESIGN rule 7, stopping): attempts get only a moment, and unfinished
                 ones are left to the next owner, as after a crash.
+            drain_s: Time for attempts under way, seconds; None: as the settings say.
 
         Returns:
             The number of unfinished attempts.
@@ -380,7 +395,8 @@ class PartitionSession:
         self._status_page[StatusField.PHASE] = ConsumerPhase.DRAINING
         left: Future[int] = Future()
         self._loop.call_soon_threadsafe(self._tail.stop)
-        drain_s = self._settings.drain_s if orderly else ABRUPT_DRAIN_S
+        if drain_s is None:
+            drain_s = self._settings.drain_s if orderly else ABRUPT_DRAIN_S
         self._loop.call_soon_threadsafe(self.consumer.drain, drain_s, left.set_result)
         count = left.result(drain_s + 30.0)
         self._shut()
@@ -412,10 +428,23 @@ class PartitionSession:
         self._reading.shutdown()
 
 
+class _LastingStream(io.StringIO):
+    """Standard error, which breaks when the JVM ends: lines are lost then, and stop nobody."""
+
+    def write(self, text: str, /) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+
 def owner_log(level: str) -> Any:
     """Returns a logger of JSON lines to standard error, which passes through the JVM."""
     return structlog.wrap_logger(
-        structlog.WriteLogger(sys.stderr),
+        structlog.WriteLogger(_LastingStream()),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

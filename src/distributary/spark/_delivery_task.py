@@ -9,8 +9,12 @@ If the partition cannot be owned, the task waits and tries again: a task that fa
 those of all other partitions too.
 """
 
+import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
+from typing import NoReturn
 
 import msgspec
 import pyarrow as pa
@@ -18,13 +22,21 @@ import pyarrow as pa
 from distributary.core.clock import SystemClock
 from distributary.core.errors import DistributaryError
 from distributary.datadir import DataDir, LiveFile, MappedStatusPage, Sickness, StatusField
-from distributary.partitions import PartitionSession, SessionSettings, owner_log, prepare_next
+from distributary.partitions import (
+    Guardians,
+    PartitionSession,
+    SessionSettings,
+    owner_log,
+    prepare_next,
+)
 
 LOOK_S = 0.05
 """Interval at which a task reads the driver's requests: a hand-over waits half of it."""
 ROW_S = 1.0
-"""Interval of rows: a worker notices a dead JVM by writing to it (DESIGN rule 7, stopping), and
-Spark tells its users what the partitions have done."""
+"""Interval of rows, by which Spark tells its users what the partitions have done."""
+OUTLIVED_DRAIN_S = 0.5
+"""Time for attempts under way when a session that has outlived its JVM ends: its successor waits,
+and the events of the partition with it."""
 
 
 def rows(settings_json: str, partition: int, epoch: int) -> Iterator[pa.RecordBatch]:
@@ -38,7 +50,7 @@ def rows(settings_json: str, partition: int, epoch: int) -> Iterator[pa.RecordBa
     try:
         yield from task.run()
     finally:
-        task.status_page.close()
+        task.close()
 
 
 class _Task:
@@ -54,6 +66,15 @@ class _Task:
         log = owner_log(settings.log_level)
         self._sickness = Sickness(paths, partition, self.status_page, SystemClock(), log)
         self._row_s = float("-inf")
+        self._guardians = Guardians.of_worker()
+        if threading.current_thread() is threading.main_thread():
+            # The daemon of Spark's workers sends it when the JVM ends: this is known already.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def close(self) -> None:
+        """Let go of what the task looks at."""
+        self.status_page.close()
+        self._guardians.close()
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Own the partition and deliver it; yields rows."""
@@ -71,6 +92,8 @@ class _Task:
             while not self._over():
                 session.wait(LOOK_S)
                 self._sickness.goes_on()
+                if self._guardians.orphaned:
+                    self._outlive(session)
                 yield from self._row_if_due()
         except DistributaryError as error:
             self._sickness.note(error)
@@ -78,6 +101,22 @@ class _Task:
         finally:
             session.close(orderly=self._over())
         self._sickness.over()
+
+    def _outlive(self, session: PartitionSession) -> NoReturn:
+        """Deliver without a JVM until a successor asks or the server ends; ends this process.
+
+        Raises:
+            DistributaryError: The session has failed.
+        """
+        status_page = self.status_page
+        while (
+            self._guardians.patient
+            and not status_page[StatusField.SUCCESSOR]
+            and not status_page[StatusField.STOP]
+        ):
+            session.wait(LOOK_S)
+        session.close(orderly=True, drain_s=OUTLIVED_DRAIN_S)
+        os._exit(0)  # there is nobody to answer
 
     def _over(self) -> bool:
         """Whether the driver has ended the epoch, or the server stops."""
@@ -98,7 +137,7 @@ class _Task:
         try:
             # Before the session, and so before the lock: the last owner may still deliver.
             prepare_next(settings.data_dir, settings.credential_key_file, partition)
-            return PartitionSession(partition, self._epoch, settings)
+            return PartitionSession(partition, self._epoch, settings, self._guardians)
         except Exception as error:  # noqa: BLE001 - must not fail the other partitions
             self._sickness.note(error)
             return None

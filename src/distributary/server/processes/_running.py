@@ -3,14 +3,17 @@
 import asyncio
 import gc
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import uvicorn
 
+from distributary.datadir import DataDir, MappedStatusPage
 from distributary.server.processes._children import Child
 from distributary.server.processes._due import TimerService
 from distributary.server.processes._health import Health
 from distributary.server.processes._knative import Knative
+from distributary.server.processes._outlived import ask_owners_to_end, end_owners
 from distributary.server.processes._probe import Probe
 from distributary.server.processes._renewal import Renewal
 from distributary.server.processes._route_wire import RouteAppendClient
@@ -28,6 +31,8 @@ BEAT_S = 0.5
 class Running:
     """The running parts of a server, started and stopped in order."""
 
+    paths: DataDir
+    status_pages: Sequence[MappedStatusPage]
     subscriptions: Subscriptions
     routes: RouteAppendClient
     due: TimerService
@@ -84,7 +89,10 @@ class Running:
         if self.sources is not None:
             await asyncio.to_thread(self.sources.stop, SOURCES_STOP_S)
         await asyncio.to_thread(self.ingest.stop, INGEST_STOP_S)
+        ask_owners_to_end(self.status_pages)
         await asyncio.to_thread(self.pipeline.stop, drain_s + 10.0)
+        ask_owners_to_end(self.status_pages)
+        await asyncio.to_thread(end_owners, self.paths, self.status_pages)
         self.api.should_exit = True
         await self.knative.end_watches()
         await serving

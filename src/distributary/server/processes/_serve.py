@@ -26,7 +26,7 @@ from distributary.core.lease import Lease
 from distributary.core.log import lock, open_folder
 from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import DataDir, LiveFile, LiveSettings
+from distributary.datadir import DataDir, LiveFile, LiveSettings, MappedStatusPage
 from distributary.datadir.seen import load_seen
 from distributary.partitions import SessionSettings
 from distributary.resource import is_loopback
@@ -198,6 +198,8 @@ class Server:
         probe = self._probe(health, ingest, pipeline, lambda: running.sources)
         api = self._api(subscriptions, health, knative)
         running = Running(
+            self._paths,
+            [MappedStatusPage(self._paths.status_page(p)) for p in range(self._partitions)],
             subscriptions,
             routes,
             due,

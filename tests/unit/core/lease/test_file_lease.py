@@ -7,7 +7,7 @@ import pytest
 
 from distributary.core import lease as lease_module
 from distributary.core.errors import FencedError, LogLockedError
-from distributary.core.lease import FileLease
+from distributary.core.lease import FileLease, is_held
 from distributary.testing.virtual import VirtualClock
 
 
@@ -87,3 +87,17 @@ def test_a_holder_whose_file_was_replaced_is_fenced(tmp_path, clock):
     with pytest.raises(FencedError, match="generation 1"):
         lease.check()
     lease.release()
+
+
+def test_who_only_looks_sees_a_holder_and_changes_nothing(tmp_path):
+    """Another process may look whether the lease is held; the generation stays."""
+    path = tmp_path / "OWNER"
+    assert not is_held(path)
+    assert not path.exists()
+    lease = FileLease(path, 0.0, VirtualClock(), pytest.fail)
+    text = path.read_bytes()
+    assert is_held(path)
+    lease.check()
+    lease.release()
+    assert not is_held(path)
+    assert path.read_bytes() == text

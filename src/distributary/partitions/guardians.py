@@ -1,0 +1,124 @@
+"""The processes that a session depends on: the server, and the JVM whose task it serves.
+
+A session whose JVM has ended goes on delivering until its successor asks for the partition, so that
+a restart of the pipeline pauses nothing (DESIGN rule 7). It ends with the server, at once.
+"""
+
+import contextlib
+import os
+import select
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+OUTLIVE_S: Final = 30.0
+"""Longest time without a JVM: a start of the pipeline takes a third of it. Without a successor by
+then, something is wrong, and what delivers must be something that Spark can stop."""
+END_S: Final = 30.0
+"""Time for a session that has outlived its JVM to end in good order; then its process exits."""
+PARENT: Final = "DISTRIBUTARY_PARENT"
+"""Environment variable with the process id of the server, for its children and theirs."""
+
+
+class Process:
+    """Another process of this machine, told from one that has its number later (Linux).
+
+    Args:
+        pid: Its process id.
+
+    Raises:
+        OSError: There is none, or this system cannot watch one.
+    """
+
+    def __init__(self, pid: int) -> None:
+        if not hasattr(os, "pidfd_open"):
+            raise OSError("processes cannot be watched here")
+        self._fd = os.pidfd_open(pid)
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return bool(self._poll.poll(0))
+
+    def close(self) -> None:
+        """Watch it no more."""
+        os.close(self._fd)
+
+
+class Guardians:
+    """Server and JVM of one session.
+
+    Where one of them is unknown (a worker of a cluster on another machine, not Linux), the session
+    depends on its parent process, and does not outlive it.
+
+    Args:
+        server: The server; None: unknown.
+        jvm: The JVM; None: unknown.
+        parent: Process id of the parent.
+        now_s: The monotonic clock.
+    """
+
+    def __init__(
+        self,
+        server: Process | None,
+        jvm: Process | None,
+        parent: Callable[[], int] = os.getppid,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server = server
+        self._jvm = jvm
+        self._parent_now = parent
+        self._parent = parent()
+        self._now_s = now_s
+        self._orphaned_s: float | None = None
+
+    @classmethod
+    def of_worker(cls, environ: Mapping[str, str] = os.environ) -> "Guardians":
+        """Those of a Python worker of Spark: its parent is the daemon, whose parent is the JVM."""
+        server = jvm = None
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            server = Process(int(environ[PARENT]))
+            jvm = Process(_parent_of(os.getppid()))
+        return cls(server if jvm is not None else None, jvm)
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether the JVM has ended, and the session may go on without it."""
+        return self._jvm is not None and self._server is not None and self._jvm.ended
+
+    @property
+    def patient(self) -> bool:
+        """Whether an orphaned session may go on now."""
+        return not self._server_ended and self._orphaned_for_s() < OUTLIVE_S
+
+    def alive(self) -> bool:
+        """Whether the session's process may live: asked by its heartbeat."""
+        if self._jvm is None or self._server is None:
+            return self._parent_now() == self._parent
+        return not self._server_ended and self._orphaned_for_s() < OUTLIVE_S + END_S
+
+    @property
+    def _server_ended(self) -> bool:
+        return self._server is not None and self._server.ended
+
+    def _orphaned_for_s(self) -> float:
+        if not self.orphaned:
+            return 0.0
+        if self._orphaned_s is None:
+            self._orphaned_s = self._now_s()
+        return self._now_s() - self._orphaned_s
+
+    def close(self) -> None:
+        """Watch nobody any more."""
+        for process in (self._server, self._jvm):
+            if process is not None:
+                process.close()
+
+
+def _parent_of(pid: int) -> int:
+    """The parent of *pid*. The name before it, in parentheses, may hold anything."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return int(stat.rpartition(")")[2].split()[1])
