@@ -4,53 +4,63 @@ import time
 
 import _kit  # noqa: F401 - for the imports of kit
 import _profile
+import _yardsticks
 import api
 import cesql
 import churn
 import knative
 import large_bodies
+import many_routes
 import matching
 import pauses
 import protocols
-from _rig import Rig
+from _rig import Rig, each_us
 from kit.running_server import Role, wait_until
 
 HERE_TYPE = "com.example.reading"
 """Type of every event of the load generator."""
 
 SHORT = 8.0
-"""Seconds of an open-loop measurement in a quick run, and of every closed-loop one."""
+"""Seconds of a measurement of the receiver alone, in a full run."""
+
+PARTITIONS = ("--partitions", "2")
+"""As many as the figures of memory, CPU and latency are asked for."""
+
+STEADY = {"arrival": 1000, "slow": 500, "quiet": 50, "busy": 2000}
+"""Lines of a steady rate -> events a second."""
 
 
 def start_and_idle(scale):
-    """Start to readyz, CPU of an idle server, memory of all its processes."""
-    with Rig() as rig:
+    """Start to readyz beside an empty session, CPU of an idle server, memory of all processes."""
+    session_s = _yardsticks.empty_session_s()
+    with Rig(*PARTITIONS) as rig:
         time.sleep(3.0)  # what runs once after the start is no idling
-        seconds = 20.0 * scale
-        before = rig.cpu_s()
+        used, seconds = rig.meter(), 20.0 * scale
         time.sleep(seconds)
-        after = rig.cpu_s()
-        used = sum(after[pid] - before.get(pid, 0.0) for pid in after)
-        return {
-            "start": rig.start_s,
-            "idle_cpu": 100.0 * used / seconds,
-            "memory": rig.pss_mib(),
-        }
+        idle = {name: 100.0 * used_s / seconds for name, used_s in used().items()}
+        figures = {"start": rig.start_s, "idle_cpu": idle, "memory": rig.pss_mib()}
+    # The quicker of two, before and after ours: files that are in no cache yet slow the first.
+    session_s = min(session_s, _yardsticks.empty_session_s())
+    return figures | {"session": session_s, "start_growth": figures["start"] - session_s}
 
 
 def accept(scale, profile=False):
     """The front door with delivery idle: there is no subscription."""
     with Rig() as rig:
         rig.load("closed", connections=64, seconds=3)
-        rates = []
+        runs = []
         for _ in range(3):
             watch = _watch(rig, (Role.INGEST,), SHORT * scale) if profile else None
-            rates.append(rig.load("closed", connections=64, seconds=SHORT * scale)["rate"])
+            used = rig.meter()
+            sent = rig.load("closed", connections=64, seconds=SHORT * scale)
+            runs.append((sent["rate"], each_us(used(), sent["count"])))
             _show(watch)
+        rate, cpu_us = sorted(runs, key=lambda run: run[0])[1]
         rig.settle()
         steady = rig.load("open", connections=64, rate=1000, seconds=2 * SHORT * scale)
         return {
-            "accept_rate": sorted(rates)[1],
+            "accept_rate": rate,
+            "accept_cpu": cpu_us,
             "accept_p50": steady["ack_p50_ms"],
             "accept_p99": steady["ack_p99_ms"],
         }
@@ -58,7 +68,7 @@ def accept(scale, profile=False):
 
 def one(scale, profile=False):
     """One subscription with a filter that matches."""
-    with Rig() as rig:
+    with Rig(*PARTITIONS) as rig:
         sink = rig.sink()
         rig.server.subscribe(sink.url, filters=[{"exact": {"type": HERE_TYPE}}])
         _warm_up(rig, sink, 1)
@@ -68,21 +78,17 @@ def one(scale, profile=False):
         with rig.stopped_pipeline():
             rig.load("closed", connections=64, count=count)
             watch = _watch(rig, (Role.WRITER,), 10) if profile else None
+            used = rig.meter()
         figures["drain_rate"] = _rate(sink.wait_for(count), count)
+        figures["drain_cpu"] = each_us(used(), count)
         _show(watch)
-        sink.reset()
-        count = int(150_000 * scale)
         watch = _watch(rig, (Role.INGEST, Role.WRITER), 10) if profile else None
-        sent = rig.load("closed", connections=64, count=count)
-        arrived = sink.wait_for(count)
+        rate, cpu_us = _through(rig, sink, int(150_000 * scale), 1)
+        figures |= {"through_rate": rate, "through_cpu": cpu_us}
         _show(watch)
-        figures["through_rate"] = count / ((arrived["last_ns"] - sent["began_ns"]) / 1e9)
         rig.settle()
-        for name, rate in (("arrival", 1000), ("slow", 500)):
-            sink.reset()
-            sent = rig.load("open", connections=64, rate=rate, seconds=20 * scale)
-            arrived = sink.wait_for(sent["count"])
-            figures[f"{name}_p50"], figures[f"{name}_p99"] = arrived["p50_ms"], arrived["p99_ms"]
+        for name, rate in STEADY.items():
+            figures |= _steady(rig, sink, name, rate, 20 * scale)
         figures["memory_loaded"] = rig.pss_mib()
         return figures
 
@@ -99,9 +105,17 @@ def ten(scale, profile=False):
         with rig.stopped_pipeline():
             rig.load("closed", connections=64, count=count)
             watch = _watch(rig, (Role.WRITER,), 10) if profile else None
+            used = rig.meter()
         arrived = sink.wait_for(10 * count)
+        drained_us = each_us(used(), 10 * count)
         _show(watch)
-        return {"ten_rate": _rate(arrived, 10 * count)}
+        rate, cpu_us = _through(rig, sink, count, 10)
+        return {
+            "ten_rate": _rate(arrived, 10 * count),
+            "ten_cpu": drained_us,
+            "ten_through_rate": rate,
+            "ten_through_cpu": cpu_us,
+        }
 
 
 def none(scale, profile=False):
@@ -116,11 +130,13 @@ def none(scale, profile=False):
         with rig.stopped_pipeline():
             rig.load("closed", connections=64, count=count)
             watch = _watch(rig, (Role.WRITER,), 8) if profile else None
+            used = rig.meter()
             behind, began_s = rig.live_offset(), time.monotonic()
         wait_until(lambda: rig.live_offset() >= before + count, 180, "all were looked at", 0.005)
-        took_s = time.monotonic() - began_s
+        took_s, looked_at = time.monotonic() - began_s, before + count - behind
+        cpu_us = each_us(used(), looked_at)
         _show(watch)
-        return {"none_rate": (before + count - behind) / took_s}
+        return {"none_rate": looked_at / took_s, "none_cpu": cpu_us}
 
 
 def bad_sinks(scale, profile=False):
@@ -145,6 +161,31 @@ def bad_sinks(scale, profile=False):
             "beside_growth": 100.0 * (beside / alone - 1.0),
             "bad_memory": rig.pss_mib() - before,
         }
+
+
+def _through(rig, sink, count, copies):
+    """Deliveries a second and CPU of each by process, while events come and go at once."""
+    sink.reset()
+    used = rig.meter()
+    sent = rig.load("closed", connections=64, count=count)
+    arrived = sink.wait_for(copies * count)
+    cpu_us = each_us(used(), copies * count)
+    return copies * count / ((arrived["last_ns"] - sent["began_ns"]) / 1e9), cpu_us
+
+
+def _steady(rig, sink, name, rate, seconds):
+    """Send to arrival, and CPU by process, at a steady rate of events."""
+    sink.reset()
+    used = rig.meter()
+    sent = rig.load("open", connections=64, rate=rate, seconds=seconds)
+    arrived = sink.wait_for(sent["count"])
+    used_s = used()
+    return {
+        f"{name}_p50": arrived["p50_ms"],
+        f"{name}_p99": arrived["p99_ms"],
+        f"{name}_cores": sum(used_s.values()) / sent["seconds"],
+        f"{name}_cpu": each_us(used_s, sent["count"]),
+    }
 
 
 def _p99(rig, sink, seconds):
@@ -192,6 +233,7 @@ GROUPS = {
     "cesql": cesql.measure,
     "churn": churn.measure,
     "matching": matching.measure,
+    "routes": many_routes.measure,
     "ready": knative.ready,
     "apply": knative.apply,
     "chain": knative.chain,

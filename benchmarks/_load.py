@@ -32,6 +32,8 @@ HEAD = (
 TAIL = b"\r\n\r\n" + BODY
 ACCEPTED = b"HTTP/1.1 202"
 TICK_S = 0.001
+KINDS_STRIDE = 7919
+"""A prime: neighbours in time are not neighbours among the kinds."""
 
 
 class Load:
@@ -49,10 +51,13 @@ class Load:
         self.over = asyncio.Event()
         self.stopping = False
         self.connections = 0
+        self.sender = Sender
+        if options.kinds:
+            self.heads, self.sender = kinds_heads(options.kinds, options.path), MixedSender
 
     def connect(self):
         return asyncio.get_running_loop().create_connection(
-            lambda: Sender(self), "127.0.0.1", self.options.port
+            lambda: self.sender(self), "127.0.0.1", self.options.port
         )
 
     async def closed(self):
@@ -164,6 +169,33 @@ class Sender(asyncio.Protocol):
             load.task = task
 
 
+class MixedSender(Sender):
+    """Sends events of all kinds of the matching benchmark, in an order that looks random."""
+
+    def send(self, due_ns):
+        heads = self.load.heads
+        self.head = heads[(self.first + self.load.begun) * KINDS_STRIDE % len(heads)]
+        super().send(due_ns)
+
+
+def kinds_heads(count, path):
+    """Beginnings of requests, one of each kind."""
+    import _routes  # noqa: PLC0415 - only where kinds are asked for: it imports the filters
+
+    heads = []
+    for kind in map(_routes.Kind, range(count)):
+        head = HEAD % path.encode()
+        for default, own in (
+            (b"/sensors/tn-1234567", kind.source),
+            (b"com.example.reading", kind.type),
+            (b"subject: abc", f"subject: 7{kind.subject}"),
+            (b"ce-sentns: ", "ce-region: eu-west\r\nce-level: 5\r\nce-sentns: "),
+        ):
+            head = head.replace(default, own.encode())
+        heads.append(head)
+    return heads
+
+
 async def run(options):
     load = Load(options)
     await (load.closed() if options.mode == "closed" else load.open())
@@ -181,6 +213,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--path", default="/events", help="may hold no per cent sign")
     parser.add_argument("--key", default="", help="partitionkey of all events")
+    parser.add_argument("--kinds", type=int, default=0, help="of ``_routes``; no key with them")
     uvloop.run(run(parser.parse_args()))
 
 

@@ -130,18 +130,54 @@ class Rig:
 
     # -- what it costs ------------------------------------------------------------------------
 
-    def cpu_s(self):
-        """CPU time that every process of the server has used, by name, seconds."""
-        used = {}
+    def meter(self):
+        """Measure CPU from now on; a function that returns it: seconds by process of the server.
+
+        ``ended`` is what processes used that ended meanwhile. Sinks and load are no processes of
+        the server.
+        """
+        names, (before, ended_before_s) = self._names(), self._cpu_s()
+
+        def read():
+            after, ended_s = self._cpu_s()
+            known = names | self._names()
+            found = dict.fromkeys([*known.values(), "other", "ended"], 0.0)
+            for pid, used_s in after.items():
+                found[known.get(pid, "other")] += used_s - before.get(pid, 0.0)
+            gone_s = sum(used_s for pid, used_s in before.items() if pid not in after)
+            found["ended"] = max(0.0, ended_s - ended_before_s - gone_s)
+            return found
+
+        return read
+
+    def _cpu_s(self):
+        """CPU seconds of every process of the server by its id, and of those that ended."""
+        used, ended_s = {}, 0.0
         for process in self.server.tree():
             with contextlib.suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
                 used[process.pid] = times.user + times.system
-        return used
+                ended_s += times.children_user + times.children_system
+        return used, ended_s
+
+    def _names(self):
+        """What the processes do, by their ids; several of a role are numbered."""
+        names = {}
+        for role in (role for role in Role if role is not Role.WRITER):
+            pids = [process.pid for process in self.server.processes(role)]
+            for number, pid in enumerate(pids):
+                names[pid] = f"{role} {number}" if len(pids) > 1 else f"{role}"
+        owners = enumerate(self.server.owner_pids())
+        return names | {pid: f"owner {partition}" for partition, pid in owners}
 
     def pss_mib(self):
         """Memory of all processes of the server, shared pages counted once, MiB."""
         return sum(pss_kib(process.pid) for process in self.server.tree()) / 1024
+
+
+def each_us(used_s, count):
+    """Microseconds for each of *count* events or deliveries, by process."""
+    return {name: each / count * 1e6 for name, each in used_s.items()}
 
 
 def pss_kib(pid):

@@ -154,7 +154,7 @@ def _worst_growth(server, whole, during):
     appended = _append_times(server)
     waits = defaultdict(lambda: defaultdict(list))
     bad = set()
-    for path in (server.places.root / "logs").glob("attempts-p*.jsonl"):
+    for path in (server.paths.root / "logs").glob("attempts-p*.jsonl"):
         for line in map(json.loads, path.read_bytes().splitlines()):
             at_ms = appended[line["partition"], line["offset"]]
             if line["verdict"] != "delivered":
@@ -181,7 +181,7 @@ def _growth(whole, during):
 def _append_times(server):
     times = {}
     for number in range(server.partition_count()):
-        with contextlib.closing(Reader(server.places.log, number)) as reader:
+        with contextlib.closing(Reader(server.paths.log, number)) as reader:
             for record in reader.read(reader.start(), reader.durable_end()):
                 times[number, record.offset] = record.time_ms
     return times

@@ -5,8 +5,11 @@ it up and measures its lines. Sinks and load run in processes of their own on th
 the figures hold for all of it together. Backlogs to drain are made while the pipeline's Python
 workers are stopped (SIGSTOP): events are accepted, durable, and not yet read.
 
-Prints a table; writes ``benchmarks/results/<date>.json`` with the machine's data. ``--soak`` runs
-the long ones instead (``soak.py``).
+Prints two tables. Beside each figure stands what is wanted, and the figure in bare units: a rate
+as a share of the rate of a bare exchange (``_exchange.py``), CPU in multiples of its CPU; a latency
+stands beside ``fdatasync``. The second table splits CPU by process of the server, without load and
+sinks. Writes ``benchmarks/results/<date>.json`` with the machine's data. ``--soak`` runs the long
+ones instead (``soak.py``).
 """
 
 import argparse
@@ -17,8 +20,6 @@ import time
 from pathlib import Path
 
 import psutil
-from rich.console import Console
-from rich.table import Table
 
 from distributary.core.errors import DistributaryError
 
@@ -28,12 +29,11 @@ sys.path.insert(0, str(HERE))
 import _figures  # noqa: E402 - the line above makes this folder a place to import from
 import _lines  # noqa: E402
 import _machine  # noqa: E402
+import _table  # noqa: E402
+import _yardsticks  # noqa: E402
 
 BUSY_LOOK_S = 1.0
 """How long to look at what other programs use, before each group."""
-
-TABLE_COLUMNS = 130
-"""The table is wider than a terminal that nobody made wider."""
 
 FAILURES = (AssertionError, OSError, RuntimeError, subprocess.SubprocessError, DistributaryError)
 """How a group fails: a server that does not answer in time, a check that does not hold, a process
@@ -58,7 +58,7 @@ def main():
     if unknown:
         parser.error(f"unknown: {' '.join(sorted(unknown))}")
     machine, scale = _machine.describe(), QUICK if options.quick else 1.0
-    figures, failed = {}, []
+    seen, failed, before = {}, [], _yardsticks.measure(scale)
     for name in options.groups or _lines.GROUPS:
         busy = psutil.cpu_percent(BUSY_LOOK_S)
         about = _lines.GROUPS[name].__doc__.splitlines()[0]
@@ -70,60 +70,39 @@ def main():
         except FAILURES as error:  # one group that fails must not cost the others
             failed.append(name)
             print(f"{name} failed: {error!r}", file=sys.stderr, flush=True)
-            continue
-        figures |= measured
+            measured = {}
+        after = _yardsticks.measure(scale)
+        around, before = before.mean(after), after
         for key, value in measured.items():
-            print(f"    {key} = {value:,.2f}", flush=True)
-    _show(figures)
-    path = _write(machine, figures, quick=options.quick)
+            seen[key] = _table.Seen.of(value, around)
+            print(f"    {key} = {seen[key].value:,.2f}", flush=True)
+    _table.show(seen)
+    path = _write(machine, seen, quick=options.quick)
     print(f"written to {path.relative_to(HERE.parent)}")
     return 1 if failed else 0
 
 
-def _show(figures):
-    table = Table("line", title="2xx means on disk; 1 KB events; sink on the same machine")
-    for column in ("target", "measured", "verdict", "reference", "ratio"):
-        table.add_column(column, justify="right")
-    for line in _figures.LINES:
-        if line.name not in figures:
-            continue
-        value = figures[line.name]
-        good, ratio = _figures.reached(line, value), _figures.ratio(line, value)
-        sign = "≥" if line.at_least else "≤"
-        table.add_row(
-            line.about,
-            "" if line.target is None else f"{sign} {_number(line.target)} {line.unit}",
-            f"{_number(value)} {line.unit}",
-            {None: "", True: "[green]reached[/]", False: "[bold red]missed[/]"}[good],
-            "" if line.reference is None else f"{_number(line.reference)} ({line.of})",
-            "" if ratio is None else f"{ratio:.2f}x",
-        )
-    console = Console()
-    console.width = max(console.width, TABLE_COLUMNS)
-    console.print(table)
-
-
-def _number(value):
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def _write(machine, figures, *, quick):
+def _write(machine, seen, *, quick):
     folder = HERE / "results"
     folder.mkdir(exist_ok=True)
     path = folder / f"{time.strftime('%Y-%m-%dT%H%M%S')}.json"
-    lines = {
-        name: {
-            "value": value,
-            "unit": _figures.BY_NAME[name].unit,
-            "target": _figures.BY_NAME[name].target,
-            "reached": _figures.reached(_figures.BY_NAME[name], value),
-            "ratio": _figures.ratio(_figures.BY_NAME[name], value),
-        }
-        for name, value in figures.items()
-    }
+    lines = {name: _line(_figures.BY_NAME[name], one) for name, one in seen.items()}
     result = {"machine": machine, "quick": quick, "lines": lines}
     path.write_text(json.dumps(result, indent=2) + "\n")
     return path
+
+
+def _line(line, one):
+    return {
+        "value": one.value,
+        "unit": line.unit,
+        "target": _figures.target(line, one.yardsticks),
+        "reached": _figures.reached(line, one.value, one.yardsticks),
+        "ratio": _figures.ratio(line, one.value),
+        "bare_units": _figures.units(line, one.value, one.yardsticks),
+        "by_process": one.by_process,
+        "yardsticks": one.yardsticks._asdict(),
+    }
 
 
 if __name__ == "__main__":
