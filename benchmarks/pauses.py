@@ -84,12 +84,21 @@ def _pause(server, traffic, role, number):
     """Seconds from the kill of a process of *role* until every partition delivers again."""
     server.wait_ready(RECOVER_S_MAX)
     time.sleep(STEADY_S)
+    if role is Role.DAEMON and not server.processes(role):
+        # Owners do without it; Spark starts another one for the next worker.
+        server.kill(Role.WRITER)
+        wait_until(lambda: server.processes(role), RECOVER_S_MAX, "a daemon")
+        server.wait_ready(RECOVER_S_MAX)
+        time.sleep(STEADY_S)
     before = {process.pid for process in server.processes(role)}
     killed = server.kill(role, number)
     at_s = time.monotonic()
     wait_until(
         lambda: (
-            any(process.pid not in before for process in server.processes(role))
+            (
+                role is Role.DAEMON
+                or any(process.pid not in before for process in server.processes(role))
+            )
             and killed not in {process.pid for process in server.processes(role)}
         ),
         RECOVER_S_MAX,

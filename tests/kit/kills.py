@@ -278,6 +278,9 @@ class _Scenario:
     def _kill_part(self, role: Role) -> None:
         """Kill one process of *role*; between two epochs it may take a moment to be there."""
         number = self._chance.randrange(8)
+        if role is Role.DAEMON and not self._server.processes(role):
+            # Owners do without it; Spark starts another one for the next worker.
+            self._server.kill(Role.WRITER, number)
 
         def killed() -> bool:
             with contextlib.suppress(ServerError, ProcessLookupError):
