@@ -225,6 +225,8 @@ class RunningServer:
         """The processes that do *role* now, by process id."""
         if role is Role.SERVE:
             return self.tree()[:1]
+        if role is Role.WRITER:
+            return self._owners()
         found = [process for process in self.tree()[1:] if self._does(process, role)]
         return sorted(found, key=lambda process: process.pid)
 
@@ -236,11 +238,20 @@ class RunningServer:
             if role in {Role.INGEST, Role.DRIVER}:
                 name = "ingest" if role is Role.INGEST else "pipeline"
                 return f"distributary.server.processes.{name}_process" in words
-            if role is Role.DAEMON:
-                return _forks(words) and not _forks(psutil.Process(process.ppid()).cmdline())
-            return process.pid in self.owner_pids()
+            assert role is Role.DAEMON
+            return _forks(words) and not _forks(psutil.Process(process.ppid()).cmdline())
         except psutil.Error:
             return False  # It ended while we looked.
+
+    def _owners(self) -> list[psutil.Process]:
+        """The owners that run, by process id: they may have outlived their daemon and the JVM."""
+        found = []
+        for pid in set(self.owner_pids()):
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                if _forks(process.cmdline()):
+                    found.append(process)
+        return sorted(found, key=lambda process: process.pid)
 
     def owner_pids(self) -> list[int]:
         """Process ids of the owners, in the order of the partitions."""
