@@ -38,9 +38,13 @@ class Bell:
         self._status_page = status_page
 
     def ring(self) -> None:
-        """Wake the consumer if it waits. A full pipe holds rings enough."""
+        """Wake the consumer if it waits; never raises.
+
+        A full pipe holds rings enough, and whoever is not woken looks again by its heartbeat: no
+        error here may fail the commit that rings.
+        """
         if self._status_page[StatusField.AWAITS_RECORDS]:
-            with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(OSError):
                 os.write(self.fd, b"\0")
 
     def heard(self) -> None:

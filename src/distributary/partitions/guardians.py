@@ -4,7 +4,7 @@ A session whose JVM has ended goes on delivering until its successor asks for th
 a restart of the pipeline pauses nothing (DESIGN rule 7). It ends with the server, at once.
 """
 
-import contextlib
+import functools
 import os
 import select
 import time
@@ -78,11 +78,15 @@ class Guardians:
     @classmethod
     def of_worker(cls, environ: Mapping[str, str] = os.environ) -> "Guardians":
         """Those of a Python worker of Spark: its parent is the daemon, whose parent is the JVM."""
-        server = jvm = None
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            server = Process(int(environ[PARENT]))
-            jvm = Process(_parent_of(os.getppid()))
-        return cls(server if jvm is not None else None, jvm)
+        try:
+            jvm_pid, server = _jvm_of_worker(), Process(int(environ[PARENT]))
+        except (OSError, ValueError, KeyError):
+            return cls(None, None)
+        try:
+            return cls(server, Process(jvm_pid))
+        except OSError:
+            server.close()
+            return cls(None, None)
 
     @property
     def orphaned(self) -> bool:
@@ -116,6 +120,12 @@ class Guardians:
         for process in (self._server, self._jvm):
             if process is not None:
                 process.close()
+
+
+@functools.cache
+def _jvm_of_worker() -> int:
+    """The JVM of this worker. Looked up once: the daemon may end before a later task begins."""
+    return _parent_of(os.getppid())
 
 
 def _parent_of(pid: int) -> int:

@@ -50,6 +50,15 @@ def test_a_pipe_that_nobody_empties_blocks_nobody(bells):
     assert rings(consumer)
 
 
+def test_a_ring_that_fails_is_no_fault_of_the_commit(bells):
+    """The consumer looks by itself, so nobody who publishes is told an error."""
+    _, appender, status_page = bells
+    status_page[StatusField.AWAITS_RECORDS] = 1
+    fd, appender.fd = appender.fd, -1
+    appender.ring()
+    appender.fd = fd
+
+
 def test_a_ring_waits_for_the_next_consumer(bells, tmp_path):
     """The pipe outlives whoever opens it."""
     consumer, appender, status_page = bells
