@@ -8,7 +8,7 @@ Hides: names of files, shared memory.
 """
 
 from distributary.datadir._bell import Bell
-from distributary.datadir._layout import KEY_FILE_NAME, SOCKET_PATH_BYTES_MAX, DataDir
+from distributary.datadir._layout import KEY_FILE_NAME, PARENT, SOCKET_PATH_BYTES_MAX, DataDir
 from distributary.datadir._live import LiveFile, LiveSettings
 from distributary.datadir._sickness import Sickness, is_sick, sickness_of
 from distributary.datadir._status_page import (

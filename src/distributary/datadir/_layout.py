@@ -24,6 +24,8 @@ from typing import Final
 
 KEY_FILE_NAME: Final = "credentials.key"
 """Default key file of the sink credentials, in the data directory."""
+PARENT: Final = "DISTRIBUTARY_PARENT"
+"""Environment variable with the process id of the server, for its children and theirs."""
 SOCKET_PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
 """Longest path of a Unix socket."""
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from distributary.datadir import PARENT
+
 OUTLIVE_S: Final = 30.0
 """Longest time without a JVM: a start of the pipeline takes a third of it. Without a successor by
 then, something is wrong, and what delivers must be something that Spark can stop."""
 END_S: Final = 30.0
 """Time for a session that has outlived its JVM to end in good order; then its process exits."""
-PARENT: Final = "DISTRIBUTARY_PARENT"
-"""Environment variable with the process id of the server, for its children and theirs."""
 
 
 class Process:

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from distributary.partitions.guardians import END_S, OUTLIVE_S, PARENT, Guardians, Process
+from distributary.datadir import PARENT
+from distributary.partitions.guardians import END_S, OUTLIVE_S, Guardians, Process
 from distributary.testing.virtual import VirtualClock
 
 ME = 100

@@ -15,6 +15,8 @@ from typing import IO
 import msgspec
 import structlog
 
+from distributary.datadir import PARENT
+
 RESTART_WAIT_S = (0.05, 0.2, 1.0, 3.0, 10.0)
 """Restart backoff of a child: short at first, since publishers wait meanwhile; longer while it
 keeps ending."""
@@ -87,7 +89,7 @@ class Child:
         self._arguments = list(arguments)
         self._line = line
         ours = {name: text for name, text in os.environ.items() if name not in withheld}
-        self._environ = {**ours, **(environ or {}), "DISTRIBUTARY_PARENT": str(os.getpid())}
+        self._environ = {**ours, **(environ or {}), PARENT: str(os.getpid())}
         self._pass_fds = tuple(pass_fds)
         self._ended = ended
         self._worked = worked

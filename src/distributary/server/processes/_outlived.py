@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from distributary.core.lease import is_held
-from distributary.datadir import DataDir, MappedStatusPage, StatusField
-from distributary.partitions.guardians import PARENT
+from distributary.datadir import PARENT, DataDir, MappedStatusPage, StatusField
 
 POLL_S = 0.02
 """Interval of looking whether an owner has ended."""

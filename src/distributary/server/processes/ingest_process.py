@@ -23,6 +23,7 @@ from distributary.core.journal import read_journal
 from distributary.core.log import Appender, GroupCommitter
 from distributary.core.meter import Meter
 from distributary.datadir import (
+    PARENT,
     Bell,
     ConsumerPhase,
     DataDir,
@@ -384,7 +385,7 @@ def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:
 
 def main(arguments: list[str]) -> int:
     """Entry point of the process: one argument, ``IngestStart`` as JSON."""
-    end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
+    end_with_parent(int(os.environ[PARENT]))
     start = msgspec.json.decode(arguments[0], type=IngestStart)
     configure(start.log_level, role="ingest")
     sys.setswitchinterval(SWITCH_S)

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import msgspec
 
-from distributary.datadir import DataDir, LiveFile
+from distributary.datadir import PARENT, DataDir, LiveFile
 from distributary.partitions import SessionSettings
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting
@@ -60,7 +60,7 @@ def _end(code: int) -> NoReturn:
 
 def main(arguments: list[str]) -> int:
     """Entry point: one argument, ``PipelineStart`` as JSON, and ``spark_environ``."""
-    end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
+    end_with_parent(int(os.environ[PARENT]))
     start = msgspec.json.decode(arguments[0], type=PipelineStart)
     spark_conf = msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
     configure(start.session.log_level, role="pipeline")

@@ -18,7 +18,7 @@ from distributary.core.clock import SystemClock
 from distributary.core.deliver import LoopTimers
 from distributary.core.meter import Meter
 from distributary.core.source import SourceSpec
-from distributary.datadir import DataDir, MappedStatusPage, StatusField
+from distributary.datadir import PARENT, DataDir, MappedStatusPage, StatusField
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver, parse_networks
 from distributary.protocols.http.sink import HttpTransport
 from distributary.server.processes._children import end_with_parent
@@ -104,7 +104,7 @@ async def _write(meter: Meter, sources: list[Source], status_page: MappedStatusP
 
 def main(arguments: list[str]) -> int:
     """Entry point of the process: one argument, ``SourcesStart`` as JSON."""
-    end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
+    end_with_parent(int(os.environ[PARENT]))
     start = msgspec.json.decode(arguments[0], type=SourcesStart)
     configure(start.log_level, role="sources")
     specs, faults = read_tables(start.tables, os.environ)
