@@ -12,6 +12,8 @@
       outcome/p0000/routes        route table at a durable cursor (a cache, can be rebuilt)
       outcome/p0000/OWNER         locked by the process that delivers the partition
       outcome/quota.db            deliveries of counted subscriptions (all partitions)
+      history/date=…/…            history, unless it is kept elsewhere (``history``)
+      outbox/date=…/…             history files on their way elsewhere
       run/                        sockets, status pages, metrics, failing routes: nothing to keep
       spark/                      Spark's checkpoint: scratch, rebuilt when damaged
 """
@@ -64,6 +66,10 @@ class DataDir:
     """Spark's scratch: checkpoint, warehouse, temporary files."""
     quota_db = _Below("outcome/quota.db")
     """Counts of deliveries, shared by all partitions."""
+    history = _Below("history")
+    """Folder of the history, where the operator names no other."""
+    history_outbox = _Below("outbox")
+    """History files that wait for transport to the folder that the operator named."""
 
     outcome = _OfPartition("outcome/{}")
     """Folder of the outcomes of a partition."""

@@ -79,6 +79,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
         data_dir: The data directory.
         reach: Where events may be sent.
         log_attempts: ``all``, ``failures`` or ``none``.
+        history: Folder that the owner writes history files into; empty: it writes none.
         log_level: Least level of lines that the owner writes to standard error.
         drain_s: Time for attempts under way at an orderly stop, seconds.
         credential_key_file: Key file of credentials; empty: in the data directory. Never the keys
@@ -94,6 +95,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: str
     reach: Reach = msgspec.field(default_factory=Reach)
     log_attempts: str = "all"
+    history: str = ""
     log_level: str = "info"
     drain_s: float = 10.0
     credential_key_file: str = ""

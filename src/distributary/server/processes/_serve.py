@@ -28,6 +28,7 @@ from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir, LiveFile, LiveSettings, MappedStatusPage
 from distributary.datadir.seen import load_seen
+from distributary.history.place import HistorySettings, place_of, written_into
 from distributary.partitions import SessionSettings
 from distributary.resource import is_loopback
 from distributary.server.ingest import IngestSettings
@@ -114,6 +115,11 @@ class Server:
         ground.raise_file_limit()
         data_dir = settings.data_dir.absolute()
         self._paths = DataDir(data_dir)
+        self._history = HistorySettings(
+            place=place_of(settings.history, self._paths),
+            age_max_s=settings.history_age_max_s,
+            bytes_max=settings.history_bytes_max,
+        )
         java = find_java(os.environ, chosen=settings.java_home)
         ground.check_socket_path(self._paths.control_socket)
         ground.make_folder(data_dir)
@@ -379,6 +385,7 @@ class Server:
             data_dir=str(self._paths.root),
             reach=self._reach,
             log_attempts=settings.log_attempts,
+            history=written_into(self._history.place, self._paths),
             log_level=settings.log_level,
             drain_s=settings.drain_s,
             credential_key_file=self._key_file,
@@ -395,6 +402,7 @@ class Server:
         ingest = self._ingest_start()
         pipeline = PipelineStart(
             session=self._session_settings(),
+            history=self._history,
             master=settings.spark_master,
             epoch_s=settings.epoch_s,
         )

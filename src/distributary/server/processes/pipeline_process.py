@@ -11,6 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from distributary.datadir import PARENT, DataDir, LiveFile
+from distributary.history.place import HistorySettings
 from distributary.partitions import SessionSettings
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting
@@ -29,6 +30,7 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
     """Start parameters of the driver process: its argument, as JSON. Holds no secret."""
 
     session: SessionSettings
+    history: HistorySettings
     master: str
     epoch_s: float
 

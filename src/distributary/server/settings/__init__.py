@@ -160,6 +160,27 @@ class Settings:
         30 * 86400.0,
         "Age at which kept dead letters are given up, with a warning and a count.",
     )
+    history: str = _setting(
+        shapes.SettingShape(
+            "off, a path such as /mnt/history, or the URL of a folder that Spark can write, such as"
+            " s3a://bucket/history, without a password",
+            shapes.parse_history,
+        ),
+        "",
+        "Folder of the history (what became of each match), for this server alone; empty is history"
+        " in the data folder, off keeps none. The options of a file system are Spark's, such as"
+        " spark.hadoop.fs.s3a.endpoint in spark_conf.",
+    )
+    history_age_max_s: float = _setting(
+        shapes.duration(3600, 3650 * 86400),
+        7 * 86400.0,
+        "Age above which history files are deleted.",
+    )
+    history_bytes_max: int = _setting(
+        shapes.size(0, 1024 * 1024 * shapes.GIB),
+        shapes.GIB,
+        "Size of the history above which its oldest files are deleted. 0 sets no limit.",
+    )
     epoch_s: float = _setting(
         shapes.duration(1, 86400),
         14400.0,

@@ -144,6 +144,28 @@ def path(expects: str) -> SettingShape:
     return SettingShape(expects, parse)
 
 
+_FOLDER_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+|file:/[^/].*", re.ASCII)
+_PATTERN_CHARACTERS = frozenset("*?[]{}\\")
+"""Spark reads a path with one of them as a pattern."""
+
+
+def parse_history(raw: Any) -> str:
+    """Empty, ``off``, a path, or the URL of a folder, which holds no password."""
+    if not isinstance(raw, (str, Path)):
+        _refuse()
+    place = str(raw).strip()
+    if not place.isprintable() or _PATTERN_CHARACTERS & set(place):
+        _refuse()
+    if ":/" in place:
+        url = urlsplit(place)
+        usable = _FOLDER_URL.fullmatch(place) and not url.query and not url.fragment
+        if not usable or ":" in url.netloc.rpartition("@")[0]:
+            _refuse()
+        if url.scheme == "file" and (url.netloc or not url.path.strip("/")):
+            _refuse()
+    return place.rstrip("/") or place
+
+
 def _names(raw: Any) -> list[str]:
     """The strings of an array, or of a comma-separated text."""
     names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw

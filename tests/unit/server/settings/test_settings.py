@@ -210,3 +210,31 @@ def test_allowed_hosts_are_names_alone() -> None:
     for wrong in ("a:80", "http://a", "*", "*.example", "a b", "-a", "a" * 300, "\u00e4"):
         with pytest.raises(SettingsError, match="--allowed-hosts: expected host names"):
             settings.load({"allowed_hosts": wrong}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ("", ""),
+        ("off", "off"),
+        ("/mnt/history/", "/mnt/history"),
+        ("shop/history", "shop/history"),
+        ("s3a://bucket/shop history", None),
+        ("s3a://key@bucket/history", "s3a://key@bucket/history"),
+        ("s3a://key:secret@bucket/history", None),
+        ("s3a://bucket/history?x=1", None),
+        ("file:///mnt/history", "file:///mnt/history"),
+        ("file:///", None),
+        ("file://host/history", None),
+        ("/mnt/history-*", None),
+        ("/mnt/a\0b", None),
+        ("://x", None),
+    ],
+)
+def test_history_is_off_or_a_folder_that_spark_names(given: str, chosen: str | None) -> None:
+    """Passwords, patterns and files of other machines are refused at the start."""
+    if chosen is None:
+        with pytest.raises(SettingsError, match="--history: expected off, a path"):
+            settings.load({"history": given}, {}, None)
+    else:
+        assert settings.load({"history": given}, {}, None).history == chosen
