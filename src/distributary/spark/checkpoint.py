@@ -58,7 +58,7 @@ def _is_epoch(lines: list[bytes]) -> bool:
         offset = json.loads(lines[-1] or lines[-2])
     except ValueError:
         return False
-    return isinstance(offset, dict) and isinstance(offset.get("epoch"), int)
+    return isinstance(offset, dict) and isinstance(offset.get("offset"), int)
 
 
 def prepare(folder: Path) -> str | None:

@@ -1,82 +1,57 @@
-"""Spark's streaming source: its tasks own the partitions and deliver them, one long batch an epoch.
+"""The rows that Spark's tasks make of a partition: they own it and deliver it, one epoch each.
 
-Spark's *offset* is an epoch number. Progress is in our own committed offset, not in Spark's
-checkpoint, so the checkpoint is disposable. ``read`` delivers its partition until the driver ends
-the epoch on the partition's status page; no event passes through Spark, so the sink is ``noop``.
+The source of the query is Spark's own counter (``rate-micro-batch``): each micro-batch has one
+number for each partition of the log, and one task for each number. A number says which partition
+and which epoch. Progress is in our own committed offset, not in Spark's checkpoint, so the
+checkpoint is disposable. No event passes through Spark, so the sink is ``noop``.
 
-``partitions`` runs in the driver's planner process, ``read`` in a Python worker of an executor.
-Only ``read`` imports ``_delivery_task``: Spark starts several Python processes that need the
-classes alone.
+A source written in Python would need four more Python processes on this machine, which only plan.
+Only ``_own`` imports ``_delivery_task``: the driver needs nothing of it.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAME = "distributary_delivery"
+FORMAT = "rate-micro-batch"
 SCHEMA = "partition int, epoch long, live_offset long, committed_offset long"
 
 
-class EpochPartition(InputPartition):
-    """One partition of the log in one epoch."""
-
-    def __init__(self, partition: int, epoch: int) -> None:
-        self.partition = partition
-        self.epoch = epoch
-
-
-class DeliveryReader(DataSourceStreamReader):
-    """Stream reader: plans epochs, and delivers partitions.
+def delivery_rows(spark: SparkSession, settings_json: str, partitions: int) -> DataFrame:
+    """Returns the rows of the query: where each partition stands, once a second.
 
     Args:
-        options: ``settings`` (``SessionSettings`` as JSON) and ``partitions``.
+        spark: The session.
+        settings_json: ``SessionSettings`` as JSON.
+        partitions: Of the log.
     """
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._settings = options["settings"]
-        self._partitions = int(options["partitions"])
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Returns epoch 0, which is before the first."""
-        return {"epoch": 0}
-
-    def latestOffset(  # noqa: N802 - Spark's name
-        self, start: Mapping[str, int], _limit: Any = None
-    ) -> dict[str, int]:
-        """Returns the next epoch; there always is one."""
-        return {"epoch": start["epoch"] + 1}
-
-    def partitions(self, _start: Mapping[str, int], end: Mapping[str, int]) -> list[InputPartition]:
-        """Plan one task for each partition of the log."""
-        return [EpochPartition(number, end["epoch"]) for number in range(self._partitions)]
-
-    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Own the partition and deliver it until the epoch ends; yields where it stands."""
-        assert isinstance(partition, EpochPartition)
-        from distributary.spark import _delivery_task  # noqa: PLC0415 - see the module
-
-        return _delivery_task.rows(self._settings, partition.partition, partition.epoch)
-
-    def commit(self, _end: Mapping[str, int]) -> None:
-        """Does nothing: the committed offset moved while the epoch ran."""
+    numbers = (
+        spark.readStream.format(FORMAT)
+        .option("rowsPerBatch", str(partitions))
+        .option("numPartitions", str(partitions))
+        .load()
+        .select("value")
+    )
+    return numbers.mapInArrow(functools.partial(_own, settings_json, partitions), SCHEMA)
 
 
-class DeliverySource(DataSource):
-    """The internal data source that delivers. Users have the one in ``format.py``."""
+def task_of(number: int, partitions: int) -> tuple[int, int]:
+    """Returns (partition, epoch) of a *number* of the counter; the first epoch is 1."""
+    return number % partitions, number // partitions + 1
 
-    @classmethod
-    def name(cls) -> str:
-        """Name of the format."""
-        return NAME
 
-    def schema(self) -> str:
-        """Columns of a row: where a partition stands."""
-        return SCHEMA
+def _own(
+    settings_json: str, partitions: int, numbers: "Iterable[pa.RecordBatch]"
+) -> "Iterator[pa.RecordBatch]":
+    """Own the partition of the task's number, and deliver it until the epoch ends."""
+    from distributary.spark import _delivery_task  # noqa: PLC0415 - see the module
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802, ARG002
-        """Returns the reader."""
-        return DeliveryReader(self.options)
+    for batch in numbers:
+        for number in batch.column("value").to_pylist():
+            partition, epoch = task_of(number, partitions)
+            yield from _delivery_task.rows(settings_json, partition, epoch)

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import msgspec
 import structlog
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
@@ -25,11 +24,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import ConsumerPhase, DataDir, LiveFile, MappedStatusPage, StatusField
-from distributary.partitions import SessionSettings
-from distributary.spark import checkpoint, delivery_source
+from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, check_cluster
-from distributary.spark.delivery_source import DeliverySource
+from distributary.spark.delivery_source import delivery_rows
 from distributary.spark.master import is_local
 from distributary.spark.python import write_shim
 from distributary.spark.session import open_session
@@ -54,7 +52,8 @@ class DriverSettings:
     """Settings of the driver.
 
     Attributes:
-        session: For the owners.
+        data_dir: The data directory.
+        session: For the owners: ``SessionSettings`` as JSON.
         partitions: Of the log.
         master: Spark master.
         spark_conf: The operator's own Spark settings.
@@ -62,7 +61,8 @@ class DriverSettings:
         drain_s: Longest orderly stop, seconds.
     """
 
-    session: SessionSettings
+    data_dir: str
+    session: str
     partitions: int
     master: str
     spark_conf: Mapping[str, str]
@@ -90,7 +90,7 @@ class Driver:
         self._sleep = sleep
         self._stop = threading.Event()
         self._log = structlog.get_logger()
-        self._paths = DataDir.of(settings.session.data_dir)
+        self._paths = DataDir.of(settings.data_dir)
         self._status_pages = [
             MappedStatusPage(self._paths.status_page(p)) for p in range(settings.partitions)
         ]
@@ -216,13 +216,7 @@ class Driver:
         if not local and not self._checked:
             check_cluster(spark, settings.master, settings.partitions, self._paths.root)
             self._checked = True
-        spark.dataSource.register(DeliverySource)
-        rows = (
-            spark.readStream.format(delivery_source.NAME)
-            .option("settings", msgspec.json.encode(settings.session).decode())
-            .option("partitions", str(settings.partitions))
-            .load()
-        )
+        rows = delivery_rows(spark, settings.session, settings.partitions)
         return (
             rows.writeStream.format("noop")
             .queryName("distributary-pipeline")

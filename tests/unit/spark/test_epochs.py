@@ -34,7 +34,8 @@ class World:
         paths = DataDir(folder)
         self.driver = Driver(
             DriverSettings(
-                session=SessionSettings(data_dir=str(folder)),
+                data_dir=str(folder),
+                session="{}",
                 partitions=partitions,
                 master="auto",
                 spark_conf={},

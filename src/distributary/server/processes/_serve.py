@@ -401,10 +401,14 @@ class Server:
         settings = self._settings
         ingest = self._ingest_start()
         pipeline = PipelineStart(
-            session=self._session_settings(),
+            data_dir=str(self._paths.root),
+            session=msgspec.Raw(msgspec.json.encode(self._session_settings())),
             history=self._history,
+            partitions=self._partitions,
             master=settings.spark_master,
             epoch_s=settings.epoch_s,
+            drain_s=settings.drain_s,
+            log_level=settings.log_level,
         )
         return (
             Child(

@@ -12,7 +12,6 @@ import msgspec
 
 from distributary.datadir import PARENT, DataDir, LiveFile
 from distributary.history.place import HistorySettings
-from distributary.partitions import SessionSettings
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting
 from distributary.server.processes._logging import configure, set_level
@@ -27,12 +26,28 @@ every user of the machine sees the arguments of processes."""
 
 
 class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
-    """Start parameters of the driver process: its argument, as JSON. Holds no secret."""
+    """Start parameters of the driver process: its argument, as JSON. Holds no secret.
 
-    session: SessionSettings
+    Attributes:
+        data_dir: The data directory.
+        session: Settings of owners (``SessionSettings``), as JSON: the driver passes them on, and
+            its start does not wait for what owners import.
+        history: Where and how long the history is kept.
+        partitions: Of the log.
+        master: Spark master.
+        epoch_s: Length of an epoch, seconds.
+        drain_s: Longest orderly stop, seconds.
+        log_level: Least level that is logged.
+    """
+
+    data_dir: str
+    session: msgspec.Raw
     history: HistorySettings
+    partitions: int
     master: str
     epoch_s: float
+    drain_s: float
+    log_level: str
 
 
 def _follow_level(path: Path) -> None:
@@ -65,19 +80,20 @@ def main(arguments: list[str]) -> int:
     end_with_parent(int(os.environ[PARENT]))
     start = msgspec.json.decode(arguments[0], type=PipelineStart)
     spark_conf = msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
-    configure(start.session.log_level, role="pipeline")
-    paths = DataDir.of(start.session.data_dir)
+    configure(start.log_level, role="pipeline")
+    paths = DataDir.of(start.data_dir)
     threading.Thread(target=_follow_level, args=(paths.live,), daemon=True).start()
     # Imported here, so that no other process loads Spark.
     from distributary.spark.driver import EXIT_JVM_GONE, DriverSettings, run  # noqa: PLC0415
 
     settings = DriverSettings(
-        session=start.session,
-        partitions=start.session.partitions,
+        data_dir=start.data_dir,
+        session=bytes(start.session).decode(),
+        partitions=start.partitions,
         master=start.master,
         spark_conf=spark_conf,
         epoch_s=start.epoch_s,
-        drain_s=start.session.drain_s,
+        drain_s=start.drain_s,
     )
     code = starting(lambda: run(settings, paths.spark), EXIT_FAILED)
     if code == EXIT_JVM_GONE:
