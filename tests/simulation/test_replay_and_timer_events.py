@@ -359,11 +359,13 @@ def test_a_look_at_resources_that_fails_stops_nothing(partition, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(TargetsView, "read", broken)
+        partition.put_route("s", B)
         publish(partition, 2)
         partition.advance(2.0)
     partition.advance(1.0)
     partition.rest()
     assert not partition.failures
     assert len(arrivals(partition, A)) == 4
+    assert len(arrivals(partition, B)) == 2
     names = [name for name, _ in partition.reports]
     assert names.count("resources-unreadable") == names.count("resources-readable") == 1

@@ -58,9 +58,11 @@ class Resources:
     # -- resources ----------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Read changes; during a read, request one more."""
-        if self._stopped:
-            return
+        """Read changes if there may be any; during a read, request one more."""
+        if not self._stopped and (self._blind or self._targets.may_have_news()):
+            self._read()
+
+    def _read(self) -> None:
         if self._reading:
             self._again = True
             return
@@ -80,7 +82,7 @@ class Resources:
                 take[0]()
                 self._news()
             if self._again and error is None:
-                self.look()
+                self._read()
 
         self._context.reading.run(read, done)
 
@@ -98,7 +100,8 @@ class Resources:
             self.waiting = True
             self._awaited = max(self._awaited, change.seq)
             self._awaited_until_s = self._context.clock.monotonic_s() + AWAIT_S
-            self.look()
+            if not self._stopped:
+                self._read()
 
     def awaited(self) -> bool:
         """Whether the intake should wait, for resources or for lost changes."""

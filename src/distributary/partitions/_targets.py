@@ -11,7 +11,7 @@ from distributary.core.engine.ports import RouteTarget
 from distributary.core.errors import StoreError
 from distributary.core.flow import TTL_DEFAULT, Demand, RouteRecord
 from distributary.core.policy import DeliveryPolicy
-from distributary.core.sqlite import sqlite_url
+from distributary.core.sqlite import WriteSigns, sqlite_url
 from distributary.partitions.ports import Job
 from distributary.resource import Reach
 from distributary.routes import RouteChanges, RouteEndpoint, RouteSettings
@@ -51,6 +51,7 @@ class DirectoryTargets:
         keys: Keys | None = None,
         report: Callable[[str, dict[str, object]], None] = lambda _event, _fields: None,
     ) -> None:
+        self._signs = WriteSigns(sqlite_url(path))
         self._directory = Directory(sqlite_url(path), None if keys is None else Sealer(keys))
         self._report = report
         self._reach = Reach()
@@ -65,6 +66,10 @@ class DirectoryTargets:
             return False
         self._follow()
         return True
+
+    def may_have_news(self) -> bool:
+        """Whether the store may have been written since the last call."""
+        return self._signs.look()
 
     def read(self) -> Job | None:
         """Read changes; returns a job that applies them, or None. Blocks: call it in a thread."""

@@ -35,6 +35,9 @@ class NewestTargets(Targets, Protocol):
     def refresh(self) -> bool:
         """Read and apply changes; True where there were some. Blocks: call it before the loop."""
 
+    def may_have_news(self) -> bool:
+        """Whether there may be changes since the last call: cheap, and False only without any."""
+
     def read(self) -> Job | None:
         """Read changes; blocks: call it in a thread.
 

@@ -89,6 +89,18 @@ def check_reading_and_taking_in_are_apart(made: Resources) -> None:
     assert targets.read() is None
 
 
+def check_a_change_is_never_overlooked(made: Resources) -> None:
+    """Who asks cheaply first, and reads only where news are possible, misses nothing."""
+    targets, _ = made.look()
+    for sink in (A, B, A, B):
+        made.put("r", sink)
+        assert targets.may_have_news()
+        take = targets.read()
+        assert take is not None
+        take()
+        assert _sink(targets, "r") == sink
+
+
 def check_a_target_stands_until_its_resource_changes(made: Resources) -> None:
     """Transports use its identity; a change of another resource does not replace it."""
     targets, _ = made.look()
@@ -195,6 +207,7 @@ CHECKS: tuple[Callable[[Resources], None], ...] = (
     check_nothing_is_there_at_first,
     check_resources_are_seen_when_they_are_looked_for,
     check_reading_and_taking_in_are_apart,
+    check_a_change_is_never_overlooked,
     check_a_target_stands_until_its_resource_changes,
     check_sinks_that_a_route_has_left_are_told_once,
     check_a_deleted_resource_has_no_target,

@@ -107,6 +107,10 @@ class TargetsView:
         take()
         return True
 
+    def may_have_news(self) -> bool:
+        """Whether there are changes."""
+        return self._version != self._targets.version
+
     def read(self) -> Work | None:
         """Returns a job that applies changes."""
         if self._version == self._targets.version:
