@@ -26,7 +26,6 @@ frozen structs and hold references, never copies.
 
 import enum
 import struct
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -104,8 +103,7 @@ class Mark(NamedTuple):
     checksum: int
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """Events of one request, checked and encoded; all or nothing.
 
     Attributes:

@@ -114,6 +114,13 @@ class Seen:
             found.append(event)
         return found
 
+    def knows(self, event_type: str, source: str) -> bool:
+        """Whether ``unseen`` would return None for an event of this type and source."""
+        types, sources = self._types, self._sources
+        return (event_type in types.known or types.closed) and (
+            source in sources.known or sources.closed
+        )
+
     def add(self, events: Iterable[Event]) -> None:
         """Add the types and sources of accepted *events*."""
         for event in events:

@@ -18,12 +18,14 @@ from distributary.core.event.validity import (
     FAULTS_MAX,
     HEADER_PREFIX,
     NAME_CHARS_MAX,
+    REQUIRED,
     RESERVED_NAMES,
     SPECVERSIONS,
     UnsupportedFormatError,
     is_valid,
     refuse,
     shown,
+    takes_any_text,
     validate,
 )
 from distributary.core.event.value import AttributeValue, Event, canonical

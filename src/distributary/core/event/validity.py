@@ -84,6 +84,14 @@ def is_valid(name: str, value: str) -> bool:
     return _name_fault(name) is None and _value_fault(value, _CHECKS_1_0.get(name)) is None
 
 
+def takes_any_text(name: str) -> bool:
+    """Whether no rule but the one for characters restricts values of the attribute *name*.
+
+    Every text that is not empty, and in visible ASCII, then passes ``is_valid``, if the name does.
+    """
+    return _CHECKS_1_0.get(name, _not_empty) is _not_empty
+
+
 def refuse(faults: Iterable[Fault]) -> NoReturn:
     """Raise *faults* as one ``EventError``, the first ``FAULTS_MAX`` of them."""
     listed = list(faults)

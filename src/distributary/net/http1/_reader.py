@@ -98,6 +98,21 @@ class RequestReader:
         """Whether a request is partly received."""
         return self._request is not None or self._skip_bytes > 0 or self._pos < len(self._buffer)
 
+    @property
+    def body_bytes_max(self) -> int:
+        """Largest body of most requests."""
+        return self._body_bytes_max
+
+    @property
+    def between_requests(self) -> bool:
+        """Whether the next byte received is the first one after a request, or of all."""
+        return (
+            self._pos >= len(self._buffer)
+            and self._request is None
+            and not self._skip_bytes
+            and not self._blank_skipped
+        )
+
     def receive(self, received: bytes) -> None:
         """Buffer *received* for ``next_request``."""
         if self._pos >= len(self._buffer):

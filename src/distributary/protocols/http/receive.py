@@ -28,15 +28,15 @@ without a memo."""
 _KNOWN_BYTES_MAX: Final = 256
 """Longer values are validated each time: they rarely repeat, and fill memory (at worst 4 MB)."""
 
-_PLAIN: Final = bytes(code for code in range(0x21, 0x7F) if code not in b'"%')
+PLAIN_BYTES: Final = bytes(code for code in range(0x21, 0x7F) if code not in b'"%')
 """What a header value holds as it is; the encoder escapes all others."""
 
 
-_Line: TypeAlias = tuple[str, str, bytes]
+AttributeLine: TypeAlias = tuple[str, str, bytes]
 """One attribute of a request, validated by itself: its name, its value, and the header line that
 ``binding.encode_binary`` writes for it."""
 
-_known: Final[dict[tuple[bytes, bytes], _Line]] = {}
+_known: Final[dict[tuple[bytes, bytes], AttributeLine]] = {}
 """Validated lines by field as sent. For one thread."""
 
 
@@ -53,18 +53,18 @@ def receive(headers: Headers, body: bytes) -> tuple[list[Event], bytes | None]:
     """
     attributes: dict[str, AttributeValue] = {}
     lines: list[bytes] = []
-    last: _Line | None = None
+    last: AttributeLine | None = None
     known = _known.get
     for field in headers:
         name = field[0]
         if name[:3] == b"ce-":
-            line = known(field) or _attribute(field)
+            line = known(field) or attribute_line(field)
             if line is None:
                 return binding.decode(headers, body), None
             attributes[line[0]] = line[1]
             lines.append(line[2])
         elif name == b"content-type":
-            found = known(field) or _content_type(field)
+            found = known(field) or content_type_line(field)
             if found is None or last is not None:
                 return binding.decode(headers, body), None
             last = found
@@ -83,7 +83,7 @@ def receive(headers: Headers, body: bytes) -> tuple[list[Event], bytes | None]:
     return [Event(attributes, body or None)], binary.encode(lines, body)
 
 
-def _attribute(field: tuple[bytes, bytes]) -> _Line | None:
+def attribute_line(field: tuple[bytes, bytes]) -> AttributeLine | None:
     """The attribute of a ``ce-`` field; None: only all fields together tell what it is."""
     field_name, field_value = field
     # Id and time are new with each event: no look-up finds them, so their check is short.
@@ -108,7 +108,7 @@ def _attribute(field: tuple[bytes, bytes]) -> _Line | None:
     return line
 
 
-def _content_type(field: tuple[bytes, bytes]) -> _Line | None:
+def content_type_line(field: tuple[bytes, bytes]) -> AttributeLine | None:
     """The content type of a message in binary mode; None as above, or it cannot be stored.
 
     What is not ASCII is escaped when it is sent, and not read back: it has no binary form.
@@ -128,10 +128,10 @@ def _content_type(field: tuple[bytes, bytes]) -> _Line | None:
 
 def _odd(value: bytes) -> bytes:
     """Return what of *value* the encoder escapes."""
-    return value.translate(None, _PLAIN)
+    return value.translate(None, PLAIN_BYTES)
 
 
-def _remember(field: tuple[bytes, bytes], line: _Line) -> None:
+def _remember(field: tuple[bytes, bytes], line: AttributeLine) -> None:
     if len(field[1]) > _KNOWN_BYTES_MAX:
         return
     if len(_known) >= _KNOWN_LINES_MAX:

@@ -5,19 +5,22 @@ package's only view of the log.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
 from distributary.core.clock import Clock
 from distributary.core.errors import LogError, RequestError
+from distributary.core.event import Event, carried
 from distributary.core.flow import Received
 from distributary.datadir.seen import Seen
 from distributary.net.http1 import Request
+from distributary.protocols.http.plain import PlainRequests
 from distributary.resource import is_loopback
 from distributary.server.ingest._counters import Counters
 from distributary.server.ingest._event_paths import EventPaths, is_address
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import RELAYS_MAX, IngestSettings
+from distributary.server.ingest._received import of_default_ttl
 from distributary.server.ingest._relayed import is_watch
 from distributary.server.ingest._responses import Responses
 
@@ -62,6 +65,10 @@ class Swept(Protocol):
         """Abort, whatever is under way."""
 
 
+PlainEvent: TypeAlias = tuple[Received, Sequence[Event] | None]
+"""An event to append, and its type and source if they are new."""
+
+
 class Dial(Protocol):
     """How a relay reaches the control process."""
 
@@ -78,6 +85,7 @@ class IngestContext:
         connections: Open connections, refused ones excepted.
         dial: Connects a relay to the control process; None: there is none.
         guard: Checks ``Host`` and ``Origin``.
+        plain: Reads requests in plain form.
         seen: Types and sources of accepted events.
     """
 
@@ -94,6 +102,7 @@ class IngestContext:
         "draining",
         "guard",
         "now_s",
+        "plain",
         "seen",
         "settings",
     )
@@ -120,6 +129,7 @@ class IngestContext:
         self.seen = Seen() if seen is None else seen
         self.guard = Guard() if guard is None else guard
         self.addresses = EventPaths()
+        self.plain = PlainRequests()
         self._by_address: dict[str, int] = {}
         self._idlest: list[tuple[float, Swept]] = []  # the longest idle last
 
@@ -200,6 +210,30 @@ class IngestContext:
         elif request.path != b"*":
             self.admit_relay(request)
 
+    def plain_event(self, request: bytes, body_bytes_max: int) -> PlainEvent | None:
+        """The event of *request* if it is one whole request in plain form, and is admitted.
+
+        None: parse it. Then ``admit`` finds the reason of a refusal.
+        """
+        found = self.plain.read(request, self.addresses.by_usual_line, body_bytes_max)
+        if found is None:
+            return None
+        address, host, event_type, source, key, record = found
+        counters, settings, appends = self.counters, self.settings, self.appends
+        if (
+            host not in self.guard.passed
+            or self.draining
+            or not appends.open
+            or appends.full
+            or counters.appends_in_flight >= settings.appends_max
+            or counters.held_bytes >= settings.held_bytes_max
+        ):
+            return None
+        unseen = None
+        if not self.seen.knows(event_type, source):
+            unseen = (Event({"type": event_type, "source": source}, None),)
+        return of_default_ttl(record, address, key), unseen
+
     def no_address(self) -> RequestError:
         """Returns the error for an unknown path of a Broker or Channel."""
         if self.addresses.known:
@@ -241,6 +275,17 @@ class IngestContext:
     def sweep(self) -> None:
         """Enforce every connection's deadlines; renews the date of responses."""
         self.answers.restamp(self.clock.wall_ms())
+        self.plain.renew()
         now_s = self.now_s()
         for connection in tuple(self.connections):
             connection.sweep(now_s)
+
+
+def too_much_carried() -> RequestError:
+    """Returns the error for header fields that go along with events and exceed their limits."""
+    return RequestError(
+        "headers-too-large",
+        f"More than {carried.CARRIED_COUNT_MAX} header fields that go along with events, or "
+        f"{carried.CARRIED_BYTES_MAX} bytes of them (Knative-*, X-B3-*, X-Request-Id, traceparent, "
+        "tracestate).",
+    )

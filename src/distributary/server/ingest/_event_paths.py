@@ -20,14 +20,16 @@ class EventPaths:
         by_path: Address by path: the uid of a Broker or Channel, or empty for the default broker.
         usual_lines: Path by request line of a POST there. Most requests have such a line, which
             saves parsing it.
+        by_usual_line: Address by such a line.
         known: Whether ``learn`` was called; before, the only path is ``EVENTS_PATH``.
     """
 
-    __slots__ = ("by_path", "known", "usual_lines")
+    __slots__ = ("by_path", "by_usual_line", "known", "usual_lines")
 
     def __init__(self) -> None:
         self.by_path: dict[bytes, str] = {EVENTS_PATH: ""}
         self.usual_lines = _lines(self.by_path)
+        self.by_usual_line = _by_line(self.by_path)
         self.known = False
 
     def learn(self, paths: Mapping[str, str]) -> None:
@@ -41,6 +43,7 @@ class EventPaths:
         self.by_path = found
         self.usual_lines.clear()  # in place: connections hold it
         self.usual_lines.update(_lines(found))
+        self.by_usual_line = _by_line(found)
         self.known = True
 
 
@@ -51,3 +54,7 @@ def is_address(path: bytes) -> bool:
 
 def _lines(paths: Mapping[bytes, str]) -> dict[bytes, bytes]:
     return {b"POST %s HTTP/1.1" % path: path for path in paths}
+
+
+def _by_line(paths: Mapping[bytes, str]) -> dict[bytes, str]:
+    return {line: paths[path] for line, path in _lines(paths).items()}

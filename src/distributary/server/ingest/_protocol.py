@@ -13,7 +13,7 @@ from distributary.core.event import carried
 from distributary.net.http1 import Request, RequestReader
 from distributary.protocols.http.receive import receive
 from distributary.server.ingest import _limits
-from distributary.server.ingest._context import IngestContext
+from distributary.server.ingest._context import IngestContext, too_much_carried
 from distributary.server.ingest._deadlines import ReadPhase, overdue
 from distributary.server.ingest._event_paths import is_address
 from distributary.server.ingest._hops import take_ttls, used_up
@@ -118,9 +118,10 @@ class IngestConnection(asyncio.Protocol):
             if self._linger_bytes > _limits.LINGER_BYTES_MAX:
                 self.cut()
             return
-        self._reader.receive(data)
         self._read_s = context.now_s()
-        self._advance()
+        if not self._publish_plain(data):
+            self._reader.receive(data)
+            self._advance()
 
     def eof_received(self) -> bool:
         """Handle the client's end of stream: finish responses under way, except watches.
@@ -168,18 +169,19 @@ class IngestConnection(asyncio.Protocol):
             if self._phase in (ReadPhase.IDLE, ReadPhase.NEW) or self._reader.skipping:
                 self._close()  # nothing is owed: a body that is skipped was answered
             else:
-                self._refuse(
-                    RequestError("request-timeout", "The request took too long to arrive."),
-                    self._reader.body_under_way,
-                    broken=True,
-                )
+                error = RequestError("request-timeout", "The request took too long to arrive.")
+                self._refuse(error, self._reader.body_under_way, broken=True)
 
     @property
     def idle_since_s(self) -> float | None:
         """Start of the idle time; None: something is under way."""
-        under_way = self._waiting or self._relay is not None or self._relay_due is not None
         idle = self._phase in (ReadPhase.IDLE, ReadPhase.NEW) and not self._reader.mid_request
-        return self._since_s if idle and not under_way and not self._sealed else None
+        return self._since_s if idle and not self._under_way and not self._sealed else None
+
+    @property
+    def _under_way(self) -> bool:
+        """Whether a response is owed."""
+        return bool(self._waiting) or self._relay is not None or self._relay_due is not None
 
     def give_way(self) -> None:
         """Close an idle connection in favour of a new one."""
@@ -191,8 +193,7 @@ class IngestConnection(asyncio.Protocol):
         """Close the connection if it is idle; end a watch."""
         if self._relay is not None:
             self._relay.drain()
-        under_way = self._waiting or self._relay is not None or self._relay_due is not None
-        if not under_way and self._linger_until_s is None and not self._reader.mid_request:
+        if not self._under_way and self._linger_until_s is None and not self._reader.mid_request:
             self._close()
 
     def cut(self) -> None:
@@ -299,12 +300,31 @@ class IngestConnection(asyncio.Protocol):
         else:
             persistence = self._take_turn(request)
             answer = self._context.answers.options(
-                persistence,
-                permission=request.asks_permission,
-                everything=request.path == b"*",
+                persistence, permission=request.asks_permission, everything=request.path == b"*"
             )
             self._context.counters.answers_by_status[200] += 1
             self._answer_now(answer, persistence)
+
+    def _publish_plain(self, received: bytes) -> bool:
+        """Publish the event of *received* if that is one plain request, and nothing is under way.
+
+        False: the reader has to parse it.
+        """
+        if self._under_way or self._write_paused_s is not None or self._reading_paused:
+            return False
+        context, reader = self._context, self._reader
+        if not reader.between_requests:
+            return False
+        found = context.plain_event(received, reader.body_bytes_max)
+        if found is None:
+            return False
+        self._phase, self._since_s = ReadPhase.IDLE, self._read_s
+        self._request_count += 1
+        self._sealed = self._request_count >= _limits.REQUESTS_PER_CONNECTION_MAX
+        pending = PendingResponse(self, Persistence.CLOSE if self._sealed else Persistence.KEEP)
+        self._waiting.append(pending)
+        pending.append(context, found[0], self._read_s, found[1])
+        return True
 
     def _publish(self, request: Request, address: str) -> None:
         """Append the events of *request*; responds when they are durable.
@@ -328,7 +348,7 @@ class IngestConnection(asyncio.Protocol):
         along = carried.pick(request.fields) if carried.may_hold(request.head) else ()
         along_lines = carried.lines(along) if along else b""
         if along_lines is None:
-            self._refuse(_too_much_carried(), request, broken=False)
+            self._refuse(too_much_carried(), request, broken=False)
             return
         persistence = self._take_turn(request)
         if events:
@@ -354,9 +374,16 @@ class IngestConnection(asyncio.Protocol):
         self._answer_problem(error.request_code, str(error), request)
 
     def _answer_problem(
-        self, code: str, detail: str, request: Request | None, *, faults: tuple[Fault, ...] = ()
+        self,
+        code: str,
+        detail: str,
+        request: Request | None,
+        *,
+        faults: tuple[Fault, ...] = (),
+        persistence: Persistence | None = None,
     ) -> None:
-        persistence = self._take_turn(request)
+        if persistence is None:
+            persistence = self._take_turn(request)
         self._context.counters.refused(code, CATALOGUE[code].status)
         answer = self._context.answers.problem(
             code,
@@ -445,22 +472,20 @@ class IngestConnection(asyncio.Protocol):
             self._hold_body(0)
             self._refuse(error, request, broken=False)
             return
-        persistence = self._take_turn(request)
+        persistence, address = self._take_turn(request), self._address
         self._relay = Relay(
-            self,
-            self._context,
-            self._transport,
-            request,
-            persistence=persistence,
-            address=self._address,
+            self, self._context, self._transport, request, persistence=persistence, address=address
         )
         self._relay.start()
 
-    def relay_ended(self, *, persistent: bool) -> None:
-        """Handle the end of a proxied response; continues with the next request."""
+    def _forget_relay(self) -> None:
         self._relay = None
         self._hold_body(0)
         self._since_s = self._read_s = self._context.now_s()
+
+    def relay_ended(self, *, persistent: bool) -> None:
+        """Handle the end of a proxied response; continues with the next request."""
+        self._forget_relay()
         if persistent:
             self._advance()
         else:
@@ -469,25 +494,7 @@ class IngestConnection(asyncio.Protocol):
 
     def relay_failed(self, request: Request, persistence: Persistence) -> None:
         """Respond 503: the control process sent no response, and nothing was written yet."""
-        self._relay = None
-        self._hold_body(0)
-        self._since_s = self._read_s = self._context.now_s()
-        self._context.counters.refused("unavailable", 503)
-        answer = self._context.answers.problem(
-            "unavailable",
-            "The control process does not answer now.",
-            persistence,
-            without_body=request.method == b"HEAD",
-            as_status=is_kubernetes(request.path),
-        )
-        self._answer_now(answer, persistence)
+        self._forget_relay()
+        detail = "The control process does not answer now."
+        self._answer_problem("unavailable", detail, request, persistence=persistence)
         self._advance()
-
-
-def _too_much_carried() -> RequestError:
-    return RequestError(
-        "headers-too-large",
-        f"More than {carried.CARRIED_COUNT_MAX} header fields that go along with events, or "
-        f"{carried.CARRIED_BYTES_MAX} bytes of them (Knative-*, X-B3-*, X-Request-Id, traceparent, "
-        "tracestate).",
-    )

@@ -47,6 +47,20 @@ def received(
     return Received(encode_addressed(address, left, body), len(events), key, RecordKind.ADDRESSED)
 
 
+def of_default_ttl(record: bytes, address: str, key: str | None) -> Received:
+    """Returns one event that has all its hops left, and carries no header lines.
+
+    Args:
+        record: ``event.record`` of the event.
+        address: As for ``received``.
+        key: Its ``partitionkey``; None: it has none.
+    """
+    if not address:
+        return Received(record, 1, key)
+    body = encode_addressed(address, (TTL_DEFAULT,), record)
+    return Received(body, 1, key, RecordKind.ADDRESSED)
+
+
 def partition_key(events: Sequence[Event]) -> str | None:
     """Returns the ``partitionkey`` of the first event; None: it has none.
 

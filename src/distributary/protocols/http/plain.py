@@ -1,0 +1,362 @@
+r"""Whole publishing requests in plain form: from bytes to a record in one pass.
+
+Called by ``server.ingest`` before the parser of HTTP. Most requests of a publisher differ from the
+one before in few lines, and arrive in one piece. So their heads are not parsed: each line is looked
+up, and the lines that are known make the shape of the head, which says what is in the others.
+
+What is not in plain form is left to the parser: nothing is refused here. A request in plain form
+has the meaning that ``net.http1`` and ``receive`` give it, as property tests check:
+
+- a known request line (POST, HTTP/1.1), then at most 64 lines ``name: value`` of visible
+  ASCII, with single CRLFs; no folded line, no blank before the colon;
+- one Host, one Content-Length in digits, as long as what follows the head;
+- no field that changes framing, connection or authority, and none that is carried along;
+- one event of version 1.0 in binary mode, without a hop limit. A value that was not seen before
+  holds nothing that is escaped.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from distributary.core.event import (
+    ATTRIBUTES_MAX,
+    REQUIRED,
+    binary,
+    carried,
+    is_timestamp,
+    is_valid,
+    takes_any_text,
+)
+from distributary.core.flow import TTL_ATTRIBUTE
+from distributary.protocols.http.receive import PLAIN_BYTES, attribute_line, content_type_line
+
+_HEAD_BYTES_MAX: Final = 8 * 1024
+"""Longest head in plain form: below every limit of ``net.http1``."""
+
+_LINES_MAX: Final = ATTRIBUTES_MAX
+"""Most header fields in plain form: as many as attributes, and fewer than HTTP may have."""
+
+_LENGTH_DIGITS_MAX: Final = 9
+"""Longest Content-Length in plain form: a gigabyte."""
+
+_KNOWN_LINES_MAX: Final = 4_096
+"""Lines remembered: those of some hundred publishers; then the memo begins anew."""
+
+_KNOWN_BYTES_MAX: Final = 256
+"""Longer lines are checked each time: they rarely repeat, and fill memory."""
+
+_SHAPES_MAX: Final = 512
+"""Shapes remembered: one or two a publisher, at most a few times the bytes of its head."""
+
+LEARNED_MAX: Final = 1_000
+"""Heads looked at between two calls of ``renew``: publishers without a shape cost no more than a
+hundredth of a processor."""
+
+_LINE: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+): ?([!-~](?:[\t -~]*[!-~])?)")
+_VISIBLE: Final = bytes([0x09, *range(0x20, 0x7F)])
+
+# Fields with a meaning to the parser. A request that has one is not in plain form.
+_OF_THE_PARSER: Final = frozenset(
+    {
+        b"content-encoding",
+        b"expect",
+        b"origin",
+        b"proxy-connection",
+        b"sec-fetch-site",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"webhook-request-origin",
+    }
+)
+# Fields without a meaning here whose lines repeat. Others may hold credentials: never remembered.
+_REPEATED: Final = frozenset(
+    {b"accept", b"accept-encoding", b"accept-language", b"cache-control", b"user-agent"}
+)
+
+
+class _Known:
+    """A line that is remembered. Shapes tell known lines apart by identity."""
+
+    __slots__ = ()
+
+
+class _Varying(NamedTuple):
+    """A line that differs from request to request.
+
+    Attributes:
+        at: Its index in the head.
+        prefix: What it begins with.
+        size: Length of that.
+        allowed: Bytes that the rest may hold.
+        place: Index of its value in ``_Shape.parts``; 0: the field is dropped.
+        check: Whether a value is valid; None: every one is.
+    """
+
+    at: int
+    prefix: bytes
+    size: int
+    allowed: bytes
+    place: int
+    check: Callable[[str], bool] | None
+
+
+class _Shape:
+    """Heads that have the same known lines, at the same places.
+
+    Attributes:
+        parts: The lines of the record in pieces: each varying value is a piece of its own.
+        varying: The lines that are not known.
+        length_at: Index of Content-Length.
+        length_prefix: What that line begins with.
+        host: Value of Host.
+        event_type: The attribute ``type``; a number: the index of its piece.
+        source: Likewise.
+        key: Likewise the attribute ``partitionkey``; None: there is none.
+    """
+
+    __slots__ = (
+        "event_type",
+        "host",
+        "key",
+        "length_at",
+        "length_prefix",
+        "parts",
+        "source",
+        "varying",
+    )
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.varying: tuple[_Varying, ...] = ()
+        self.length_at = 0
+        self.length_prefix = b""
+        self.host = b""
+        self.event_type: str | int = ""
+        self.source: str | int = ""
+        self.key: str | int | None = None
+
+    def filled(self, lines: list[bytes], body_bytes: int) -> list[bytes] | None:
+        """``parts`` with the values of *lines*; None: not of this shape, or not in plain form."""
+        line = lines[self.length_at]
+        digits = line[len(self.length_prefix) :]
+        if (
+            not line.startswith(self.length_prefix)
+            or not digits.isdigit()
+            or len(digits) > _LENGTH_DIGITS_MAX
+            or int(digits) != body_bytes
+        ):
+            return None
+        parts = self.parts.copy()
+        for at, prefix, size, allowed, place, check in self.varying:
+            line = lines[at]
+            value = line[size:]
+            if not line.startswith(prefix) or value.translate(None, allowed):
+                return None
+            if place:
+                if not value or (check is not None and not check(value.decode("ascii"))):
+                    return None
+                parts[place] = value
+        return parts
+
+
+Plain: TypeAlias = tuple[str, bytes, str, str, str | None, bytes]
+"""Address, Host, type, source, partition key, and the record of the event."""
+
+_Marks: TypeAlias = tuple[_Known | None, ...]
+
+
+class PlainRequests:
+    """Reads requests in plain form. For one thread."""
+
+    __slots__ = ("_known", "_left", "_missed", "_shapes")
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, _Known] = {}
+        self._shapes: dict[_Marks, _Shape] = {}
+        self._missed: set[_Marks] = set()
+        self._left = LEARNED_MAX
+
+    def renew(self) -> None:
+        """Allow ``LEARNED_MAX`` further heads to be looked at. Call it every second."""
+        self._left = LEARNED_MAX
+
+    def read(
+        self, request: bytes, addresses: Mapping[bytes, str], body_bytes_max: int
+    ) -> Plain | None:
+        """The event of *request*; None: it is not, or not known to be, one request in plain form.
+
+        Args:
+            request: All bytes that have been received and not read.
+            addresses: Address by request line.
+            body_bytes_max: Largest body.
+        """
+        head_end = request.find(b"\r\n\r\n", 0, _HEAD_BYTES_MAX)
+        if head_end < 0:
+            return None
+        lines = request[:head_end].split(b"\r\n")
+        address = addresses.get(lines[0])
+        if address is None or len(request) - head_end > body_bytes_max + 4:
+            return None
+        marks = tuple(map(self._known.get, lines))
+        shape = self._shapes.get(marks)
+        body = request[head_end + 4 :]
+        parts = None if shape is None else shape.filled(lines, len(body))
+        if shape is None or parts is None:
+            self._learn(lines, marks)
+            return None
+        event_type, source, key = shape.event_type, shape.source, shape.key
+        if isinstance(event_type, int):
+            event_type = parts[event_type].decode("ascii")
+        if isinstance(source, int):
+            source = parts[source].decode("ascii")
+        if isinstance(key, int):
+            key = parts[key].decode("ascii")
+        return address, shape.host, event_type, source, key, binary.encode(parts, body)
+
+    def _learn(self, lines: list[bytes], marks: _Marks) -> None:
+        """Remember the lines of a head, and its shape if *marks* were seen before.
+
+        Lines that are unknown then vary: what repeats is known since the first time.
+        """
+        if self._left <= 0:
+            return
+        self._left -= 1
+        draft = _draft(lines, marks)
+        if draft is None:
+            return
+        if len(self._known) + _LINES_MAX > _KNOWN_LINES_MAX:
+            self._known.clear()
+            self._shapes.clear()
+            self._missed.clear()
+            return
+        for line in draft.repeated:
+            if line not in self._known:
+                self._known[line] = _Known()
+        if marks not in self._missed:
+            if len(self._missed) >= _KNOWN_LINES_MAX:
+                self._missed.clear()
+            self._missed.add(marks)
+        elif draft.may_vary:
+            if len(self._shapes) >= _SHAPES_MAX:
+                self._shapes.clear()
+            self._shapes[marks] = draft.shape()
+
+
+class _Draft:
+    """The shape of a head in the making.
+
+    Attributes:
+        repeated: Lines to remember.
+        may_vary: Whether all lines are known that a shape must know.
+    """
+
+    def __init__(self) -> None:
+        self.repeated: list[bytes] = []
+        self.may_vary = True
+        self._shape = _Shape()
+        self._names: dict[str, str | int] = {}
+        self._varying: list[_Varying] = []
+        self._fixed = b""  # of the record, since the last varying value
+        self._content_type = b""
+        self._hosts = self._lengths = 0
+
+    def add(self, at: int, line: bytes, *, known: bool) -> bool:
+        """Add the line at index *at*; False: the head is not in plain form."""
+        found = _LINE.fullmatch(line)
+        if found is None:
+            return False
+        name, value = found[1].lower(), found[2]
+        prefix = line[: found.start(2)]
+        if name.startswith(b"ce-"):
+            return self._add_attribute(at, line, (name, value), prefix, known=known)
+        if name == b"content-length":
+            self._lengths += 1
+            self._shape.length_at, self._shape.length_prefix = at, prefix
+            return value.isdigit()
+        if name in _OF_THE_PARSER or carried.pick([(name, value)]):
+            return False
+        if name in (b"host", b"content-type", b"connection"):
+            self.repeated.append(line)
+            self.may_vary = self.may_vary and known
+            return self._add_fixed(name, value)
+        if name in _REPEATED and len(line) <= _KNOWN_BYTES_MAX:
+            self.repeated.append(line)
+        if not known:
+            start = found[1] + b":"
+            self._varying.append(_Varying(at, start, len(start), _VISIBLE, 0, None))
+        return True
+
+    def _add_fixed(self, name: bytes, value: bytes) -> bool:
+        if name == b"connection":
+            return value.lower() == b"keep-alive"
+        if name == b"host":
+            self._hosts += 1
+            self._shape.host = value
+            return True
+        content_type = content_type_line((name, value))
+        if content_type is None or self._content_type:
+            return False
+        self._content_type = content_type[2]
+        return True
+
+    def _add_attribute(
+        self, at: int, line: bytes, field: tuple[bytes, bytes], prefix: bytes, *, known: bool
+    ) -> bool:
+        found = attribute_line(field)
+        if found is None or found[0] == TTL_ATTRIBUTE or found[0] in self._names:
+            return False
+        name, text, written = found
+        if name not in ("id", "time") and len(line) <= _KNOWN_BYTES_MAX:
+            self.repeated.append(line)
+        if known:
+            self._fixed += written
+            self._names[name] = text
+            return True
+        if written != b"%b: %b\r\n" % field:
+            self.may_vary = False
+        self.may_vary = self.may_vary and name != "specversion"
+        parts = self._shape.parts
+        parts += (self._fixed + field[0] + b": ", b"")
+        place = len(parts) - 1
+        varying = _Varying(at, prefix, len(prefix), PLAIN_BYTES, place, _check(name))
+        self._varying.append(varying)
+        self._names[name] = place
+        self._fixed = b"\r\n"
+        return True
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is the head of one event."""
+        one_of_each = self._hosts == 1 and self._lengths == 1
+        return one_of_each and all(name in self._names for name in REQUIRED)
+
+    def shape(self) -> _Shape:
+        """The shape."""
+        shape, names = self._shape, self._names
+        shape.parts.append(self._fixed + self._content_type)
+        shape.varying = tuple(self._varying)
+        shape.event_type, shape.source = names["type"], names["source"]
+        shape.key = names.get("partitionkey")
+        return shape
+
+
+def _draft(lines: list[bytes], marks: _Marks) -> _Draft | None:
+    """The draft of a head's shape; None: it is not in plain form."""
+    if len(lines) > _LINES_MAX + 1:
+        return None
+    draft = _Draft()
+    for at in range(1, len(lines)):
+        if not draft.add(at, lines[at], known=marks[at] is not None):
+            return None
+    return draft if draft.complete else None
+
+
+def _check(name: str) -> Callable[[str], bool] | None:
+    """What checks a value in visible ASCII of the attribute *name*; None: all are valid."""
+    if takes_any_text(name):
+        return None
+    return is_timestamp if name == "time" else partial(is_valid, name)
