@@ -186,7 +186,7 @@ FAULTS: Final = (
     Fault(
         "the cursor passes matches that are open",
         "engine",
-        "return order[0] if order else Mark(self._next, self._checksum)",
+        "return Mark(*order[0][:2]) if order else Mark(self._next, self._checksum)",
         "return Mark(self._next, self._checksum)",
     ),
     Fault(

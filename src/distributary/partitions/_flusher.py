@@ -113,8 +113,12 @@ class Flusher:
 
     def done(self, key: DoneKey, checksum: int) -> None:
         """Record the final outcome of a match of the live path."""
-        self._done.append((key, checksum))
-        self._arm(at_once=len(self._done) >= FLUSH_COUNT)
+        done = self._done
+        done.append((key, checksum))
+        if len(done) >= FLUSH_COUNT:
+            self.flush()
+        elif not self._due.due:
+            self._arm()
 
     def backfilled(self, key: DoneKey, checksum: int) -> None:
         """Record the final outcome of a match of a backfill."""

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from distributary.core.errors import EventError, LogDamagedError, StoreError
 from distributary.core.files import write_atomically
@@ -25,6 +25,7 @@ from distributary.core.route import (
 )
 from distributary.partitions.ports import Records
 
+_ROUTE: Final = int(RecordKind.ROUTE)
 _CACHE_HEADER = struct.Struct("<QI")
 """Offset of the routes, and checksum of the snapshot; a checksum of the header follows, since the
 header is updated in place."""
@@ -86,7 +87,7 @@ class RouteFollower:
         Returns False otherwise, without effect: then call ``asks_before`` and ``pass_record``.
         """
         offset = logged.offset
-        if logged.kind == RecordKind.ROUTE or offset > self._next:
+        if logged.kind == _ROUTE or offset > self._next:
             return False
         self._next = offset + 1
         return True

@@ -31,9 +31,10 @@ class Concurrency:
 
     Attributes:
         limit: How many attempts may be in flight, 1 to *limit_max*.
+        growing: Whether ``grow`` may raise it.
     """
 
-    __slots__ = ("_decreased_at_s", "_limit_max", "_slow_start", "_value", "limit")
+    __slots__ = ("_decreased_at_s", "_limit_max", "_slow_start", "_value", "growing", "limit")
 
     def __init__(self, limit_max: int = CONCURRENCY_MAX) -> None:
         self._limit_max = limit_max
@@ -41,6 +42,7 @@ class Concurrency:
         self._slow_start = True
         self._decreased_at_s = float("-inf")
         self.limit = int(CONCURRENCY_FIRST)
+        self.growing = True
 
     def grow(self) -> None:
         """Raise the limit: an attempt succeeded while tasks waited for a free slot."""
@@ -48,6 +50,7 @@ class Concurrency:
             return
         self._value += 1.0 if self._slow_start else 1.0 / self._value
         self.limit = int(self._value)
+        self.growing = self.limit < self._limit_max
 
     def shrink(self, started_s: float, now_s: float) -> None:
         """Halve the limit: an attempt found the sink overloaded or silent.
@@ -65,12 +68,14 @@ class Concurrency:
         self._slow_start = False
         self._value = max(1.0, self._value / 2)
         self.limit = int(self._value)
+        self.growing = True
 
     def restart(self) -> None:
         """Begin again with one, doubling: the sink is back."""
         self._value = 1.0
         self._slow_start = True
         self.limit = 1
+        self.growing = True
 
 
 class Pace:

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from distributary.core.deliver._health import SLOW_DOWN, healthy, silent
 from distributary.core.deliver._outgoing import identity_of, with_passes_left
 from distributary.core.deliver._pacing import (
     BROKER_CONCURRENCY_MAX,
@@ -25,16 +26,13 @@ from distributary.core.deliver.queue_state import Admission, QueueState
 from distributary.core.deliver.transport import NOT_THE_SINKS, obstacle
 from distributary.core.errors import TransportError
 from distributary.core.flow import Attempt, Task
-from distributary.core.policy import (
-    Acknowledgement,
-    Answer,
-    Decision,
-    Reply,
-    acknowledgement_rule,
-    retry_after_s,
-)
+from distributary.core.policy import Answer, Reply, retry_after_s
 
+# Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
 _CLOSED: Final = BreakerState.CLOSED
+_OPEN: Final = BreakerState.OPEN
+_HALF_OPEN: Final = BreakerState.HALF_OPEN
+_ADMITTED: Final = Admission.ADMITTED
 
 LOW_WATER_SHARE: Final = 0.25
 """Fill level at which a queue that refused a task reports room: low enough for many tasks to fit,
@@ -43,9 +41,6 @@ high enough not to run dry."""
 CUT_HOLD_S: Final = 0.05
 """Pause of a queue after a response that had to be cut off. Each costs a millisecond of the loop
 that all queues share (a connection, and the bytes up to the limit); twenty a second cost 2 %."""
-
-_SLOW_DOWN: Final = 429
-"""Too Many Requests: the lowest status that concerns the sink, not only the event."""
 
 _RATE_WINDOW_S: Final = 1.0
 """Window of the completion rate: long enough for a mean, short enough to be recent."""
@@ -86,16 +81,6 @@ class Paced(Protocol):
 
     def check_drained(self) -> None:
         """Report room if a task was refused: the breaker may have closed."""
-
-
-def _healthy(answer: Answer) -> bool:
-    """Whether the sink works, even if it refused the event."""
-    if isinstance(answer, Reply):
-        return answer.status < _SLOW_DOWN
-    return (
-        isinstance(answer, Acknowledgement)
-        and acknowledgement_rule(answer).decision is not Decision.RETRY
-    )
 
 
 class DestinationQueue:
@@ -177,7 +162,8 @@ class DestinationQueue:
             return Admission.OPEN
         size = TASK_BYTES_OVERHEAD + more_bytes + len(task.carried) + task.event.data_bytes()
         queue = self._queue
-        if (queue or self._flights) and not self._fits(size, reserve):
+        flights = self._flights
+        if (queue or flights) and not self._fits(size, reserve):
             self._refused = True
             return Admission.FULL
         queue.append(QueuedTask(self, task, destination, size))
@@ -185,8 +171,9 @@ class DestinationQueue:
         self._queued_bytes += size
         self._held_bytes += size
         shared.held_bytes += size
-        self.pump()
-        return Admission.ADMITTED
+        if len(flights) < self._concurrency.limit:
+            self.pump(shared.monotonic_s())
+        return _ADMITTED
 
     def _fits(self, size: int, reserve: int) -> bool:
         limits = self._shared.limits
@@ -197,27 +184,36 @@ class DestinationQueue:
     def _lacks_probe(self) -> bool:
         """Whether the breaker would allow a probe and no task is there for one."""
         return (
-            self._breaker.state is BreakerState.HALF_OPEN
+            self._breaker.state is _HALF_OPEN
             and not self._queue
             and not self._due
             and not self._breaker.probing
         )
 
-    def pump(self) -> None:
-        """Start the tasks that may start now; set the timer for the others."""
+    def pump(self, now_s: float | None = None) -> None:
+        """Start the tasks that may start now; set the timer for the others.
+
+        Args:
+            now_s: Monotonic time, seconds; None: not read yet.
+        """
         shared = self._shared
         queue = self._queue
         due = self._due
         flights = self._flights
         limit = self._concurrency.limit
+        if now_s is None:
+            now_s = shared.monotonic_s()
         while (queue or due) and len(flights) < limit and not shared.stopped:
-            now_s = shared.clock.monotonic_s()
-            if not self._may_start(now_s):
+            closed = self._breaker.state is _CLOSED
+            # The first conditions are those of ``_may_start`` where nothing is in the way.
+            usual = closed and self._hold_until_s <= now_s and shared.slow_s is None
+            if not usual and not self._may_start(now_s):
                 return
-            if not shared.place_free(first=not flights):
+            if shared.in_flight >= shared.in_flight_max and not shared.place_free(
+                first=not flights
+            ):
                 shared.waiting[self] = None
                 return
-            closed = self._breaker.state is _CLOSED
             if not closed and not self._breaker.claim_probe():
                 return
             if due and (self._due_first or not queue):
@@ -232,7 +228,7 @@ class DestinationQueue:
             self._start(entry, now_s)
 
     def _may_start(self, now_s: float) -> bool:
-        if self._breaker.state is BreakerState.OPEN:
+        if self._breaker.state is _OPEN:
             return False  # the timer ends the pause
         if self._hold_until_s > now_s:
             self._wake_at(self._hold_until_s, now_s)
@@ -249,11 +245,16 @@ class DestinationQueue:
         shared.in_flight += 1
         shared.queued -= 1
         transport = shared.transports.get(destination.protocol)
-        event = entry.task.event
-        ttl = entry.task.ttl
+        task = entry.task
+        timeout_s = destination.policy.timeout_s
+        if destination.plain and transport is not None:
+            transport.send(task.event, destination, timeout_s, entry.answered)
+            return
+        event = task.event
+        ttl = task.ttl
         if destination.passes:
             ttl -= destination.passes - 1
-        error = None if destination.clear else obstacle(destination, ttl)
+        error = obstacle(destination, ttl)
         if transport is None or error is not None:
             # No transport: a newer version wrote that protocol. Its tasks must end, not stop the
             # queue.
@@ -265,33 +266,41 @@ class DestinationQueue:
         if destination.own:
             event = with_passes_left(event, ttl)
         # Brokers only: HTTP has no field for it, and it costs a tenth of a delivery.
-        identity = identity_of(entry.task) if destination.at_broker else ""
+        identity = identity_of(task) if destination.at_broker else ""
         # Only sinks of Knative's kinds get a publisher's header fields.
-        carried = b"" if destination.namespace is None else entry.task.carried
-        timeout_s = destination.policy.timeout_s
+        carried = b"" if destination.namespace is None else task.carried
         done = entry.answered
         transport.send(event, destination, timeout_s, done, identity, carried=carried)
 
     def answered(self, entry: QueuedTask, answer: Answer) -> None:
         """Take the answer of an attempt, start what may follow, and pass the answer on."""
         shared = self._shared
-        now_s = shared.clock.monotonic_s()
-        del self._flights[entry], shared.flights[entry]
+        now_s = shared.monotonic_s()
+        flights = self._flights
+        del flights[entry], shared.flights[entry]
+        size = entry.bytes
         shared.in_flight -= 1
-        shared.held_bytes -= entry.bytes
-        self._held_bytes -= entry.bytes
-        self._count(now_s)
+        shared.held_bytes -= size
+        self._held_bytes -= size
+        self._used_s = now_s
+        self._window_count += 1
+        if now_s >= self._window_s + _RATE_WINDOW_S:
+            self._take_rate(now_s)
         queue = self._queue
-        # ``_healthy`` inlined for a ``Reply``, which nearly every answer is.
-        if answer.status < _SLOW_DOWN if type(answer) is Reply else _healthy(answer):
-            if self._breaker.answered():
+        # ``healthy`` inlined for a ``Reply``, which nearly every answer is.
+        if answer.status < SLOW_DOWN if type(answer) is Reply else healthy(answer):
+            if self._breaker.troubled and self._breaker.answered():
                 self._closed_again()
-            if isinstance(answer, Reply) and answer.cut:
+            if type(answer) is Reply and answer.cut:
                 # Each such answer costs a connection and more bytes than any answer needs: slow
                 # down, for the sake of the other sinks.
                 self._concurrency.shrink(entry.started_s, now_s)
                 self._hold_until_s = max(self._hold_until_s, now_s + CUT_HOLD_S)
-            elif (queue or self._due) and len(self._flights) + 1 >= self._concurrency.limit:
+            elif (
+                self._concurrency.growing
+                and (queue or self._due)
+                and len(flights) + 1 >= self._concurrency.limit
+            ):
                 self._concurrency.grow()
         elif (
             not isinstance(answer, TransportError)
@@ -302,7 +311,7 @@ class DestinationQueue:
         if shared.waiting:
             shared.wake_waiting()
         if queue or self._due:
-            self.pump()
+            self.pump(now_s)
         if self._refused:
             self._notify_drained()
         took_s = now_s - entry.started_s
@@ -311,11 +320,8 @@ class DestinationQueue:
     def _trouble(self, entry: QueuedTask, answer: Answer, now_s: float) -> None:
         """Adapt concurrency, hold and breaker to an unhealthy answer."""
         status = answer.status if isinstance(answer, Reply) else 0
-        # A broker's retryable refusal means overload, or that no consumer is there.
-        silent = isinstance(answer, Acknowledgement) or (
-            isinstance(answer, TransportError) and answer.retryable
-        )
-        if silent or status in (429, 503):
+        is_silent = silent(answer)
+        if is_silent or status in (429, 503):
             self._concurrency.shrink(entry.started_s, now_s)
         if isinstance(answer, Reply) and status in (429, 503):
             wall_ms = self._shared.clock.wall_ms()
@@ -323,7 +329,7 @@ class DestinationQueue:
             if asked_s is not None:
                 until_s = now_s + min(asked_s, entry.destination.policy.asked_wait_s_max)
                 self._hold_until_s = max(self._hold_until_s, until_s)
-        if not silent and status != 429 and status < 500:
+        if not is_silent and status != 429 and status < 500:
             # The sink is alive, or (a blocked address) waiting is pointless: tasks that can only
             # fail for good must not pile up behind a breaker.
             if self._breaker.answered():
@@ -358,14 +364,11 @@ class DestinationQueue:
             self._refused = False
             self._shared.on_drained(self.uri)
 
-    def _count(self, now_s: float) -> None:
-        self._used_s = now_s
-        self._window_count += 1
-        elapsed_s = now_s - self._window_s
-        if elapsed_s >= _RATE_WINDOW_S:
-            self._rate_per_s = self._window_count / elapsed_s
-            self._window_s = now_s
-            self._window_count = 0
+    def _take_rate(self, now_s: float) -> None:
+        """End a window of the completion rate."""
+        self._rate_per_s = self._window_count / (now_s - self._window_s)
+        self._window_s = now_s
+        self._window_count = 0
 
     def _wake_at(self, due_s: float, now_s: float) -> None:
         """Set the timer to *due_s*, unless it fires earlier."""

@@ -61,7 +61,9 @@ class Shared:
         "flights",
         "held_bytes",
         "in_flight",
+        "in_flight_max",
         "limits",
+        "monotonic_s",
         "on_attempt",
         "on_drained",
         "opened",
@@ -87,11 +89,13 @@ class Shared:
     ) -> None:
         self.transports = transports
         self.clock = clock
+        self.monotonic_s = clock.monotonic_s
         self.timers = timers
         self.random = random
         self.on_attempt = on_attempt
         self.on_drained = on_drained
         self.limits = limits
+        self.in_flight_max = limits.in_flight_max
         self.in_flight = 0
         self.held_bytes = 0
         self.slow_s: float | None = None

@@ -74,9 +74,11 @@ class Breaker:
     Attributes:
         state: The current state.
         probing: Whether the probe of the half-open state has been claimed.
+        troubled: Whether the last attempt failed, or the breaker is not closed: a sign of life
+            has an effect.
     """
 
-    __slots__ = ("_failures", "_open_s_max", "_pause_s", "probing", "state")
+    __slots__ = ("_failures", "_open_s_max", "_pause_s", "probing", "state", "troubled")
 
     def __init__(self, open_s_max: float = OPEN_S_MAX) -> None:
         self._open_s_max = open_s_max
@@ -84,6 +86,7 @@ class Breaker:
         self._failures = 0
         self._pause_s = OPEN_S_FIRST
         self.probing = False
+        self.troubled = False
 
     def answered(self) -> bool:
         """Count a sign of life.
@@ -92,6 +95,7 @@ class Breaker:
             Whether the breaker was open or half open until now.
         """
         self._failures = 0
+        self.troubled = False
         if self.state is _CLOSED:
             return False
         self._step(BreakerEvent.ANSWERED)
@@ -109,6 +113,7 @@ class Breaker:
         Returns:
             Seconds until the probe if this failure opened the breaker; else None.
         """
+        self.troubled = True
         if self.state is _CLOSED:
             self._failures += 1
             if self._failures < FAILURES_IN_A_ROW:

@@ -46,7 +46,8 @@ class Destination:
         sink_queue: Key of concurrency, breaker and ``Retry-After``: the URI, and at a broker also
             the place, since the places at one broker are independent.
         at_broker: The sink is a place at a broker, whose messages may carry a delivery's identity.
-        clear: The settings never prevent an attempt: true of nearly all.
+        plain: An attempt needs an event and these settings alone: nothing prevents it, and nothing
+            is added to the event or sent beside it. True of nearly all.
         queue: Key of the queue: *sink_queue*, or with a rate limit a name of its own.
     """
 
@@ -68,7 +69,7 @@ class Destination:
     sink_queue: str = dataclasses.field(init=False, repr=False, compare=False)
     queue: str = dataclasses.field(init=False, repr=False, compare=False)
     at_broker: bool = dataclasses.field(init=False, repr=False, compare=False)
-    clear: bool = dataclasses.field(init=False, repr=False, compare=False)
+    plain: bool = dataclasses.field(init=False, repr=False, compare=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -96,8 +97,15 @@ class Destination:
         object.__setattr__(
             self, "queue", f"{sink_queue} of {self.paced_by}" if paced else sink_queue
         )
-        clear = self.unusable is None and self.refused is None and not self.passes
-        object.__setattr__(self, "clear", clear)
+        plain = (
+            self.unusable is None
+            and self.refused is None
+            and not self.passes
+            and not self.own
+            and place is None
+            and self.namespace is None
+        )
+        object.__setattr__(self, "plain", plain)
         object.__setattr__(self, "_hash", hash(settings))
 
     def __hash__(self) -> int:

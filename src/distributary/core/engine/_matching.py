@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Final
 
 from distributary.core.engine._outcomes import Outcomes
 from distributary.core.engine.state import PartitionState
@@ -16,6 +17,10 @@ from distributary.core.flow import (
     Task,
     events_of,
 )
+
+# Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
+_PRIMARY: Final = Stage.PRIMARY
+_LIVE: Final = Origin.LIVE
 
 
 class Matching:
@@ -86,10 +91,10 @@ class Matching:
                     checksum,
                     route,
                     event,
-                    Stage.PRIMARY,
+                    _PRIMARY,
                     1,
                     logged_ms,
-                    Origin.LIVE,
+                    _LIVE,
                     ttls[index],
                     carried,
                 )

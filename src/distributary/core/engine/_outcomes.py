@@ -28,6 +28,9 @@ BEYOND_BUDGET: Final = "retention"
 FORGET_S: Final = 1.0
 """Interval of searches for finished rows that can be forgotten. There may be 100,000 of them while
 a match below holds the cursor, and a flush comes every 10 ms."""
+# Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
+_PRIMARY: Final = Stage.PRIMARY
+_LIVE: Final = Origin.LIVE
 _GIVEN_UP_TOTAL: Final = f'given_up_total{{reason="{BEYOND_BUDGET}"}}'
 
 
@@ -43,6 +46,8 @@ class Outcomes:
         self._effects = state.effects
         self._rows = state.rows
         self._tracker = state.tracker
+        self._done = state.effects.done
+        self._troubles = state.failing.troubles
         self._reservations = state.reservations
         self._reserved = state.reservations.by_match
         self._meter = state.meter
@@ -60,10 +65,12 @@ class Outcomes:
     def delivered(self, task: Task) -> None:
         """Record that a destination accepted *task*."""
         state = self._state
-        key = key_of(task)
-        if task.stage is Stage.PRIMARY:
+        position = task.position
+        # ``key_of`` inlined, and ``_final`` below: every delivery comes here.
+        key = tuple.__new__(DoneKey, (position[1], position[2], task.route))
+        if task.stage is _PRIMARY:
             self._counters["delivered_total"] += 1
-            if state.failing.any:
+            if self._troubles:
                 state.failing.delivered(task.route)
             self._latency.observe((state.now_ms - task.logged_ms) / 1000)
             if self._reserved:
@@ -72,12 +79,14 @@ class Outcomes:
             self._meter.add('dead_lettered_total{to="sink"}')
         if self._effects.watch is not None:
             state.step(Step.DELIVER, key, task)
-        self._final(task, key)
+        if task.origin is _LIVE and self._tracker.finish(task):
+            self._done(key, task.checksum)
+        else:
+            self._final(task, key)
 
     def _final(self, task: Task, key: DoneKey) -> None:
         """Finish a match: release the stream or the row that waits for it."""
-        # ``PartitionState.let_go`` inlined: every delivery comes here.
-        if task.origin is Origin.LIVE and self._tracker.finish(task):
+        if task.origin is _LIVE and self._tracker.finish(task):
             self._effects.done(key, task.checksum)
             return
         if task.origin is Origin.BACKFILL and self._state.backfills.finish(task):

@@ -4,7 +4,7 @@ A delivery that succeeds while nothing fails costs one truth test.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from distributary.core.deliver.transport import BLOCKED
@@ -40,6 +40,13 @@ class Failing:
 
     def __init__(self) -> None:
         self._troubles: OrderedDict[str, _Trouble] = OrderedDict()
+        self.troubles: Collection[str] = self._troubles
+        """Routes of which an attempt has failed since their last delivery."""
+
+    @property
+    def any(self) -> bool:
+        """Whether an attempt of any route has failed since its last delivery."""
+        return bool(self._troubles)
 
     def load(self, rows: Iterable[FailingRoute]) -> None:
         """Continue with the rows of the last owner."""
@@ -47,11 +54,6 @@ class Failing:
             trouble = self._troubles[row.route] = _Trouble(row.since_ms)
             trouble.last_ms, trouble.count = row.last_ms, row.count
             trouble.reason, trouble.dest = row.reason, shown_uri(row.dest)
-
-    @property
-    def any(self) -> bool:
-        """Whether an attempt of any route has failed since its last delivery."""
-        return bool(self._troubles)
 
     def failed(self, route: str, verdict: Verdict, dest: str, now_s: float, now_ms: int) -> None:
         """An attempt of *route* at *dest* has failed."""

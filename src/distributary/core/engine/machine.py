@@ -10,6 +10,7 @@ The table of a match's states is in ``_life``.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from distributary.core.engine._catching_up import CatchingUp
 from distributary.core.engine._completion import Completion
@@ -33,6 +34,8 @@ from distributary.core.flow import (
 )
 from distributary.core.outcome.counts import Grant, QuotaBatch
 from distributary.core.outcome.rows import BackfillRow, RetryRow
+
+_ROUTE: Final = int(RecordKind.ROUTE)
 
 
 class Engine:
@@ -81,7 +84,7 @@ class Engine:
 
     def take(self, logged: Logged) -> bool:
         """Take a record of the live reader; False if the slice is used up or matches are left."""
-        tasks = [] if logged.kind == RecordKind.ROUTE else self._matching.tasks(logged)
+        tasks = [] if logged.kind == _ROUTE else self._matching.tasks(logged)
         offset = logged.offset
         self._state.live = offset + 1
         if isinstance(tasks, list):

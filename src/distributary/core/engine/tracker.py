@@ -1,14 +1,18 @@
 """Computes the cursor of a record stream whose matches finish in any order."""
 
 from collections import deque
-from typing import cast
+from collections.abc import Collection
+from typing import Final, TypeAlias, cast
 
 from distributary.core.flow import Mark, Task
 
-LISTED_MAX = 16
+LISTED_MAX: Final = 16
 """Most open matches of one record in a list, which is small; more are kept in a dict."""
-NO_RECORD = -1
+NO_RECORD: Final = -1
 """Stands for no offset."""
+
+_Open: TypeAlias = Task | list[Task] | dict[Task, None]
+"""The open matches of a record: the only one it has, as is usual; else a list or a dict."""
 
 
 class Tracker:
@@ -18,14 +22,16 @@ class Tracker:
         mark: Where the reader begins.
     """
 
-    __slots__ = ("_checksum", "_counts", "_finished", "_next", "_open", "_order", "_partial")
+    __slots__ = ("_checksum", "_finished", "_next", "_open", "_order", "_partial", "_partial_count")
 
     def __init__(self, mark: Mark) -> None:
-        self._open: dict[int, list[Task] | dict[Task, None]] = {}
-        self._order: deque[Mark] = deque()
-        self._counts: deque[int] = deque()  # matches of each record in ``_order``
+        self._open: dict[int, _Open] = {}
+        # Each record with matches: offset, checksum of the record before it, matches. The first
+        # two are a cursor.
+        self._order: deque[tuple[int, int, int]] = deque()
         self._finished = 0
         self._partial = NO_RECORD
+        self._partial_count = 0
         self._next, self._checksum = mark
 
     @property
@@ -48,11 +54,16 @@ class Tracker:
         if offset > self._next:
             self.skip_to(offset)
         if tasks:
+            count = len(tasks)
             # Searching a list would make a record that matches 10,000 routes cost their square.
-            self._open[offset] = tasks[:] if len(tasks) <= LISTED_MAX else dict.fromkeys(tasks)
-            # Kept with the checksum of the record before it: that pair is a cursor.
-            self._order.append(Mark(offset, self._checksum))
-            self._counts.append(len(tasks))
+            self._open[offset] = (
+                tasks[0]
+                if count == 1
+                else tasks[:]
+                if count <= LISTED_MAX
+                else dict.fromkeys(tasks)
+            )
+            self._order.append((offset, self._checksum, count))
         self._next = offset + 1
         self._checksum = checksum
 
@@ -61,16 +72,17 @@ class Tracker:
         assert self._partial == NO_RECORD
         self.skip_to(offset)
         self._open[offset] = {}
-        self._order.append(Mark(offset, self._checksum))
-        self._counts.append(0)
         self._partial = offset
+        self._partial_count = 0
+        self._order.append((offset, self._checksum, 0))
         self._next = offset + 1
         self._checksum = checksum
 
     def add(self, task: Task) -> None:
         """Add a match of the record that was begun."""
         cast("dict[Task, None]", self._open[self._partial])[task] = None
-        self._counts[-1] += 1
+        self._partial_count += 1
+        self._order[-1] = (*self._order[-1][:2], self._partial_count)
 
     def complete(self) -> None:
         """End the record that was begun: all its matches are added."""
@@ -87,32 +99,42 @@ class Tracker:
     def finish(self, task: Task) -> bool:
         """Mark *task* (the same object) as finished; False if it already was."""
         offset = task.position[1]
-        tasks = self._open.get(offset)
-        if tasks is None:
-            return False
+        still_open = self._open
+        tasks = still_open.get(offset)
+        if tasks is task:
+            del still_open[offset]
+            self._finished += 1
+            return True
         try:
-            if type(tasks) is dict:
+            if isinstance(tasks, list):
+                tasks.remove(task)
+            elif isinstance(tasks, dict):
                 del tasks[task]
             else:
-                cast("list[Task]", tasks).remove(task)
+                return False
         except (KeyError, ValueError):
             return False
         if not tasks and offset != self._partial:
-            del self._open[offset]
+            del still_open[offset]
         self._finished += 1
         return True
 
+    def _open_at(self, offset: int) -> Collection[Task]:
+        """Unfinished matches of the record at *offset*."""
+        tasks = self._open.get(offset, ())
+        return (tasks,) if isinstance(tasks, Task) else tasks
+
     def holds(self, task: Task) -> bool:
         """True if *task* (the same object) is not finished."""
-        return task in self._open.get(task.position.offset, ())
+        return task in self._open_at(task.position.offset)
 
     def open_below(self, offset: int) -> list[Task]:
         """Unfinished matches of records below *offset*, oldest first."""
         found: list[Task] = []
-        for mark in self._order:
-            if mark.offset >= offset:
+        for at, _, _ in self._order:
+            if at >= offset:
                 break
-            found.extend(self._open.get(mark.offset, ()))
+            found.extend(self._open_at(at))
         return found
 
     def open_before(self, finished_count: int, end: int) -> list[Task]:
@@ -125,10 +147,10 @@ class Tracker:
         found: list[Task] = []
         passed = 0
         end = end if self._partial == NO_RECORD else min(end, self._partial)
-        for mark, count in zip(self._order, self._counts, strict=True):
-            if passed >= finished_count or mark.offset >= end:
+        for at, _, count in self._order:
+            if passed >= finished_count or at >= end:
                 break
-            still = self._open.get(mark.offset, ())
+            still = self._open_at(at)
             found.extend(still)
             passed += count - len(still)
         return found
@@ -137,7 +159,6 @@ class Tracker:
         """The cursor: the lowest record with an open match, else the end of the passed records."""
         order = self._order
         still_open = self._open
-        while order and order[0].offset not in still_open:
-            order.popleft()
-            self._finished -= self._counts.popleft()
-        return order[0] if order else Mark(self._next, self._checksum)
+        while order and order[0][0] not in still_open:
+            self._finished -= order.popleft()[2]
+        return Mark(*order[0][:2]) if order else Mark(self._next, self._checksum)

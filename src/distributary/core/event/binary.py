@@ -80,6 +80,18 @@ class BinaryEvent(Event):
         value = record[at : record.find(b"\r", at)].decode("latin-1")
         return value if "%" not in value else _value(name, value)
 
+    def written(self, name: str) -> bytes | None:
+        """Return the attribute *name* as its line has it; None: there is none.
+
+        Events with equal bytes here have equal values.
+        """
+        record, start = self.record, _line_start(name)
+        at = record.find(start, 1, self.data_at)
+        if at < 0:
+            return None
+        at += len(start)
+        return record[at : record.find(b"\r", at)]
+
     def data_bytes(self) -> int:
         """As ``Event.data_bytes``."""
         return len(self.record) - self.data_at

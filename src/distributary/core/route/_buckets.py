@@ -47,6 +47,11 @@ class LargeBucket:
     def __len__(self) -> int:
         return len(self._plain) + len(self._batched)
 
+    @property
+    def decided(self) -> bool:
+        """As the function ``decided``."""
+        return not self._batched and all(route.test is None for route in self._plain.values())
+
     def collect(self, event: Event, hits: Hits) -> None:
         """Add to *hits* the routes here that match *event*."""
         for route in self._plain.values():
@@ -83,6 +88,13 @@ def without_route(bucket: Bucket, route: Route) -> Bucket | None:
 def count(bucket: Bucket | None) -> int:
     """Return the number of routes in *bucket*."""
     return len(bucket) if isinstance(bucket, LargeBucket) else len(_few(bucket))
+
+
+def decided(bucket: Bucket) -> bool:
+    """Whether the predicate alone decides about all routes in *bucket*: none needs a test."""
+    if isinstance(bucket, LargeBucket):
+        return bucket.decided
+    return all(route.test is None for route in _few(bucket))
 
 
 def _few(bucket: Route | tuple[Route, ...] | None) -> tuple[Route, ...]:

@@ -8,7 +8,14 @@ from distributary.core.event import BinaryEvent, Event, canonical
 from distributary.core.flow import RouteRecord
 from distributary.core.route._attribute_index import AttributeIndex
 from distributary.core.route._batches import Budget
-from distributary.core.route._buckets import Bucket, LargeBucket, count, with_route, without_route
+from distributary.core.route._buckets import (
+    Bucket,
+    LargeBucket,
+    count,
+    decided,
+    with_route,
+    without_route,
+)
 from distributary.core.route._route import Hits, NewRoute, Route
 
 _ALWAYS_PRESENT: Final = frozenset(("specversion", "id", "source", "type"))
@@ -19,6 +26,13 @@ better than a value that nearly all events share."""
 _ASKED_MAX: Final = 4
 """Up to this many attributes are asked for one by one; to parse them all costs as much as to find
 five."""
+KNOWN_MAX: Final = 4_096
+"""Most values of an attribute whose routes are remembered; some 2 MB. Sources and types of events
+are far fewer; an attribute with more values is no longer remembered until a route changes."""
+KNOWN_BYTES_MAX: Final = 256
+"""Longer values are not remembered."""
+KNOWN_ROUTES_MAX: Final = 16
+"""Nor are values with more routes: to find them is not what such an event costs."""
 
 
 class IndexMatcher:
@@ -30,6 +44,9 @@ class IndexMatcher:
     routes found are tested for what the cover left open, if anything. Routes without a cover are
     candidates for every event; they, like many routes under one predicate, are tested in batches,
     with cached results for repeated values.
+
+    Where one attribute alone decides about all routes, as the type of an event mostly does, the
+    routes of its values are remembered.
 
     It agrees with ``WalkMatcher``, as the property tests check. ``docs/design/matching.md`` draws
     it.
@@ -44,6 +61,8 @@ class IndexMatcher:
         self._budget = Budget() if budget is None else budget
         self._indexes: dict[str, AttributeIndex] = {}
         self._coverless = LargeBucket((), self._budget)
+        self._sole: str | None = None  # the attribute of all covers
+        self._known: dict[bytes | None, tuple[str, ...]] = {}  # by its value
 
     def put(self, record: RouteRecord) -> None:
         assert record.op == "put"
@@ -58,13 +77,48 @@ class IndexMatcher:
         new_route = _new_route(order, record.uid, conditions, self._narrowest(conditions))
         self._put_in(new_route)
         self._routes[record.uid] = new_route.route
+        self._forget()
 
     def remove(self, uid: str) -> None:
         route = self._routes.pop(uid, None)
         if route is not None:
             self._take_out(route)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the routes of values: the routes have changed."""
+        self._known.clear()
+        sole = len(self._indexes) == 1 and not len(self._coverless)
+        self._sole = next(iter(self._indexes)) if sole else None
 
     def match(self, event: Event) -> tuple[str, ...]:
+        sole = self._sole
+        if sole is None or type(event) is not BinaryEvent:
+            return self._match(event)
+        value = event.written(sole)
+        known = self._known.get(value)
+        return self._learn(event, value) if known is None else known
+
+    def _learn(self, event: BinaryEvent, value: bytes | None) -> tuple[str, ...]:
+        """Match *event*; remember its routes if its *value* of the sole attribute decides alone."""
+        found = self._match(event)
+        if len(value or b"") > KNOWN_BYTES_MAX or len(found) > KNOWN_ROUTES_MAX:
+            return found
+        assert self._sole is not None
+        met: list[Bucket] = []
+        text = event.text(self._sole)
+        if text is not None:
+            self._indexes[self._sole].find(text, met)
+        if not all(map(decided, met)):
+            return found
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+            self._sole = None
+        else:
+            self._known[value] = found
+        return found
+
+    def _match(self, event: Event) -> tuple[str, ...]:
         met: list[Bucket] = []
         indexes = self._indexes
         if len(indexes) <= _ASKED_MAX and type(event) is BinaryEvent:

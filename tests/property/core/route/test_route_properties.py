@@ -18,6 +18,7 @@ from distributary.core.route import (
     _affixes,
     _batches,
     _buckets,
+    _index,
 )
 from distributary.core.route._route import Route
 from distributary.core.route._trie import Trie
@@ -123,6 +124,9 @@ def small_limits():
         patch.setattr(_batches, "MEMO_CHARS_MAX", 4)
         patch.setattr(_batches, "TRIAL_MISSES_MAX", 2)
         patch.setattr(_batches, "TRIAL_AFTER_EVENTS", 3)
+        patch.setattr(_index, "KNOWN_MAX", 2)
+        patch.setattr(_index, "KNOWN_BYTES_MAX", 4)
+        patch.setattr(_index, "KNOWN_ROUTES_MAX", 2)
         patch.setattr(_affixes, "LENGTHS_MAX", 2)
         patch.setattr(_affixes, "HASHED_CHARS_MAX", 3)
         yield
@@ -154,6 +158,8 @@ def test_a_matcher_says_what_a_naive_walk_says(make, limits, history, several):
                 # Attributes are read one by one, or all at once: each match reads anew.
                 stored = in_binary_form(event)
                 assert matcher.match(stored) == naive_match(standing, stored)
+                again = in_binary_form(event)  # its routes may be remembered
+                assert matcher.match(again) == naive_match(standing, again)
 
 
 @pytest.mark.slow

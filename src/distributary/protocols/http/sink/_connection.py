@@ -158,22 +158,18 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         return self.done is None and transport is not None and not transport.is_closing()
 
-    def start(self, request: Request, due_s: float, done: Done, *, bodiless: bool) -> None:
-        """Send the next request. Only when ``usable``."""
-        assert self.done is None
+    def start(self, request: Request, due_s: float, done: Done, *, bodiless: bool) -> bool:
+        """Send the next request; False, without effect, unless ``usable``."""
+        transport = self._transport
+        if self.done is not None or transport is None or transport.is_closing():
+            return False
         self.done = done
         self.due_s = due_s
         self._reader.bodiless = bodiless
-        self._write(request)
+        _write(transport, request)
         if self.slot * TICK_S > due_s + TICK_S:
             self._wheel.watch(self)
-
-    def _write(self, request: Request) -> None:
-        assert self._transport is not None
-        if len(request) == 1:
-            self._transport.write(request[0])
-        else:
-            self._transport.writelines(request)
+        return True
 
     # What the event loop calls.
 
@@ -184,8 +180,8 @@ class HttpConnection(asyncio.Protocol):
         if self.closed:
             self._transport.abort()
             return
-        self._write(self._request)
-        self._request = ()
+        request, self._request = self._request, ()
+        _write(self._transport, request)
 
     def data_received(self, data: bytes) -> None:
         """Take a piece of the response."""
@@ -194,13 +190,19 @@ class HttpConnection(asyncio.Protocol):
             self.close()  # unsolicited: it would be taken for the response to the next request
             return
         reader = self._reader
-        if not reader.received_bytes and not reader.bodiless:
-            reply = self._home.known.get(data)
-            if reply is not None:
-                self.done = None
-                self._release()
-                done(reply)
-                return
+        home = self._home
+        reply = home.known.get(data)
+        if reply is not None and not reader.received_bytes and not reader.bodiless:
+            self.done = None
+            # ``_release`` inlined: nearly every answer comes here.
+            now_s = self._wheel.now_s
+            if now_s < self._retire_s:
+                self.due_s = now_s + IDLE_S_MAX
+                home.free(self)
+            else:
+                self.close()
+            done(reply)
+            return
         head_known = reader.status != 0
         try:
             pieces = reader.feed(data)
@@ -358,3 +360,10 @@ class HttpConnection(asyncio.Protocol):
         elif self.dialling is not None:
             self.dialling.cancel()
         self._home.gone(self)
+
+
+def _write(transport: asyncio.Transport, request: Request) -> None:
+    if len(request) == 1:
+        transport.write(request[0])
+    else:
+        transport.writelines(request)

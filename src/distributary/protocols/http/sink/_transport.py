@@ -152,7 +152,9 @@ class HttpTransport:
     ) -> None:
         """Start one attempt; see ``Transport``."""
         try:
-            target = self._targets.get(destination) or self._aim(destination)
+            target = self._targets.get(destination)
+            if target is None:
+                target = self._aim(destination)
             if target.secrets:
                 done = self._guarded(target, done)
             if target.binary and type(event) is BinaryEvent and event.data_at <= FIELD_BYTES_MAX:
@@ -171,8 +173,7 @@ class HttpTransport:
         idle = target.pool.idle
         while idle:
             connection = idle.popitem()[0]
-            if connection.usable:
-                connection.start(request, due_s, done, bodiless=target.bodiless)
+            if connection.start(request, due_s, done, bodiless=target.bodiless):
                 return
             connection.close()
         self._dial(target, request, due_s, done)
@@ -298,7 +299,8 @@ def _stored(prefix: bytes, carried: bytes, event: BinaryEvent) -> Request:
     size = len(record) - data_at
     joined = size <= _JOINED_BYTES_MAX
     rest = record[binary.LINES_AT :] if joined else record[binary.LINES_AT : data_at]
-    start = b"%bcontent-length: %d\r\n%b%b" % (prefix, size, carried, rest)
+    length = b"content-length: %d\r\n" % size
+    start = prefix + length + carried + rest if carried else prefix + length + rest
     return (start,) if joined else (start, memoryview(record)[data_at:])
 
 
