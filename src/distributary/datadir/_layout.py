@@ -70,6 +70,8 @@ class DataDir:
     """Folder of the history, where the operator names no other."""
     history_outbox = _Below("outbox")
     """History files that wait for transport to the folder that the operator named."""
+    history_scratch = _Below("run/history")
+    """Local copies of history files that are being merged."""
 
     outcome = _OfPartition("outcome/{}")
     """Folder of the outcomes of a partition."""

@@ -24,10 +24,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import ConsumerPhase, DataDir, LiveFile, MappedStatusPage, StatusField
+from distributary.history.place import HistorySettings
 from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, check_cluster
 from distributary.spark.delivery_source import delivery_rows
+from distributary.spark.history import History
 from distributary.spark.master import is_local
 from distributary.spark.python import write_shim
 from distributary.spark.session import open_session
@@ -54,6 +56,7 @@ class DriverSettings:
     Attributes:
         data_dir: The data directory.
         session: For the owners: ``SessionSettings`` as JSON.
+        history: Where history lies, and how much is kept.
         partitions: Of the log.
         master: Spark master.
         spark_conf: The operator's own Spark settings.
@@ -63,6 +66,7 @@ class DriverSettings:
 
     data_dir: str
     session: str
+    history: HistorySettings
     partitions: int
     master: str
     spark_conf: Mapping[str, str]
@@ -100,6 +104,7 @@ class Driver:
         self._epochs = Epochs(
             self._status_pages, settings.epoch_s, began=self._on_epoch, put_off=self._on_put_off
         )
+        self._history = History(settings.history, self._paths)
         self._live = LiveFile(self._paths.live)
         self._refused: SettingsError | None = None
         self._checked = False
@@ -143,6 +148,7 @@ class Driver:
             self._log.error("pipeline-restarts", reason=reason, wait_s=wait_s)
             checkpoint.set_aside(self._paths.spark / "checkpoint")
             self._sleep(wait_s)
+        self._history.stop()
         return 0
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
@@ -171,6 +177,7 @@ class Driver:
             self._log.warning("spark-checkpoint-rebuilt", reason=reason)
         self._epochs.reset()
         query = self._start_query()
+        self._history.start()
         try:
             self._own_page[StatusField.PHASE] = ConsumerPhase.RUNNING
             while not self._stop.is_set() and self._goes_on(query):

@@ -11,6 +11,7 @@ from distributary.datadir import (
     MappedStatusPage,
     StatusField,
 )
+from distributary.history.place import HistorySettings
 from distributary.partitions import SessionSettings
 from distributary.spark.driver import Driver, DriverSettings
 from distributary.testing.virtual import VirtualClock
@@ -36,6 +37,7 @@ class World:
             DriverSettings(
                 data_dir=str(folder),
                 session="{}",
+                history=HistorySettings(),
                 partitions=partitions,
                 master="auto",
                 spark_conf={},

@@ -28,7 +28,6 @@ from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir, LiveFile, LiveSettings, MappedStatusPage
 from distributary.datadir.seen import load_seen
-from distributary.history.place import HistorySettings, place_of, written_into
 from distributary.partitions import SessionSettings
 from distributary.resource import is_loopback
 from distributary.server.ingest import IngestSettings
@@ -39,6 +38,7 @@ from distributary.server.processes._due import TimerService
 from distributary.server.processes._early import say
 from distributary.server.processes._ends import ends_the_server
 from distributary.server.processes._health import Health
+from distributary.server.processes._history import history_settings, written_into
 from distributary.server.processes._knative import Knative
 from distributary.server.processes._logging import LineLoggers, Lines, configure, set_level
 from distributary.server.processes._memory import give_back, map_large_blocks
@@ -115,11 +115,7 @@ class Server:
         ground.raise_file_limit()
         data_dir = settings.data_dir.absolute()
         self._paths = DataDir(data_dir)
-        self._history = HistorySettings(
-            place=place_of(settings.history, self._paths),
-            age_max_s=settings.history_age_max_s,
-            bytes_max=settings.history_bytes_max,
-        )
+        self._history = history_settings(settings, self._paths)
         java = find_java(os.environ, chosen=settings.java_home)
         ground.check_socket_path(self._paths.control_socket)
         ground.make_folder(data_dir)
@@ -385,7 +381,7 @@ class Server:
             data_dir=str(self._paths.root),
             reach=self._reach,
             log_attempts=settings.log_attempts,
-            history=written_into(self._history.place, self._paths),
+            history=written_into(self._history, self._paths),
             log_level=settings.log_level,
             drain_s=settings.drain_s,
             credential_key_file=self._key_file,

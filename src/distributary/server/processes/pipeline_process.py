@@ -89,6 +89,7 @@ def main(arguments: list[str]) -> int:
     settings = DriverSettings(
         data_dir=start.data_dir,
         session=bytes(start.session).decode(),
+        history=start.history,
         partitions=start.partitions,
         master=start.master,
         spark_conf=spark_conf,

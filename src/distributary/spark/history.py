@@ -1,0 +1,65 @@
+"""Moving and keeping of history, for the driver: its threads, its counters, its JVM."""
+
+import threading
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from distributary.datadir import DataDir
+from distributary.history.folder import HistoryFolder
+from distributary.history.place import HistorySettings
+from distributary.spark.hadoop_folder import HadoopFolder
+
+if TYPE_CHECKING:
+    from distributary.history.service import HistoryService
+
+
+class History:
+    """What the driver knows of history: ``start`` and ``stop``.
+
+    Args:
+        settings: Where history lies, and how much is kept.
+        paths: Paths of the data directory.
+    """
+
+    def __init__(self, settings: HistorySettings, paths: DataDir) -> None:
+        self._settings = settings
+        self._paths = paths
+        self._service: HistoryService | None = None
+        self._starting: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start to move and keep, unless that has begun or no history is kept.
+
+        Called once Spark has its session. Returns at once: deliveries do not wait for imports.
+        """
+        if self._settings.place and self._starting is None:
+            self._starting = threading.Thread(target=self._begin, name="history-start", daemon=True)
+            self._starting.start()
+
+    def stop(self) -> None:
+        """Move what waits, if the folder is within reach, and stop; takes 2 s at most."""
+        if self._starting is not None:
+            self._starting.join()
+        if self._service is not None:
+            self._service.stop()
+
+    def _begin(self) -> None:
+        from distributary.history.service import (  # noqa: PLC0415 - see ``start``
+            HistoryService,
+            LocalPlaces,
+        )
+
+        paths = self._paths
+        places = LocalPlaces(paths.history_outbox, paths.history_scratch, paths.meter("history"))
+        self._service = HistoryService(self._settings, places, folder_at)
+        self._service.start()
+
+
+def folder_at(url: str) -> HistoryFolder:
+    """Returns the folder at *url*, through the JVM of this process.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    return HadoopFolder(SparkSession.active(), url)
