@@ -14,6 +14,9 @@ _LOOK_S_MAX: Final = 5.0
 _TICKS_LATE_MAX: Final = 3
 """A turn that covers more steps than this means that the loop was blocked."""
 
+_EARLY_S: Final = 0.001
+"""How much too early the timers of an event loop may be: a step must be over at its turn."""
+
 _LOOK_TICKS_MAX: Final = int(_LOOK_S_MAX / TICK_S)
 
 
@@ -40,12 +43,14 @@ class Watched(Protocol):
 class Wheel:
     """Calls ``expire`` of each entry once its ``due_s`` has passed.
 
+    Sleeps until the first step that has entries: a wheel of idle connections turns every 5 s.
+
     Args:
         loop: Runs the steps.
         monotonic_s: The clock of ``due_s``.
     """
 
-    __slots__ = ("_late", "_loop", "_monotonic_s", "_slots", "_tick", "_timer", "now_s")
+    __slots__ = ("_armed", "_late", "_loop", "_monotonic_s", "_slots", "_tick", "_timer", "now_s")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_s: Callable[[], float]) -> None:
         self._loop = loop
@@ -54,22 +59,32 @@ class Wheel:
         self._tick = 0
         self._late = False
         self._timer: asyncio.TimerHandle | None = None
-        self.now_s = monotonic_s()  # as of the last tick: good enough for idle times
+        self._armed = 0  # the step of the timer
+        self.now_s = monotonic_s()  # at most ``_LOOK_S_MAX`` old: good enough for idle times
 
     def watch(self, watched: Watched) -> None:
         """Add *watched*; it is checked when its ``due_s`` has passed, or earlier."""
         if self._timer is None:
             self.now_s = self._monotonic_s()
             self._tick = int(self.now_s / TICK_S)
-            self._timer = self._loop.call_later(TICK_S, self._turn)
         tick = min(int(watched.due_s / TICK_S) + 1, self._tick + _LOOK_TICKS_MAX)
         tick = max(tick, self._tick + 1)
         watched.slot = tick
         slot = self._slots.get(tick)
         if slot is None:
             self._slots[tick] = {watched: None}
+            if self._timer is None or tick < self._armed:
+                self._arm(tick)
         else:
             slot[watched] = None
+
+    def _arm(self, tick: int) -> None:
+        """Turn when the step *tick* is over, in place of what was armed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed = tick
+        delay_s = max(0.0, tick * TICK_S - self._monotonic_s()) + _EARLY_S
+        self._timer = self._loop.call_later(delay_s, self._turn)
 
     def forget(self, watched: Watched) -> None:
         """Remove *watched*; harmless where it is absent."""
@@ -80,30 +95,37 @@ class Wheel:
     def _turn(self) -> None:
         now_s = self._monotonic_s()
         self.now_s = now_s
-        self._timer = self._loop.call_later(TICK_S, self._turn)
+        self._timer = None
         until = int(now_s / TICK_S)
-        if until - self._tick > _TICKS_LATE_MAX and not self._late:
+        if until - self._armed >= _TICKS_LATE_MAX and not self._late:
             # The loop was blocked, and has not yet read what arrived meanwhile: wait one step
             # before anything counts as late.
             self._late = True
+            self._arm(until + 1)
             return
         self._late = False
-        due = [
-            watched
-            for tick in range(self._tick + 1, until + 1)
-            for watched in self._slots.pop(tick, ())
-            if watched.slot == tick  # else it was watched again for another tick
-        ]
-        self._tick = until
+        due = self._take_until(until)
         for watched in due:
             if watched.due_s > now_s:
                 self.watch(watched)
             else:
                 # Each in its own callback, so that a failure affects no other.
                 self._loop.call_soon(self._expire, watched)
-        if not self._slots and not due:
-            self._timer.cancel()
-            self._timer = None
+        if self._slots:
+            first = min(self._slots)
+            if self._timer is None or first < self._armed:
+                self._arm(first)
+
+    def _take_until(self, until: int) -> list[Watched]:
+        """Remove the entries of all steps up to *until*, and return them."""
+        steps = [tick for tick in self._slots if tick <= until]
+        self._tick = until
+        return [
+            watched
+            for tick in sorted(steps)
+            for watched in self._slots.pop(tick)
+            if watched.slot == tick  # else it was watched again for another tick
+        ]
 
     def _expire(self, watched: Watched) -> None:
         if watched.due_s > self.now_s or watched.expire(self.now_s):
