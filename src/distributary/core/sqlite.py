@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -30,8 +30,6 @@ WAL_PAUSE_S: Final = 0.01
 """Pause between attempts to switch to WAL; five seconds in all, as ``BUSY_TIMEOUT_MS``."""
 _TO_BE_SCRUBBED: Final = 1
 """Value of SQLite's ``user_version``, otherwise unused, while a file needs scrubbing."""
-SETTLED_NS: Final = 100_000_000
-"""Age after which another write has another time: kernels stamp files every 1 to 10 ms."""
 _INCREMENTAL: Final = 2
 """The value of ``PRAGMA auto_vacuum`` for incremental."""
 
@@ -133,45 +131,6 @@ def reading(engine: Engine) -> Iterator[Connection]:
     """
     with _guard(_store_of(engine)), engine.connect() as connection:
         yield connection
-
-
-class WriteSigns:
-    """Tells whether the file of *url* may have been written since the last look.
-
-    Costs two ``stat(2)``, where the shortest statement costs a hundred times as much. Size and time
-    of the write-ahead log change with each write. Two writes within one tick of the kernel's clock
-    look alike, so a file that was written just now may be written again unseen: it stays suspect
-    until it has rested for ``SETTLED_NS``.
-
-    Args:
-        url: ``sqlite_url`` of a file.
-        wall_ns: The wall clock.
-    """
-
-    def __init__(self, url: sa.URL, wall_ns: Callable[[], int] = time.time_ns) -> None:
-        name = None if url.query else url.database
-        self._paths = () if name is None else (name, f"{name}-wal")
-        self._wall_ns = wall_ns
-        self._seen: list[tuple[int, int, int] | None] | None = None
-
-    def look(self) -> bool:
-        """Whether a write since the last call is possible; always, for a database in memory."""
-        if not self._paths:
-            return True
-        seen = [_stamp(path) for path in self._paths]
-        settled = self._wall_ns() - SETTLED_NS
-        rests = all(stamp is None or stamp[2] < settled for stamp in seen)
-        changed, self._seen = seen != self._seen, seen if rests else None
-        return changed
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    """Inode, size and time of the last write, nanoseconds; None: there is no such file."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - a path object would cost as much as the call
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 @contextmanager

@@ -9,9 +9,10 @@ from distributary.core.deliver import Destination
 from distributary.core.deliver.credential import Credential
 from distributary.core.engine.ports import RouteTarget
 from distributary.core.errors import StoreError
+from distributary.core.files import WriteSigns
 from distributary.core.flow import TTL_DEFAULT, Demand, RouteRecord
 from distributary.core.policy import DeliveryPolicy
-from distributary.core.sqlite import WriteSigns, sqlite_url
+from distributary.core.sqlite import sqlite_url
 from distributary.partitions.ports import Job
 from distributary.resource import Reach
 from distributary.routes import RouteChanges, RouteEndpoint, RouteSettings
@@ -51,7 +52,7 @@ class DirectoryTargets:
         keys: Keys | None = None,
         report: Callable[[str, dict[str, object]], None] = lambda _event, _fields: None,
     ) -> None:
-        self._signs = WriteSigns(sqlite_url(path))
+        self._signs = WriteSigns(path)
         self._directory = Directory(sqlite_url(path), None if keys is None else Sealer(keys))
         self._report = report
         self._reach = Reach()

@@ -33,15 +33,22 @@ class ChannelPaths:
     Args:
         open_book: Opens the store; retried until it succeeds.
         report: Called with the reason why the addresses cannot be read, once for each reason.
+        may_have_news: Whether the store may have changed since its last call: cheap.
 
     Attributes:
         paths: Address by path; None before the first successful read.
     """
 
-    def __init__(self, open_book: Callable[[], Book], report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        open_book: Callable[[], Book],
+        report: Callable[[str], None],
+        may_have_news: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.paths: Mapping[str, str] | None = None
         self._open_book = open_book
         self._report = report
+        self._may_have_news = may_have_news
         self._learn: Learn = lambda _paths: None
         self._thread = ThreadPoolExecutor(1, "addresses")  # one thread keeps reads in order
         self._book: Book | None = None
@@ -64,7 +71,9 @@ class ChannelPaths:
 
     async def look_if_changed(self) -> None:
         """Read the paths if the version number has changed."""
-        await self._take(self._read_if_changed)
+        news = self._may_have_news()
+        if news or self.paths is None or self._reason is not None:
+            await self._take(self._read_if_changed)
 
     async def _take(self, read: Callable[[], dict[str, str] | None]) -> str | None:
         reason: str | None = None

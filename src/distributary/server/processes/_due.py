@@ -7,6 +7,7 @@ import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.errors import StoreError
+from distributary.core.files import WriteSigns
 from distributary.core.meter import Meter
 from distributary.core.outcome import QuotaStore
 from distributary.core.sqlite import sqlite_url
@@ -47,10 +48,20 @@ class TimerService:
         self._counts = QuotaStore(paths.quota_db)
         self._log = RouteAppendClient(paths.append_socket)
         self._timers = SubscriptionTimers(
-            self._schedule, self._log, clock, partition_count=partitions, count=meter.add
+            self._schedule,
+            self._log,
+            clock,
+            partition_count=partitions,
+            count=meter.add,
+            may_have_news=WriteSigns(paths.state_db).look,
         )
         self._endings = Endings(
-            self._schedule, subscriptions, clock, counts=self._counts, count=meter.add
+            self._schedule,
+            subscriptions,
+            clock,
+            counts=self._counts,
+            count=meter.add,
+            may_have_news=WriteSigns(paths.state_db, paths.quota_db).look,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

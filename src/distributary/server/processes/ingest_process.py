@@ -18,6 +18,7 @@ import uvloop
 
 from distributary.core.clock import SystemClock
 from distributary.core.errors import LogError
+from distributary.core.files import WriteSigns
 from distributary.core.flow import Received
 from distributary.core.journal import read_journal
 from distributary.core.log import Appender, GroupCommitter
@@ -168,6 +169,7 @@ class IngestProcess:
         self._addresses = ChannelPaths(
             lambda: _book(self._paths),
             lambda reason: self._log.error("addresses-unknown", reason=reason),
+            WriteSigns(self._paths.state_db).look,
         )
         self._stop = asyncio.Event()
         self._code = 0

@@ -72,6 +72,7 @@ class Endings:
         clock: Its wall clock decides.
         counts: Counts deliveries; None: no limit by count.
         count: Called with a counter's name and its increase.
+        may_have_news: Whether a store may have changed since its last call: cheap.
     """
 
     def __init__(
@@ -82,7 +83,11 @@ class Endings:
         *,
         counts: Counts | None = None,
         count: Callable[[str, int], None] = lambda _name, _count: None,
+        may_have_news: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._may_have_news = may_have_news
+        self._unread = True
+        self._next_ms: int | None = None
         self._schedule = schedule
         self._ends = ends
         self._clock = clock
@@ -115,10 +120,14 @@ class Endings:
 
     async def turn(self) -> float:
         """End all that are due; returns the seconds until the next turn."""
+        self._unread |= self._may_have_news()
+        if not self._unread and not self._due():
+            return self._wait_s()
+        self._unread = True  # until this turn has come to its end
         try:
             full = await self._expire()
             await self._end_used_up()
-            next_ms = await asyncio.to_thread(self._schedule.next_expiry_ms)
+            self._next_ms = await asyncio.to_thread(self._schedule.next_expiry_ms)
         except (StoreError, _HeldUpError) as error:
             if not self._held_up:
                 _log.warning("endings-held-up", reason=str(error))
@@ -127,9 +136,18 @@ class Endings:
         self._held_up = False
         if full:
             return 0.0
-        if next_ms is None:
+        self._unread = False
+        return self._wait_s()
+
+    def _due(self) -> bool:
+        """Whether a subscription expires now."""
+        return self._next_ms is not None and self._clock.wall_ms() >= self._next_ms
+
+    def _wait_s(self) -> float:
+        """Seconds until the next turn."""
+        if self._next_ms is None:
             return LOOK_S_MAX
-        return min(LOOK_S_MAX, max(LOOK_S_MIN, (next_ms - self._clock.wall_ms()) / 1000))
+        return min(LOOK_S_MAX, max(LOOK_S_MIN, (self._next_ms - self._clock.wall_ms()) / 1000))
 
     async def _expire(self) -> bool:
         """End those that have expired; True: there may be more."""

@@ -64,6 +64,7 @@ class SubscriptionTimers:
         clock: Due times (monotonic) and stamps (wall).
         partition_count: Partitions of the log.
         count: Called with a counter's name and its increase.
+        may_have_news: Whether the store may have changed since its last call: cheap.
     """
 
     def __init__(
@@ -74,7 +75,10 @@ class SubscriptionTimers:
         *,
         partition_count: int,
         count: Callable[[str, int], None] = lambda _name, _count: None,
+        may_have_news: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._may_have_news = may_have_news
+        self._unread = True
         self._schedule = schedule
         self._appender = appender
         self._clock = clock
@@ -113,7 +117,8 @@ class SubscriptionTimers:
 
     async def _look(self) -> None:
         """Read what changed since the last look."""
-        more = True
+        self._unread |= self._may_have_news()
+        more = self._unread
         while more:
             changes = await asyncio.to_thread(self._schedule.timer_changes, self._seq)
             now_s, wall_ms = self._clock.monotonic_s(), self._clock.wall_ms()
@@ -122,7 +127,7 @@ class SubscriptionTimers:
             for row in changes.set:
                 self._beats.set(row, now_s, wall_ms)
             self._seq = changes.through_seq
-            more = changes.more
+            more = self._unread = changes.more
 
     async def _fire(self, timers: list[Timer]) -> None:
         try:

@@ -50,7 +50,8 @@ class Stage:
         self.there = True
         self.told = []
         self.reports = []
-        self.addresses = ChannelPaths(self.open, self.reports.append)
+        self.news = True
+        self.addresses = ChannelPaths(self.open, self.reports.append, lambda: self.news)
         self.ask = self.addresses.look
 
     def open(self):
@@ -91,6 +92,26 @@ def test_what_is_known_is_told_at_once_and_after_each_look(play):
         stage.book.put("brokers/a/b", "u")
         assert await stage.addresses.look() is None
         assert stage.told == [{"brokers/default/default": ""}, stage.book.paths]
+        assert stage.addresses.paths == stage.book.paths
+
+    play(scenario)
+
+
+def test_a_store_without_news_is_not_asked(play):
+    """Unless the last question failed."""
+
+    async def scenario(stage):
+        await stage.addresses.look()
+        stage.book.error = "locked"
+        stage.news = False
+        await stage.addresses.look_if_changed()
+        assert stage.reports == []
+        stage.news = True
+        await stage.addresses.look_if_changed()
+        assert stage.reports == ["locked"]
+        stage.news, stage.book.error = False, None
+        stage.book.put("brokers/a/b", "u")
+        await stage.addresses.look_if_changed()
         assert stage.addresses.paths == stage.book.paths
 
     play(scenario)

@@ -43,12 +43,18 @@ class World:
         self.log = MemoryRouteAppender()
         self.counts = MemoryCounts()
         self.metrics = {}
+        self.news = True
         self.runner = runner
         self.store = Store(url)
         self.schedule = Schedule(url)
         self.service = Subscriptions(self.store, self.log, rules, self.clock, retry_wait_s=60.0)
         self.endings = Endings(
-            self.schedule, self.service, self.clock, counts=self.counts, count=self._add
+            self.schedule,
+            self.service,
+            self.clock,
+            counts=self.counts,
+            count=self._add,
+            may_have_news=lambda: self.news,
         )
 
     def _add(self, name, count):
@@ -102,6 +108,23 @@ def world(unstarted):
     """A server that takes changes."""
     unstarted.start()
     return unstarted
+
+
+def test_stores_without_news_are_read_when_a_subscription_expires(world, monkeypatch):
+    """Its time is known since the last look."""
+    world.put("mine", expires_in_s=5.5)
+    world.turn()
+    world.news = False
+    reads = []
+    expired = world.schedule.expired
+    monkeypatch.setattr(
+        world.schedule, "expired", lambda now_ms: reads.append(now_ms) or expired(now_ms)
+    )
+    world.pass_s(5.4)
+    assert world.stands("mine")
+    assert not reads
+    world.pass_s(0.2)
+    assert not world.stands("mine")
 
 
 def test_a_subscription_ends_at_its_time(world):

@@ -25,6 +25,7 @@ class World:
         self.routes = MemoryRouteAppender()
         self.timer_events = MemoryTimerEventAppender()
         self.counts = {}
+        self.news = True
         self.runner = runner
         self._url, self._rules = url, rules
         self.start()
@@ -36,7 +37,12 @@ class World:
             self.store, self.routes, self._rules, self.clock, retry_wait_s=60.0
         )
         self.timers = SubscriptionTimers(
-            self.schedule, self.timer_events, self.clock, partition_count=4, count=self._add
+            self.schedule,
+            self.timer_events,
+            self.clock,
+            partition_count=4,
+            count=self._add,
+            may_have_news=lambda: self.news,
         )
         self.runner.run(self.service.start())
 
@@ -387,6 +393,30 @@ def test_one_damaged_row_costs_no_other_timer(world, spec):
     well = world.put("well", interval=1)
     world.pass_s(1.1)
     assert (len(world.timer_events.of(well)), world.skipped("damaged")) == (1, 1)
+
+
+def test_a_store_without_news_is_not_read(world, monkeypatch):
+    """Timers that are known fire on; what a failed look has missed is read by the next one."""
+    uid = world.put("mine", interval=1)
+    reads = []
+    read = world.schedule.timer_changes
+
+    def counted(after_seq):
+        reads.append(after_seq)
+        if len(reads) == 1:
+            raise StoreError("locked")
+        return read(after_seq)
+
+    monkeypatch.setattr(world.schedule, "timer_changes", counted)
+    world.news = False
+    world.pass_s(3.1)
+    assert (len(world.timer_events.of(uid)), reads) == (3, [])
+
+    world.news = True
+    world.turn()
+    world.news = False
+    world.pass_s(2.0)
+    assert (len(world.timer_events.of(uid)), len(reads)) == (5, 2)
 
 
 def test_run_takes_turns_until_it_is_cancelled(world, monkeypatch):

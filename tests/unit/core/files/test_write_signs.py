@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from distributary.core import sqlite
+from distributary.core.files import WriteSigns
 
 
 @pytest.fixture
@@ -38,14 +39,14 @@ def test_what_rests_shows_no_sign(store: tuple[Path, sa.Engine]) -> None:
     """The first look counts as news, the next ones find nothing, however often."""
     path, _ = store
     _settle(path)
-    signs = sqlite.WriteSigns(sqlite.sqlite_url(path))
+    signs = WriteSigns(path)
     assert [signs.look() for _ in range(3)] == [True, False, False]
 
 
 def test_each_write_is_a_sign(store: tuple[Path, sa.Engine]) -> None:
     """Also while the write-ahead log keeps its size, and after a checkpoint emptied it."""
     path, engine = store
-    signs = sqlite.WriteSigns(sqlite.sqlite_url(path))
+    signs = WriteSigns(path)
     for _ in range(3):
         _settle(path)
         signs.look()
@@ -64,24 +65,25 @@ def test_a_young_file_stays_suspect(store: tuple[Path, sa.Engine]) -> None:
     """Within one tick of the kernel's clock, a second write would look like the first."""
     path, _ = store
     now_ns = time.time_ns()
-    signs = sqlite.WriteSigns(sqlite.sqlite_url(path), wall_ns=lambda: now_ns)
+    signs = WriteSigns(path, wall_ns=lambda: now_ns)
     assert [signs.look() for _ in range(3)] == [True, True, True]
 
     now_ns += 60 * 1_000_000_000
     assert [signs.look() for _ in range(3)] == [True, False, False]
 
 
-def test_a_database_in_memory_always_shows_one() -> None:
-    """It has no file that could tell."""
-    signs = sqlite.WriteSigns(sqlite.memory_url())
-    assert signs.look()
-    assert signs.look()
-
-
 def test_a_missing_file_is_a_state_like_others(tmp_path: Path) -> None:
     """A store that somebody makes later is news."""
     path = tmp_path / "store.db"
-    signs = sqlite.WriteSigns(sqlite.sqlite_url(path))
+    signs = WriteSigns(path)
     assert [signs.look(), signs.look()] == [True, False]
     path.write_bytes(b"")
+    assert signs.look()
+
+
+def test_any_of_several_files_shows_a_sign(tmp_path: Path) -> None:
+    """Who depends on two stores reads after a write of either."""
+    signs = WriteSigns(tmp_path / "one.db", tmp_path / "two.db")
+    assert [signs.look(), signs.look()] == [True, False]
+    (tmp_path / "two.db").write_bytes(b"")
     assert signs.look()
