@@ -73,14 +73,15 @@ class Wheel:
         slot = self._slots.get(tick)
         if slot is None:
             self._slots[tick] = {watched: None}
-            if self._timer is None or tick < self._armed:
-                self._arm(tick)
+            self._arm(tick)
         else:
             slot[watched] = None
 
     def _arm(self, tick: int) -> None:
-        """Turn when the step *tick* is over, in place of what was armed."""
+        """Turn when the step *tick* is over, at the latest."""
         if self._timer is not None:
+            if self._armed <= tick:
+                return
             self._timer.cancel()
         self._armed = tick
         delay_s = max(0.0, tick * TICK_S - self._monotonic_s()) + _EARLY_S
@@ -112,9 +113,7 @@ class Wheel:
                 # Each in its own callback, so that a failure affects no other.
                 self._loop.call_soon(self._expire, watched)
         if self._slots:
-            first = min(self._slots)
-            if self._timer is None or first < self._armed:
-                self._arm(first)
+            self._arm(min(self._slots))
 
     def _take_until(self, until: int) -> list[Watched]:
         """Remove the entries of all steps up to *until*, and return them."""
