@@ -17,3 +17,4 @@ from distributary.datadir._status_page import (
     StatusField,
     StatusPage,
 )
+from distributary.datadir._write_signs import WriteSigns

@@ -9,10 +9,10 @@ from distributary.core.deliver import Destination
 from distributary.core.deliver.credential import Credential
 from distributary.core.engine.ports import RouteTarget
 from distributary.core.errors import StoreError
-from distributary.core.files import WriteSigns
 from distributary.core.flow import TTL_DEFAULT, Demand, RouteRecord
 from distributary.core.policy import DeliveryPolicy
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import WriteSigns
 from distributary.partitions.ports import Job
 from distributary.resource import Reach
 from distributary.routes import RouteChanges, RouteEndpoint, RouteSettings

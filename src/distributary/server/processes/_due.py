@@ -7,11 +7,10 @@ import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.errors import StoreError
-from distributary.core.files import WriteSigns
 from distributary.core.meter import Meter
 from distributary.core.outcome import QuotaStore
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import DataDir
+from distributary.datadir import DataDir, WriteSigns
 from distributary.server.processes._route_wire import RouteAppendClient
 from distributary.subscriptions.service import Subscriptions
 from distributary.subscriptions.store.schedule import Schedule

@@ -18,7 +18,6 @@ import uvloop
 
 from distributary.core.clock import SystemClock
 from distributary.core.errors import LogError
-from distributary.core.files import WriteSigns
 from distributary.core.flow import Received
 from distributary.core.journal import read_journal
 from distributary.core.log import Appender, GroupCommitter
@@ -31,6 +30,7 @@ from distributary.datadir import (
     LiveFile,
     MappedStatusPage,
     StatusField,
+    WriteSigns,
 )
 from distributary.datadir.seen import Seen, load_seen
 from distributary.server.ingest import (

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from distributary.core import sqlite
-from distributary.core.files import WriteSigns
+from distributary.datadir import WriteSigns
 
 
 @pytest.fixture
