@@ -29,8 +29,13 @@ STEADY_S = 3.0
 HOLE_S = 0.1
 """A shorter time without a delivery is no pause: an event a partition comes every 20 ms."""
 ROUTES = 100_000
-ROLLOVERS = 5
-EPOCH_S = 20.0
+HAND_OVERS = 5
+HAND_OVER_PER_S = 1_000.0
+EPOCH_S = 10.0
+AROUND_S = 1.0
+"""Time before and after a hand-over that counts as part of it."""
+LEVEL = 'log_level = "{}"\n'
+LEVELS = ("debug", "info")
 OWNERS = 20
 LEAK_ROUTES = 50_000
 
@@ -147,31 +152,48 @@ def _refusals(server, traffic):
 
 
 def rollover(scale):
-    """Pauses of deliveries at rollovers among 100,000 routes, each of another type."""
-    count = int(ROUTES * scale)
-    flags = ("--epoch-s", f"{EPOCH_S:g}s")
+    """What rollovers and newer settings add to the gaps between deliveries, at 1,000 events/s."""
+    figures = _hand_overs(0, "hand_over")
+    return figures | _hand_overs(int(ROUTES * scale), "hand_over_many")
+
+
+def _hand_overs(routes, name):
+    """Both with *routes* of another type each: seconds, median and worst."""
     with tempfile.TemporaryDirectory(
         prefix="distributary-bench-", ignore_cleanup_errors=True
     ) as folder:
+        config = Path(folder) / "settings.toml"
+        config.write_text(LEVEL.format("info"))
+        flags = ("--epoch-s", f"{EPOCH_S:g}s", "--config", str(config))
         server = RunningServer(Path(folder) / "data", flags=flags)
-        fill(server.paths, count, PARTITIONS, _asks)
+        if routes:
+            fill(server.paths, routes, PARTITIONS, _asks)
         with Traffic(Path(folder), {"sink": Behaviour()}) as traffic:
             try:
                 server.start()
                 start_s = server.wait_ready(600.0)
                 server.subscribe(traffic.sinks["sink"].url, filters=[{"exact": {"type": "t"}}])
                 wait_until(server.settled, 600.0, "all routes are known", 0.5)
-                traffic.publish(server.url, _event, RATE_PER_S)
+                traffic.publish(server.url, _event, HAND_OVER_PER_S)
                 for _ in range(2):  # where the routes stand is kept by then
-                    _one_rollover(server, traffic)
-                found = [_one_rollover(server, traffic) for _ in range(ROLLOVERS)]
+                    _one_rollover(server)
+                rollovers = [_added(traffic, _one_rollover(server)) for _ in range(HAND_OVERS)]
+                settings = [
+                    _added(traffic, _newer_settings(server, config, number))
+                    for number in range(HAND_OVERS)
+                ]
                 traffic.finish()
                 memory = sum(process.memory_info().rss for process in server.tree()) / 2**20
             finally:
                 server.kill_all()
-    print(f"    start {start_s:.1f} s, memory {memory:,.0f} MiB (RSS)", flush=True)
-    print(f"    pauses: {' '.join(f'{pause_s:.3f}' for pause_s in found)} s", flush=True)
-    return {"hand_over": statistics.median(found), "hand_over_worst": max(found)}
+    print(
+        f"    {routes:,} routes: start {start_s:.1f} s, memory {memory:,.0f} MiB (RSS)", flush=True
+    )
+    figures = {}
+    for which, found in ((name, rollovers), (f"{name}_settings", settings)):
+        print(f"    {which}: {' '.join(f'{added_s:.3f}' for added_s in found)} s", flush=True)
+        figures |= {which: statistics.median(found), f"{which}_worst": max(found)}
+    return figures
 
 
 def _asks(number):
@@ -182,26 +204,62 @@ def _asks(number):
     }
 
 
-def _one_rollover(server, traffic):
-    """The longest time without a delivery of a partition, around the next rollover."""
-    epoch = server.look(0, StatusField.EPOCH)
-    began_s = time.monotonic()
+def _one_rollover(server):
+    """Wait for a rollover; when it began and ended, with the time that Spark takes around it."""
+    epochs = [server.look(number, StatusField.EPOCH) for number in range(PARTITIONS)]
     wait_until(
-        lambda: server.look(0, StatusField.EPOCH) > epoch, RECOVER_S_MAX, "a hand-over", 0.02
+        lambda: all(
+            server.look(number, StatusField.EPOCH) > epoch for number, epoch in enumerate(epochs)
+        ),
+        RECOVER_S_MAX,
+        "a rollover",
+        0.02,
     )
-    at_s = time.monotonic()
+    ended_s = time.monotonic()
     time.sleep(STEADY_S)
+    return ended_s - AROUND_S, ended_s + AROUND_S
+
+
+def _newer_settings(server, config, number):
+    """Change a setting of the owners; when it was changed, and when all had it."""
+    time.sleep(STEADY_S)
+    before = _lock_holders(server)
+    began_s = time.monotonic()
+    config.write_text(LEVEL.format(LEVELS[number % 2]))
+    os.kill(server.pid, signal.SIGHUP)
+    wait_until(
+        lambda: all(now != then for now, then in zip(_lock_holders(server), before, strict=True)),
+        RECOVER_S_MAX,
+        "owners with newer settings",
+        0.02,
+    )
+    time.sleep(AROUND_S)
+    return began_s, time.monotonic()
+
+
+def _lock_holders(server):
+    """Process and generation of each owner."""
+    return [server.paths.owner_lock(number).read_bytes() for number in range(PARTITIONS)]
+
+
+def _added(traffic, span):
+    """By how much the longest gap within *span* exceeds the longest one of as long a time before.
+
+    Gaps between deliveries of a partition, seconds, at least 0.
+    """
+    begin_s, end_s = span
     taken = dict(traffic.sinks["sink"].taken)
-    longest = 0.0
+    added = 0.0
     for partition in range(PARTITIONS):
-        times = sorted(
-            time_s
-            for name, time_s in taken.items()
-            if max(began_s, at_s - STEADY_S) <= time_s and int(name) % PARTITIONS == partition
-        )
-        pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
-        longest = max(longest, *pauses, 0.0) if pauses else 2 * STEADY_S
-    return longest
+        times = sorted(at_s for name, at_s in taken.items() if int(name) % PARTITIONS == partition)
+        usual_s = _longest(times, 2 * begin_s - end_s, begin_s)
+        added = max(added, _longest(times, begin_s, end_s) - usual_s)
+    return added
+
+
+def _longest(times, begin_s, end_s):
+    within = [begin_s, *(at_s for at_s in times if begin_s <= at_s < end_s), end_s]
+    return max(later - earlier for earlier, later in itertools.pairwise(within))
 
 
 def leak(scale):

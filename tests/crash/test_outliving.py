@@ -1,14 +1,17 @@
-"""An owner whose JVM was killed goes on delivering until its successor is ready, and no longer."""
+"""A session that has no task goes on delivering: its JVM was killed, or an epoch has ended."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
 from distributary.core.event import Event
+from distributary.datadir import MappedStatusPage, StatusField
 from kit.running_server import Role, RunningServer, wait_until
 from kit.traffic import Behaviour, Traffic
 
@@ -99,3 +102,113 @@ def test_a_stop_leaves_no_owner_behind(runs: tuple[RunningServer, Traffic]) -> N
     owners = _kill_jvm(server, Role.JVM)
     assert server.stop() == 0
     assert _ended(owners)
+
+
+# -- between two tasks --------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _between_tasks(server: RunningServer) -> Iterator[psutil.Process]:
+    """The tasks of an epoch have ended, and the JVM, which stands still, has begun no others."""
+    (jvm,) = server.processes(Role.JVM)
+    jvm.suspend()
+    try:
+        for number in range(server.partition_count()):
+            page = MappedStatusPage(server.paths.status_page(number))
+            page[StatusField.END_EPOCH] = page[StatusField.EPOCH]
+            page.close()
+        for _ in range(2):  # tasks look more often
+            seen = _heartbeats(server)
+            wait_until(partial(_all_later, server, seen), WAIT_S, "heartbeats")
+        yield jvm
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            jvm.resume()
+
+
+def _heartbeats(server: RunningServer) -> list[int]:
+    return [
+        server.look(number, StatusField.HEARTBEAT_MS) for number in range(server.partition_count())
+    ]
+
+
+def _all_later(server: RunningServer, seen: list[int]) -> bool:
+    return all(now > before for now, before in zip(_heartbeats(server), seen, strict=True))
+
+
+def _next_epoch(server: RunningServer, epochs: list[int]) -> list[int]:
+    """Wait until all partitions are served by tasks of the epoch after *epochs*."""
+    later = [epoch + 1 for epoch in epochs]
+    wait_until(lambda: _epochs(server) == later, WAIT_S, "the next epoch has begun")
+    return later
+
+
+def _epochs(server: RunningServer) -> list[int]:
+    return [server.look(number, StatusField.EPOCH) for number in range(server.partition_count())]
+
+
+def _generations(server: RunningServer) -> list[bytes]:
+    """Who has had the locks: another session has another generation, in the same process too."""
+    return [
+        server.paths.owner_lock(number).read_bytes() for number in range(server.partition_count())
+    ]
+
+
+def test_a_rollover_ends_no_session(runs: tuple[RunningServer, Traffic]) -> None:
+    """Events are delivered while no partition has a task; the next epoch has the same sessions."""
+    server, traffic = runs
+    owners, epochs = _generations(server), _epochs(server)
+    for _ in range(3):
+        with _between_tasks(server):
+            _deliver(server, traffic)
+            assert _epochs(server) == epochs
+        epochs = _next_epoch(server, epochs)
+    _deliver(server, traffic)
+    assert _generations(server) == owners
+    assert traffic.sinks["sink"].copies == []
+
+
+def test_a_jvm_that_is_killed_between_two_tasks_stops_no_deliveries(
+    runs: tuple[RunningServer, Traffic],
+) -> None:
+    """As one that is killed while they run."""
+    server, traffic = runs
+    owners = [psutil.Process(pid) for pid in server.owner_pids()]
+    with _between_tasks(server) as jvm:
+        jvm.kill()
+        wait_until(lambda: not _runs(jvm), WAIT_S, "the JVM has ended")
+    _deliver(server, traffic)
+    assert all(map(_runs, owners))
+    wait_until(lambda: _ended(owners), WAIT_S, "the successors have taken over")
+    server.wait_ready()
+    _deliver(server, traffic)
+    assert traffic.sinks["sink"].copies == []
+
+
+def test_a_worker_that_is_killed_between_two_tasks_costs_its_partition_alone(
+    runs: tuple[RunningServer, Traffic],
+) -> None:
+    """Whichever task another worker gets, it serves the partition that has no owner."""
+    server, traffic = runs
+    first, *others = server.owner_pids()
+    epochs = _epochs(server)
+    with _between_tasks(server):
+        os.kill(first, signal.SIGKILL)
+    _next_epoch(server, epochs)
+    _deliver(server, traffic)
+    now = server.owner_pids()
+    assert now[0] != first
+    assert now[1:] == others
+    assert traffic.sinks["sink"].copies == []
+
+
+def test_killing_the_server_between_two_tasks_leaves_no_owner_behind(
+    runs: tuple[RunningServer, Traffic],
+) -> None:
+    """Nor does the JVM, which stands still, keep any."""
+    server, _ = runs
+    owners = [psutil.Process(pid) for pid in server.owner_pids()]
+    with _between_tasks(server) as jvm:
+        os.kill(server.pid, signal.SIGKILL)
+        wait_until(lambda: _ended(owners), WAIT_S, "the owners have ended")
+    wait_until(lambda: not _runs(jvm), WAIT_S, "the JVM has ended")

@@ -11,12 +11,22 @@ import pytest
 import sqlalchemy as sa
 
 from distributary.core.clock import SystemClock
+from distributary.core.errors import StoreError
 from distributary.core.event import Event, record
 from distributary.core.flow import RecordKind
+from distributary.core.lease import is_held
 from distributary.core.log import Appender
-from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.datadir import (
+    ConsumerPhase,
+    DataDir,
+    LiveFile,
+    LiveSettings,
+    MappedStatusPage,
+    StatusField,
+)
 from distributary.partitions import PartitionSession, SessionSettings
 from distributary.spark import _delivery_task
+from distributary.spark._custody import CUSTODY
 from kit.filled_data import fill
 
 pytestmark = pytest.mark.slow
@@ -80,6 +90,107 @@ def test_nothing_of_a_former_owner_stays(settings, monkeypatch):
         tracemalloc.stop()
     assert [consumer() for consumer in owners if consumer() is not None] == []
     assert after - before < GROWTH_BYTES_MAX
+
+
+class Worker:
+    """A worker process, which is ours: it keeps its session between two tasks."""
+
+    def __init__(self, settings):
+        self.paths = DataDir.of(settings.data_dir)
+        self.words = msgspec.json.encode(settings).decode()
+        self.status_page = MappedStatusPage(self.paths.status_page(0))
+        self.sessions = []
+
+    def serve(self, epoch, looks=1):
+        """One task, which ends after so many *looks* at a partition that it serves."""
+        for _ in _delivery_task.rows(self.words, 0, epoch):
+            page = self.status_page
+            if (page[StatusField.PHASE], page[StatusField.EPOCH]) == (ConsumerPhase.RUNNING, epoch):
+                looks -= 1
+                if looks <= 0:
+                    page[StatusField.END_EPOCH] = epoch
+
+    def reload(self, number):
+        LiveFile(self.paths.live).write(
+            LiveSettings(
+                number=number,
+                log_level="error",
+                session=msgspec.Raw(self.words.encode()),
+                ingest=msgspec.Raw(b"{}"),
+            )
+        )
+
+
+@pytest.fixture
+def worker(settings, monkeypatch):
+    """A worker of Spark that gets one task after the other."""
+    made = Worker(settings)
+
+    class Noted(PartitionSession):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.sessions.append(self)
+
+    monkeypatch.setattr(_delivery_task, "PartitionSession", Noted)
+    monkeypatch.setattr(_delivery_task, "ROW_S", 0.0)
+    monkeypatch.setattr(CUSTODY, "possible", True)
+    yield made
+    made.status_page[StatusField.STOP] = 1
+    owner = CUSTODY.take()
+    if owner is not None:
+        owner.close(orderly=True)
+    made.status_page.close()
+
+
+def test_the_tasks_of_a_worker_have_one_session(worker):
+    """It runs on between them, and the lock is never let go."""
+    for epoch in range(1, 6):
+        worker.serve(epoch)
+        assert CUSTODY.keeps
+        assert worker.status_page[StatusField.EPOCH] == epoch
+    assert len(worker.sessions) == 1
+
+
+def test_a_session_that_fails_between_two_tasks_fails_the_next_one(worker):
+    """Readiness says why at once; the task after it has another session."""
+    worker.serve(1)
+    worker.sessions[0].consumer.fail(StoreError("the store is gone"))
+    until_s = time.monotonic() + MEND_S_MAX
+    while not worker.status_page[StatusField.FAILURES] and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert "the store is gone" in worker.paths.sick(0).read_text()
+    with pytest.raises(StoreError, match="gone"):
+        worker.serve(2)
+    worker.status_page[StatusField.RETRY_AT_MS] = 0
+    worker.serve(2)
+    assert len(worker.sessions) == 2
+
+
+def test_a_session_makes_way_between_two_tasks(worker):
+    """Another worker may have the partition then, and this one looks for another."""
+    worker.serve(1)
+    lock = worker.paths.owner_lock(0)
+    worker.status_page[StatusField.SUCCESSOR] = 1
+    until_s = time.monotonic() + MEND_S_MAX
+    while is_held(lock) and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert not is_held(lock)
+    worker.serve(2)
+    assert len(worker.sessions) == 2
+
+
+def test_newer_settings_come_within_a_task(worker):
+    """Each in a session of its own, in the same process and the same epoch."""
+    worker.serve(1)
+    for number in (1, 2, 3):
+        worker.reload(number)
+        began = len(worker.sessions)
+        for looks, _ in enumerate(_delivery_task.rows(worker.words, 0, number + 1)):
+            assert looks < 10_000
+            page = worker.status_page
+            if len(worker.sessions) > began and page[StatusField.PHASE] == ConsumerPhase.RUNNING:
+                page[StatusField.END_EPOCH] = number + 1
+    assert len(worker.sessions) == 4
 
 
 def test_a_partition_that_cannot_be_owned_waits_in_its_task(settings, monkeypatch):

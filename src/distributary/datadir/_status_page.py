@@ -61,8 +61,6 @@ class StatusField(enum.IntEnum):
     """1 while its event loop commits: it waits for the disk."""
 
     # Written by the driver.
-    DRAINING = 32
-    """1: an orderly end of the epoch is near; start no attempts on slow sinks."""
     END_EPOCH = 33
     """Tasks of epochs up to this one end."""
     STOP = 34

@@ -19,7 +19,7 @@ from distributary.core.log import Reader
 from distributary.core.route import RouteTable
 from distributary.datadir import DataDir
 from distributary.partitions._targets import DirectoryTargets
-from distributary.partitions.routes import RouteFollower, follow_from, follow_on
+from distributary.partitions.routes import RouteFollower, follow_again, follow_from, follow_on
 from distributary.subscriptions.store import Keys
 
 
@@ -40,6 +40,7 @@ class Prepared:
             paths.state_db, Keys.of(paths.key_file(key_file), os.environ)
         )
         self._table: RouteTable | None = None
+        self._followed: tuple[int, tuple[int, int]] | None = None
 
     def prepare(self, partition: int) -> None:
         """Load what the next owner of *partition* needs; leaves to it what cannot be loaded now.
@@ -55,7 +56,7 @@ class Prepared:
             try:
                 cursor = cursor_of(paths, records, partition)
                 if records.durable_end() >= cursor:
-                    self.keep(self.follow(partition, records, cursor))
+                    self.keep(partition, self.follow(partition, records, cursor))
             finally:
                 records.close()
         except DistributaryError:
@@ -74,15 +75,20 @@ class Prepared:
         path = self._paths.routes(partition)
         table, self._table = self._table, None
         if table is not None:
-            follower = follow_on(table, path, records, self.targets, offset)
+            follower = None
+            if self._followed is not None and self._followed[0] == partition:
+                span = self._followed[1]
+                follower = follow_again(table, span, records, self.targets, offset)
+            follower = follower or follow_on(table, path, records, self.targets, offset)
             if follower is not None:
                 return follower
             del table  # before another one is made
         return follow_from(path, records, self.targets, offset)
 
-    def keep(self, follower: RouteFollower) -> None:
-        """Cache the table of *follower*, which is no longer in use."""
+    def keep(self, partition: int, follower: RouteFollower) -> None:
+        """Cache the table of *follower*, which is no longer in use; it followed *partition*."""
         self._table = follower.table
+        self._followed = partition, follower.span
 
     def close(self) -> None:
         """Close the stores."""

@@ -61,7 +61,7 @@ ABRUPT_DRAIN_S = 0.5
 """Time for attempts under way after an abrupt end of the task: the next owner, and so all events of
 the partition, wait for the lock."""
 SLOW_S = 0.1
-"""While the epoch drains, sinks with an attempt older than this get no new one."""
+"""Before a session ends, sinks with an attempt older than this get no new one."""
 HEARTBEAT_S = 0.25
 """How often the session checks its status page and its parent process."""
 EXIT_ALONE = 70
@@ -149,6 +149,8 @@ class PartitionSession:
         epoch: For the status page alone: the lock grants ownership (DESIGN rule 2, one owner).
         settings: Settings of the session.
         guardians: The processes that it depends on; None: its parent.
+        lease: The lock of the partition; released by ``close``, or here if this fails. None: it is
+            taken here.
 
     Raises:
         LogLockedError: The previous owner did not finish in time.
@@ -161,6 +163,7 @@ class PartitionSession:
         epoch: int,
         settings: SessionSettings,
         guardians: Guardians | None = None,
+        lease: Lease | None = None,
     ) -> None:
         self._settings = settings
         self._partition = partition
@@ -170,7 +173,6 @@ class PartitionSession:
         self._guardians = guardians or Guardians(None, None)
         self._stopped = threading.Event()
         self._log = owner_log(settings.log_level).bind(partition=partition, epoch=epoch)
-        self._draining = False
         self._closing = False
         self._saved_s = float("-inf")
         # Deliveries make few cycles and many short-lived objects: collecting rarely keeps the
@@ -178,18 +180,16 @@ class PartitionSession:
         gc.set_threshold(100_000, 20, 50)
         self._thread = threading.Thread(target=self._run, name=f"owner-p{partition}", daemon=True)
         with ExitStack() as opened:  # closed here where anything fails, by ``_shut`` otherwise
+            paths.outcome(partition).mkdir(parents=True, exist_ok=True)
+            if lease is None:
+                lease = FileLease(paths.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
+            opened.callback(lease.release)
             self._status_page = MappedStatusPage(paths.status_page(partition))
             opened.callback(self._status_page.close)
             self._prepared = SHELF.take(paths, settings.credential_key_file)
             opened.callback(self._put_back)
             self._prepared.targets.report_to(self._warn)
             self._prepared.targets.keep_within(settings.reach)
-            paths.outcome(partition).mkdir(parents=True, exist_ok=True)
-            # A session that has outlived its JVM ends for this one.
-            self._status_page[StatusField.SUCCESSOR] = os.getpid()
-            lease = FileLease(paths.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
-            opened.callback(lease.release)
-            self._status_page[StatusField.SUCCESSOR] = 0
             opened.callback(self._status_page.__setitem__, StatusField.PHASE, ConsumerPhase.ABSENT)
             self._status_page[StatusField.PHASE] = ConsumerPhase.LOADING
             self._status_page[StatusField.EPOCH] = epoch
@@ -343,13 +343,6 @@ class PartitionSession:
             # rule 7, stopping).
             self._log.error("parent-gone")
             os._exit(EXIT_ALONE)
-        draining = bool(self._status_page[StatusField.DRAINING])
-        if draining != self._draining:
-            self._draining = draining
-            if draining:
-                self.consumer.dispatcher.begin_drain(SLOW_S)
-            else:
-                self.consumer.dispatcher.end_drain()
         now_s = self._clock.monotonic_s()
         if now_s - self._saved_s >= METER_S:
             self._saved_s = now_s
@@ -382,6 +375,16 @@ class PartitionSession:
             assert self._failure is not None
             raise self._failure
 
+    def enter(self, epoch: int) -> None:
+        """Serve *epoch* from now on: for the status page and the log alone."""
+        self._log = self._log.bind(epoch=epoch)
+        self._status_page[StatusField.EPOCH] = epoch
+        self._status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
+
+    def quieten(self) -> None:
+        """Prepare for the end: sinks with an attempt older than ``SLOW_S`` get no new one."""
+        self._loop.call_soon_threadsafe(self.consumer.dispatcher.begin_drain, SLOW_S)
+
     def close(self, *, orderly: bool, drain_s: float | None = None) -> int:
         """Finish attempts under way, make their outcomes durable, release the partition.
 
@@ -406,7 +409,7 @@ class PartitionSession:
 
     def _shut(self) -> None:
         if self._failure is None:
-            self._prepared.keep(self._follower)
+            self._prepared.keep(self._partition, self._follower)
             table, mark = self._follower.table, self._ownership.state.mark
             note_table(self._paths.routes(self._partition), table.last_seq, mark.offset)
         self._opened.close()

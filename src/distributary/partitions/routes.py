@@ -71,7 +71,13 @@ class RouteFollower:
         self._records = records
         self._history = history
         self._next = at_offset
+        self._since = at_offset
         self._changed_at: dict[str, int] = {}
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Lowest and highest offset at which the routes in force are those of the table."""
+        return self._since, self._next
 
     def changed_at(self, route: str) -> int:
         """Returns the offset of the last change of *route*; 0: before the live path began."""
@@ -207,6 +213,7 @@ class RouteFollower:
         applied = [record for record in records if self.table.apply(record)]
         for record in applied:
             self._changed_at[record.uid] = at_offset
+            self._since = at_offset + 1
         return applied
 
 
@@ -317,6 +324,35 @@ def follow_from(
         if found is not None and at_offset <= found[0] <= offset:
             at_offset, newest = found
     table = RouteTable(make_matcher) if newest is None else RouteTable.restore(newest, make_matcher)
+    follower = RouteFollower(records, history, table, at_offset)
+    for logged in records.kinds(at_offset, offset, RecordKind.ROUTE):
+        follower.pass_change(logged)
+    follower.reach(offset)
+    return follower
+
+
+def follow_again(
+    table: RouteTable,
+    span: tuple[int, int],
+    records: Records,
+    history: RouteHistory,
+    offset: int,
+) -> RouteFollower | None:
+    """Follows the partition on that *table* has followed before, in this process.
+
+    Args:
+        table: Modified unless the result is None.
+        span: Of its last follower.
+        records: Reader of the same partition.
+        history: Restores changes.
+        offset: Start of the live path.
+
+    Returns:
+        None where *table* is newer than *offset*, or retention has deleted records above it.
+    """
+    since, at_offset = span[0], min(span[1], offset)
+    if since > offset or at_offset < records.start():
+        return None
     follower = RouteFollower(records, history, table, at_offset)
     for logged in records.kinds(at_offset, offset, RecordKind.ROUTE):
         follower.pass_change(logged)

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.core.errors import SettingsError
-from distributary.datadir import ConsumerPhase, DataDir, LiveFile, MappedStatusPage, StatusField
+from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.history.place import HistorySettings
 from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
@@ -101,11 +101,8 @@ class Driver:
         self._own_page = MappedStatusPage(self._paths.driver_page)
         self._own_page[StatusField.PHASE] = ConsumerPhase.LOADING
         self._query: StreamingQuery | None = None
-        self._epochs = Epochs(
-            self._status_pages, settings.epoch_s, began=self._on_epoch, put_off=self._on_put_off
-        )
+        self._epochs = Epochs(self._status_pages, settings.epoch_s, began=self._on_epoch)
         self._history = History(settings.history, self._paths)
-        self._live = LiveFile(self._paths.live)
         self._refused: SettingsError | None = None
         self._checked = False
         self._progress_s = 0.0
@@ -236,9 +233,6 @@ class Driver:
 
     def _watch(self, query: StreamingQuery) -> None:
         now_s = self._now_s()
-        live = self._live.look()
-        if live is not None:
-            self._epochs.settings_number = live.number
         self._query = query
         self._epochs.look(now_s)
         if now_s - self._progress_s > PROGRESS_S:
@@ -248,9 +242,6 @@ class Driver:
     def _on_epoch(self, epoch: int) -> None:
         progress = None if self._query is None else self._query.lastProgress
         self._log.info("epoch-began", epoch=epoch, spark=_summary(progress))
-
-    def _on_put_off(self, epoch: int) -> None:
-        self._log.warning("hand-over-put-off", epoch=epoch)
 
     def _drain(self, query: StreamingQuery) -> None:
         """Wait until owners have drained; the query may stop then."""

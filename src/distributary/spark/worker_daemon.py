@@ -2,16 +2,20 @@
 
 Loads nothing that starts a thread (pyarrow and pandas do): threads and forks do not mix.
 
+Workers run PySpark's loop within ours, which keeps their sessions between two tasks (``_custody``).
+
 Spark runs it as ``python -m distributary.spark.worker_daemon pyspark.worker``
 (``spark.python.daemon.module``).
 """
 
 import contextlib
+import functools
 import gc
 import importlib
 import sys
 
 from distributary.core.protocol import load, protocols
+from distributary.spark import _custody
 
 _PRELOADED = ("distributary.partitions", "pyspark.worker", "distributary.spark.delivery_source")
 
@@ -24,9 +28,16 @@ def main() -> None:
         for protocol in protocols().values():
             with contextlib.suppress(ImportError):  # a delivery by it reports that
                 load(protocol.sink)
+        _keep_sessions()
         gc.collect()
         gc.freeze()  # Collections in the workers must not touch, and so copy, shared pages.
     importlib.import_module("pyspark.daemon").manager()
+
+
+def _keep_sessions() -> None:
+    """Have PySpark's daemon run our loop in its workers, which calls the one of PySpark."""
+    worker = importlib.import_module("pyspark.worker")
+    worker.main = functools.partial(_custody.serve_tasks, worker.main)  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

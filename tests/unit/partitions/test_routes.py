@@ -8,6 +8,7 @@ from distributary.core.flow import RecordKind, RouteRecord, encode_route
 from distributary.core.route import RouteTable
 from distributary.partitions.routes import (
     RouteFollower,
+    follow_again,
     follow_from,
     follow_on,
     move_table,
@@ -363,3 +364,42 @@ def test_a_table_is_not_used_where_nothing_says_how_far_it_may_be(place, content
     if content is not None:
         place.path.write_bytes(content)
     assert follow_on_at(place, table, cursor) is None
+
+
+def test_a_table_goes_on_in_the_partition_that_it_followed(place):
+    """From wherever no change lies between: nothing need be kept beside the journal."""
+    place.change(put(1, "a", "t"))
+    offsets = [place.event() for _ in range(3)]
+    follower = place.follow(offsets[0])
+    for offset in offsets:
+        follower.pass_record(next(iter(place.log.read(offset, offset + 1))))
+    table, span = follower.table, follower.span
+    assert span == (offsets[0], offsets[-1] + 1)
+    for offset in offsets:  # the cursor may be below what was read
+        again = follow_again(table, span, place.log, place.history, offset)
+        assert again.table is table
+    end = place.change(put(2, "b", "t")) + 1
+    again = follow_again(table, span, place.log, place.history, end)
+    assert matches(again.table, "t") == ("a", "b")
+    assert again.span == (end, end)
+
+
+def test_a_table_does_not_go_on_below_its_last_change(place):
+    """An event is never met by routes that came after it (DESIGN rule 4)."""
+    place.change(put(1, "a", "t"))
+    cursor = place.event()
+    follower = place.follow(cursor)
+    change = place.change(put(2, "b", "t"))
+    for offset in range(cursor, change + 1):
+        follower.pass_record(next(iter(place.log.read(offset, offset + 1))))
+    assert follow_again(follower.table, follower.span, place.log, place.history, cursor) is None
+    assert follow_again(follower.table, follower.span, place.log, place.history, change) is None
+    assert follow_again(follower.table, follower.span, place.log, place.history, change + 1)
+
+
+def test_a_table_does_not_go_on_where_records_above_it_are_deleted(place):
+    """Changes among them would be missing."""
+    follower = place.follow(place.change(put(1, "a", "t")) + 1)
+    end = place.event() + 1
+    place.log.drop(end)
+    assert follow_again(follower.table, follower.span, place.log, place.history, end) is None

@@ -1,23 +1,13 @@
 """The driver's watch over epochs: how one begins and ends, and a sick partition among others."""
 
-import msgspec
 import pytest
 
-from distributary.datadir import (
-    ConsumerPhase,
-    DataDir,
-    LiveFile,
-    LiveSettings,
-    MappedStatusPage,
-    StatusField,
-)
+from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.history.place import HistorySettings
-from distributary.partitions import SessionSettings
 from distributary.spark.driver import Driver, DriverSettings
 from distributary.testing.virtual import VirtualClock
 
 EPOCH_S = 100.0
-BUSY_MS = 5_000
 
 
 class Query:
@@ -60,7 +50,6 @@ class World:
             status_page = self.status_pages[number]
             status_page[StatusField.EPOCH] = epoch
             status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
-            status_page[StatusField.OLDEST_IN_FLIGHT_MS] = 0
 
     def look(self, seconds=0.1):
         """Time passes, and the driver looks."""
@@ -85,45 +74,25 @@ def world(tmp_path):
     return World(tmp_path)
 
 
-def test_an_owner_that_is_busy_at_the_end_does_not_put_the_next_rollover_off(world):
-    """What was left of one rollover says nothing about the next one."""
+def test_an_epoch_ends_when_it_has_its_length(world):
+    """For all partitions at once; the next one then begins and ends as it did."""
     world.begin()
     for epoch in (1, 2):
-        world.pass_s(EPOCH_S)
-        for _ in range(20):  # cooling; the end; and owners that run on for a moment
-            world.look()
-        assert world.all(StatusField.END_EPOCH) == [epoch, epoch]
-        world.run(epoch + 1)
+        world.pass_s(EPOCH_S - 1.0)
         world.look()
-        assert world.all(StatusField.DRAINING) == [0, 0]
-    world.pass_s(EPOCH_S)
-    world.look()
-    world.look()
-    assert world.all(StatusField.DRAINING) == [1, 1]
-    world.look()
-    assert world.all(StatusField.END_EPOCH) == [2, 2]
-
-
-def test_no_epoch_ends_without_having_cooled_down(world):
-    """Attempts that were begun before have a moment to be answered, each time."""
-    world.begin()
-    for epoch in (1, 2, 3):
-        world.pass_s(EPOCH_S)
-        looks = 0
-        while world.all(StatusField.END_EPOCH) != [epoch, epoch]:
-            world.look()
-            looks += 1
-            assert looks < 100
-        assert looks > 5
-        for _ in range(3):
-            world.look()
+        assert world.all(StatusField.END_EPOCH) == [epoch - 1, epoch - 1]
+        world.look(1.0)
+        assert world.all(StatusField.END_EPOCH) == [epoch, epoch]
+        world.run(epoch + 1, 0)
+        world.look(EPOCH_S)  # the other owner has no task yet
+        assert world.all(StatusField.END_EPOCH) == [epoch, epoch]
         world.run(epoch + 1)
         world.look()
 
 
 def test_a_sick_partition_holds_no_other_up(world):
     """The others begin, are ready, and hand over; it is not ready until it runs."""
-    well, sick = world.status_pages
+    sick = world.status_pages[1]
     sick[StatusField.FAILURES] = 1
     sick[StatusField.PHASE] = ConsumerPhase.ABSENT
     world.run(1, 0)
@@ -137,7 +106,6 @@ def test_a_sick_partition_holds_no_other_up(world):
     world.run(2)
     world.look()
     assert world.all(StatusField.READY) == [1, 1]
-    assert well[StatusField.DRAINING] == 0
 
 
 def test_a_partition_that_comes_late_is_ready_when_it_runs(world):
@@ -161,55 +129,3 @@ def test_an_epoch_waits_for_a_partition_that_is_only_slow(world):
         world.look(EPOCH_S)
     assert world.all(StatusField.READY) == [0, 0]
     assert world.all(StatusField.END_EPOCH) == [0, 0]
-
-
-def test_a_rollover_without_a_quiet_moment_is_put_off(world):
-    """Sinks that answer slowly all the time are not cut off."""
-    world.begin()
-    world.pass_s(EPOCH_S)
-    for _ in range(1300):
-        for status_page in world.status_pages:
-            status_page[StatusField.OLDEST_IN_FLIGHT_MS] = BUSY_MS
-        world.look()
-    assert world.all(StatusField.END_EPOCH) == [0, 0]
-    assert world.all(StatusField.DRAINING) == [0, 0]
-
-
-def _reload(world):
-    LiveFile(DataDir(world.folder).live).write(
-        LiveSettings(
-            number=7,
-            log_level="info",
-            session=msgspec.Raw(msgspec.json.encode(SessionSettings(data_dir=str(world.folder)))),
-            ingest=msgspec.Raw(b"{}"),
-        )
-    )
-
-
-def test_no_sink_that_hangs_keeps_owners_with_older_settings(world):
-    """An attempt may last ten minutes and another follows; what settings forbid must end."""
-    world.begin()
-    _reload(world)
-    for _ in range(1300):
-        for status_page in world.status_pages:
-            status_page[StatusField.OLDEST_IN_FLIGHT_MS] = BUSY_MS
-        world.look()
-    assert world.all(StatusField.END_EPOCH) == [1, 1]
-
-
-def test_owners_with_older_settings_make_way(world):
-    """The epoch ends as it always does, but at once; the next one begins with the newest."""
-    world.begin()
-    for _ in range(3):
-        world.look()
-    assert world.all(StatusField.END_EPOCH) == [0, 0]
-    _reload(world)
-    for _ in range(10):
-        world.look()
-    assert world.all(StatusField.END_EPOCH) == [1, 1]
-    for status_page in world.status_pages:
-        status_page[StatusField.SETTINGS] = 7
-    world.run(2)
-    for _ in range(10):
-        world.look()
-    assert world.all(StatusField.END_EPOCH) == [1, 1]

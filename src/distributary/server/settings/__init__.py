@@ -184,7 +184,7 @@ class Settings:
     epoch_s: float = _setting(
         shapes.duration(1, 86400),
         14400.0,
-        "Length of a pipeline epoch; between two, deliveries pause for some tenths of a second.",
+        "Length of a pipeline epoch, after which Spark reports on it; deliveries go on.",
     )
     drain_s: float = _setting(
         shapes.duration(0, 600), 10.0, "Longest wait for deliveries under way at a stop."

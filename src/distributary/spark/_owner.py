@@ -1,0 +1,134 @@
+"""The owner of a partition in a Python worker: its session, and what that needs beside a task.
+
+A session outlasts the task that opened it: between two tasks, and when the JVM has ended, it
+delivers alone. ``_delivery_task`` looks after it while there is a task, ``_custody`` otherwise.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from distributary.core.errors import DistributaryError
+from distributary.datadir import LiveFile, LiveSettings, MappedStatusPage, Sickness, StatusField
+from distributary.partitions import Guardians, PartitionSession
+
+LOOK_S = 0.05
+"""Interval at which the driver's requests are read: a stop waits half of it."""
+ALONE_S: Final = 30.0
+"""Longest time without a task while the JVM lives: less than the minute after which Spark kills a
+worker that idles."""
+OUTLIVED_DRAIN_S = 0.5
+"""Time for attempts under way when a session that has outlived its JVM ends: its successor waits,
+and the events of the partition with it."""
+QUIET_MS = 150
+"""Age of the oldest attempt in flight below which a session may end without delaying deliveries."""
+DRAIN_S_MIN = 0.5
+"""Shortest drain: by then most attempts in flight have their response."""
+DRAIN_S_MAX = 120.0
+"""Longest drain; then the session ends all the same: the longest attempt lasts ten minutes, and one
+hanging sink would keep settings in force that the operator revoked. Attempts without a response
+are then repeated, as at a stop."""
+
+
+@dataclass(slots=True)
+class Owner:
+    """Owner of one partition.
+
+    Attributes:
+        partition: Partition number.
+        session: Its session.
+        status_page: Status page of the partition.
+        guardians: The processes that the session depends on.
+        sickness: Failures of the partition.
+        live: The settings file, as the session has read it.
+        newer: Settings that came since; the session ends for them at a quiet moment.
+        now_s: The monotonic clock.
+    """
+
+    partition: int
+    session: PartitionSession
+    status_page: MappedStatusPage
+    guardians: Guardians
+    sickness: Sickness
+    live: LiveFile
+    newer: LiveSettings | None = None
+    now_s: Callable[[], float] = time.monotonic
+    _quiet_since_s: float | None = field(default=None, init=False)
+
+    def serve(self, epoch: int) -> None:
+        """Serve *epoch* from now on, for a task."""
+        self.session.enter(epoch)
+        self.status_page[StatusField.SUCCESSOR] = 0
+
+    def watch(self) -> None:
+        """Wait for ``LOOK_S``.
+
+        Raises:
+            DistributaryError: The session has failed, and is closed.
+        """
+        try:
+            self.session.wait(LOOK_S)
+        except DistributaryError as error:
+            self.sickness.note(error)
+            self.close(orderly=False)
+            raise
+        self.sickness.goes_on()
+
+    def outdated(self) -> bool:
+        """Whether there are newer settings, and this is a moment to end for them."""
+        self.newer = self.live.look() or self.newer
+        return self.newer is not None and self.quiet(DRAIN_S_MAX)
+
+    def quiet(self, wait_s: float) -> bool:
+        """Whether a session that is to end may do so: few attempts are under way, or it is late.
+
+        From the first call on, slow sinks get no new attempts.
+        """
+        now_s = self.now_s()
+        if self._quiet_since_s is None:
+            self._quiet_since_s = now_s
+            self.session.quieten()
+        waited_s = now_s - self._quiet_since_s
+        if waited_s > wait_s or not self.status_page[StatusField.IN_FLIGHT]:
+            return True
+        oldest_ms = self.status_page[StatusField.OLDEST_IN_FLIGHT_MS]
+        return waited_s >= DRAIN_S_MIN and oldest_ms <= QUIET_MS
+
+    def alone(self, wanted: Callable[[], bool]) -> bool:
+        """Deliver without a task, until one wants the session, or nobody is to have it any more.
+
+        Returns:
+            True: *wanted* held. False: the session is closed.
+
+        Raises:
+            DistributaryError: The session has failed, and is closed.
+        """
+        status_page = self.status_page
+        status_page[StatusField.SUCCESSOR] = 0  # who waits asks again
+        since_s = self.now_s()
+        while not wanted():
+            if (
+                status_page[StatusField.SUCCESSOR]
+                or status_page[StatusField.STOP]
+                or self._late(since_s)
+            ):
+                self.close(orderly=True)
+                return False
+            self.watch()
+        return True
+
+    def _late(self, since_s: float) -> bool:
+        """Whether nobody is to be waited for any more. The server's end ends the process itself."""
+        if self.guardians.orphaned:
+            return not self.guardians.patient
+        return self.now_s() - since_s > ALONE_S
+
+    def close(self, *, orderly: bool) -> None:
+        """End the session, as ``PartitionSession.close``."""
+        drain_s = OUTLIVED_DRAIN_S if self.guardians.orphaned else None
+        try:
+            self.session.close(orderly=orderly, drain_s=drain_s)
+        finally:
+            self.status_page.close()
+            self.guardians.close()
