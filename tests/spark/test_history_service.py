@@ -10,7 +10,6 @@ from distributary.core.clock import SystemClock
 from distributary.datadir import DataDir
 from distributary.history.local_folder import LocalFolder
 from distributary.history.names import HistoryFile
-from distributary.history.place import HistorySettings
 from distributary.history.plan import SMALL_COUNT
 
 WAIT_S = 30.0
@@ -44,11 +43,10 @@ def test_files_are_moved_and_merged_while_the_driver_runs(spark, tmp_path, place
     from distributary.spark.history import History  # noqa: PLC0415 - imports pyspark
 
     paths = DataDir(tmp_path / "data")
-    settings = HistorySettings(place=place, elsewhere=True)
     today = time.strftime("%Y-%m-%d", time.gmtime(SystemClock().wall_ms() / 1000))
     files = [HistoryFile(today, 0, 2 * n, 2 * n + 2) for n in range(SMALL_COUNT)]
     history = LocalFolder(tmp_path / "history")
-    service = History(settings, paths)
+    service = History(place, 86400.0, 0, paths)
     service.start()
     try:
         _write(paths, files[0])
@@ -57,13 +55,13 @@ def test_files_are_moved_and_merged_while_the_driver_runs(spark, tmp_path, place
         service.stop()
     for file in files[1:]:
         _write(paths, file)
-    service = History(settings, paths)
+    service = History(place, 86400.0, 0, paths)
     service.start()
     try:
         _wait(lambda: not LocalFolder(paths.history_outbox).files())
     finally:
         service.stop()
-    service = History(settings, paths)
+    service = History(place, 86400.0, 0, paths)
     service.start()
     try:
         merged = [files[0]._replace(end=files[-1].end)]

@@ -32,16 +32,7 @@ def load_settings(flags: dict[str, Any], config: str | None) -> settings.Setting
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"The configuration file {path} cannot be read: {error}") from error
-    return settings.load(flags, os.environ, text, _source_faults)
-
-
-def _source_faults(tables: settings.Tables) -> list[str]:
-    if not tables:
-        return []
-    # Loading the modules of sources takes a quarter of a second; most servers have no source.
-    from distributary import sources as source  # noqa: PLC0415 - see above
-
-    return source.read_tables(tables, os.environ)[1]
+    return settings.load(flags, os.environ, text, settings.faults_of_sources)
 
 
 def command() -> Callable[..., None]:

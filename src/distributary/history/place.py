@@ -1,12 +1,12 @@
-"""Where history lies and how much is kept; for ``server`` and the pipeline's driver."""
+"""Where history lies and how much is kept."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 
-
-class HistorySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of what is done with history files; sent to the driver as JSON.
+@dataclass(frozen=True, slots=True)
+class HistorySettings:
+    """Settings of what is done with history files.
 
     Attributes:
         place: An absolute path, or the URL of a folder; empty: no history is kept.

@@ -1,6 +1,6 @@
 """Sources: consume messages of a broker and publish them to the log.
 
-Called by ``server`` (one process runs all sources) and ``cli`` (checks their tables). Hides the
+Called by ``server`` (one process runs all sources; settings check their tables). Hides the
 consumers, the requests to the receiver, and acknowledgement: only after the log has the event.
 """
 

@@ -1,8 +1,8 @@
 """Parses the tables ``[[sources]]`` of the configuration file; reports every fault with its path.
 
-Called by ``cli`` at the start (faults beside those of all settings) and by the process that runs
-the sources. Hides where secrets are read from: each process reads them for itself, so that none is
-in the file, in the arguments of a process or in ``Settings``.
+Called by ``server.settings`` at the start (faults beside those of all settings) and by the process
+that runs the sources. Hides where secrets are read from: each process reads them itself, so that
+none is in the file, in the arguments of a process or in ``Settings``.
 """
 
 import difflib

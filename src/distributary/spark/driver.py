@@ -24,7 +24,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
-from distributary.history.place import HistorySettings
 from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, check_cluster
@@ -56,7 +55,9 @@ class DriverSettings:
     Attributes:
         data_dir: The data directory.
         session: For the owners: ``SessionSettings`` as JSON.
-        history: Where history lies, and how much is kept.
+        history: Where history lies, an absolute path or a URL; empty: none is kept.
+        history_age_max_s: Age above which its files are deleted, seconds.
+        history_bytes_max: Size above which its oldest files are deleted; 0: unlimited.
         partitions: Of the log.
         master: Spark master.
         spark_conf: The operator's own Spark settings.
@@ -66,7 +67,9 @@ class DriverSettings:
 
     data_dir: str
     session: str
-    history: HistorySettings
+    history: str
+    history_age_max_s: float
+    history_bytes_max: int
     partitions: int
     master: str
     spark_conf: Mapping[str, str]
@@ -102,7 +105,9 @@ class Driver:
         self._own_page[StatusField.PHASE] = ConsumerPhase.LOADING
         self._query: StreamingQuery | None = None
         self._epochs = Epochs(self._status_pages, settings.epoch_s, began=self._on_epoch)
-        self._history = History(settings.history, self._paths)
+        self._history = History(
+            settings.history, settings.history_age_max_s, settings.history_bytes_max, self._paths
+        )
         self._refused: SettingsError | None = None
         self._checked = False
         self._progress_s = 0.0

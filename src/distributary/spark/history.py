@@ -18,12 +18,19 @@ class History:
     """What the driver knows of history: ``start`` and ``stop``.
 
     Args:
-        settings: Where history lies, and how much is kept.
-        paths: Paths of the data directory.
+        place: Where history lies, an absolute path or a URL; empty: none is kept.
+        age_max_s: Age above which its files are deleted, seconds.
+        bytes_max: Size above which its oldest files are deleted; 0: unlimited.
+        paths: Paths of the data directory, absolute.
     """
 
-    def __init__(self, settings: HistorySettings, paths: DataDir) -> None:
-        self._settings = settings
+    def __init__(self, place: str, age_max_s: float, bytes_max: int, paths: DataDir) -> None:
+        self._settings = HistorySettings(
+            place=place,
+            elsewhere=place != str(paths.history),
+            age_max_s=age_max_s,
+            bytes_max=bytes_max,
+        )
         self._paths = paths
         self._service: HistoryService | None = None
         self._starting: threading.Thread | None = None

@@ -3,7 +3,6 @@
 import pytest
 
 from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
-from distributary.history.place import HistorySettings
 from distributary.spark.driver import Driver, DriverSettings
 from distributary.testing.virtual import VirtualClock
 
@@ -27,7 +26,9 @@ class World:
             DriverSettings(
                 data_dir=str(folder),
                 session="{}",
-                history=HistorySettings(),
+                history="",
+                history_age_max_s=3600.0,
+                history_bytes_max=0,
                 partitions=partitions,
                 master="auto",
                 spark_conf={},

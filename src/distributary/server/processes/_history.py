@@ -5,41 +5,34 @@ from typing import Final
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
-from distributary.history.place import HistorySettings
-from distributary.server.settings import Settings
 
 OFF: Final = "off"
 """Value of the setting that turns history off."""
 _FILE: Final = "file:"
 
 
-def history_settings(settings: Settings, paths: DataDir) -> HistorySettings:
-    """Returns what the driver has to know.
+def written_into(place: str, paths: DataDir) -> str:
+    """Returns the folder that owners write history files into; empty: they write none.
 
     Args:
-        settings: Of the server.
+        place: Where history lies, as ``place_of`` returns it.
+        paths: Paths of the data directory, absolute.
+    """
+    if not place:
+        return ""
+    return place if place == str(paths.history) else str(paths.history_outbox)
+
+
+def place_of(chosen: str, paths: DataDir) -> str:
+    """Returns where history lies: an absolute path, or the URL of a folder; empty: nowhere.
+
+    Args:
+        chosen: The setting: empty, ``off``, a path, or a URL.
         paths: Paths of the data directory, absolute.
 
     Raises:
         SettingsError: The folder is one that the server uses for something else.
     """
-    place = _place(settings.history, paths)
-    return HistorySettings(
-        place=place,
-        elsewhere=place not in {"", str(paths.history)},
-        age_max_s=settings.history_age_max_s,
-        bytes_max=settings.history_bytes_max,
-    )
-
-
-def written_into(history: HistorySettings, paths: DataDir) -> str:
-    """Returns the folder that owners write history files into; empty: they write none."""
-    if not history.place:
-        return ""
-    return str(paths.history_outbox if history.elsewhere else paths.history)
-
-
-def _place(chosen: str, paths: DataDir) -> str:
     if chosen == OFF:
         return ""
     if not chosen:

@@ -38,7 +38,7 @@ from distributary.server.processes._due import TimerService
 from distributary.server.processes._early import say
 from distributary.server.processes._ends import ends_the_server
 from distributary.server.processes._health import Health
-from distributary.server.processes._history import history_settings, written_into
+from distributary.server.processes._history import place_of, written_into
 from distributary.server.processes._knative import Knative
 from distributary.server.processes._logging import LineLoggers, Lines, configure, set_level
 from distributary.server.processes._memory import give_back, map_large_blocks
@@ -115,7 +115,7 @@ class Server:
         ground.raise_file_limit()
         data_dir = settings.data_dir.absolute()
         self._paths = DataDir(data_dir)
-        self._history = history_settings(settings, self._paths)
+        self._history = place_of(settings.history, self._paths)
         java = find_java(os.environ, chosen=settings.java_home)
         ground.check_socket_path(self._paths.control_socket)
         ground.make_folder(data_dir)
@@ -400,6 +400,8 @@ class Server:
             data_dir=str(self._paths.root),
             session=msgspec.Raw(msgspec.json.encode(self._session_settings())),
             history=self._history,
+            history_age_max_s=settings.history_age_max_s,
+            history_bytes_max=settings.history_bytes_max,
             partitions=self._partitions,
             master=settings.spark_master,
             epoch_s=settings.epoch_s,

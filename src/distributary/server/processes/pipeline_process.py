@@ -11,7 +11,6 @@ from typing import NoReturn
 import msgspec
 
 from distributary.datadir import PARENT, DataDir, LiveFile
-from distributary.history.place import HistorySettings
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting
 from distributary.server.processes._logging import configure, set_level
@@ -32,7 +31,9 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
         data_dir: The data directory.
         session: Settings of owners (``SessionSettings``), as JSON: the driver passes them on, and
             its start does not wait for what owners import.
-        history: Where and how long the history is kept.
+        history: Where history lies; empty: none is kept.
+        history_age_max_s: Age above which its files are deleted, seconds.
+        history_bytes_max: Size above which its oldest files are deleted; 0: unlimited.
         partitions: Of the log.
         master: Spark master.
         epoch_s: Length of an epoch, seconds.
@@ -42,7 +43,9 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
 
     data_dir: str
     session: msgspec.Raw
-    history: HistorySettings
+    history: str
+    history_age_max_s: float
+    history_bytes_max: int
     partitions: int
     master: str
     epoch_s: float
@@ -90,6 +93,8 @@ def main(arguments: list[str]) -> int:
         data_dir=start.data_dir,
         session=bytes(start.session).decode(),
         history=start.history,
+        history_age_max_s=start.history_age_max_s,
+        history_bytes_max=start.history_bytes_max,
         partitions=start.partitions,
         master=start.master,
         spark_conf=spark_conf,

@@ -14,6 +14,7 @@ of every source.
 """
 
 import difflib
+import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -390,6 +391,16 @@ def load(
     if faults:
         raise SettingsError("\n".join(("These settings cannot be used:", *faults)))
     return Settings(**chosen, sources=tables)
+
+
+def faults_of_sources(tables: Tables) -> list[str]:
+    """Returns a line for each fault of ``[[sources]]``; reads the environment, for secrets."""
+    if not tables:
+        return []
+    # Loading the modules of sources takes a quarter of a second; most servers have no source.
+    from distributary import sources  # noqa: PLC0415 - see above
+
+    return sources.read_tables(tables, os.environ)[1]
 
 
 def _source_tables(raw: Any, faults: list[str]) -> tuple[Mapping[str, Any], ...]:

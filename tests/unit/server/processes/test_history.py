@@ -6,8 +6,7 @@ import pytest
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
-from distributary.server.processes._history import history_settings, written_into
-from distributary.server.settings import Settings
+from distributary.server.processes._history import place_of, written_into
 
 PATHS = DataDir(Path("/srv/data"))
 
@@ -28,14 +27,13 @@ def test_owners_write_where_history_lies_or_into_the_outbox(
     chosen: str, place: str, into: str
 ) -> None:
     """Files for another place wait in the outbox; off writes none."""
-    history = history_settings(Settings(history=chosen), PATHS)
-    assert history.place == place
-    assert written_into(history, PATHS) == into
+    assert place_of(chosen, PATHS) == place
+    assert written_into(place, PATHS) == into
 
 
 def test_a_relative_path_is_below_the_working_folder() -> None:
     """As any other path of the settings."""
-    assert history_settings(Settings(history="mine"), PATHS).place == str(Path.cwd() / "mine")
+    assert place_of("mine", PATHS) == str(Path.cwd() / "mine")
 
 
 @pytest.mark.parametrize("folder", ["", "outbox", "log", "history/deeper"])
@@ -43,9 +41,8 @@ def test_no_other_folder_of_the_data_directory_holds_history(tmp_path: Path, fol
     """The outbox would be brought into itself; the log's folder is the log's. Links count."""
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "data")
-    settings = Settings(history=str(tmp_path / "link" / folder))
     with pytest.raises(SettingsError, match="lies in the data directory"):
-        history_settings(settings, DataDir(tmp_path / "data"))
+        place_of(str(tmp_path / "link" / folder), DataDir(tmp_path / "data"))
 
 
 def test_its_own_folder_by_another_name_is_its_own_folder(tmp_path: Path) -> None:
@@ -53,20 +50,5 @@ def test_its_own_folder_by_another_name_is_its_own_folder(tmp_path: Path) -> Non
     (tmp_path / "data" / "history").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "data" / "history")
     paths = DataDir(tmp_path / "data")
-    history = history_settings(Settings(history=str(tmp_path / "link")), paths)
-    assert written_into(history, paths) == str(paths.history)
-
-
-def test_limits_go_along() -> None:
-    """The driver deletes by them."""
-    settings = Settings(history_age_max_s=7200.0, history_bytes_max=5)
-    history = history_settings(settings, PATHS)
-    assert (history.age_max_s, history.bytes_max) == (7200.0, 5)
-
-
-def test_only_a_path_has_a_folder_of_this_machine() -> None:
-    """A URL is the business of Spark's file systems."""
-    local = history_settings(Settings(history="/mnt/history"), PATHS).local
-    assert local == Path("/mnt/history")
-    assert history_settings(Settings(history="hdfs://name/history"), PATHS).local is None
-    assert history_settings(Settings(history="off"), PATHS).local is None
+    place = place_of(str(tmp_path / "link"), paths)
+    assert written_into(place, paths) == str(paths.history)
