@@ -16,6 +16,7 @@ import _kit  # noqa: F401 - for the imports of kit
 from _rig import HERE, Rig
 from distributary.core.log import Reader
 from kit.broker_scenarios import SCENARIOS
+from kit.history_rows import history_rows
 from kit.running_server import wait_until
 from kit.servers import Authority, ServerNotHadError
 from kit.servers.rabbitmq import RECENT
@@ -154,14 +155,13 @@ def _worst_growth(server, whole, during):
     appended = _append_times(server)
     waits = defaultdict(lambda: defaultdict(list))
     bad = set()
-    for path in (server.paths.root / "logs").glob("attempts-p*.jsonl"):
-        for line in map(json.loads, path.read_bytes().splitlines()):
-            at_ms = appended[line["partition"], line["offset"]]
-            if line["verdict"] != "delivered":
-                bad.add(line["route"])
-            for window in (*whole, *during):
-                if window.begin_ms <= at_ms < window.end_ms:
-                    waits[line["route"]][window].append(line["t"] - at_ms)
+    for row in history_rows(server.data_dir):
+        at_ms = appended[row["partition"], row["offset"]]
+        if row["decision"] != "delivered":
+            bad.add(row["uid"])
+        for window in (*whole, *during):
+            if window.begin_ms <= at_ms < window.end_ms:
+                waits[row["uid"]][window].append(row["time"].timestamp() * 1000 - at_ms)
     growths = []
     for route, windows in waits.items():
         if route in bad:

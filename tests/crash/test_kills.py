@@ -51,3 +51,8 @@ def test_every_kill_hit_and_was_survived(report: KillReport) -> None:
 def test_the_survivor_stops_in_good_order(report: KillReport) -> None:
     """After all that, SIGTERM still ends the server with exit code 0."""
     assert report.stop_code == 0
+
+
+def test_the_history_has_the_outcome_of_every_delivery(report: KillReport) -> None:
+    """Each row once, whatever was killed between its outcome and its file."""
+    assert report.untold == 0, f"{report.untold} of {report.acked}, seed {report.seed}"

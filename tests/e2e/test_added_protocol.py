@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kit.history_rows import history_rows
 from kit.running_server import RunningServer, clean_environ, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -55,9 +56,7 @@ def _install(site: Path, name: str, source: str) -> None:
 
 def _failed(data: Path) -> list[dict[str, Any]]:
     """The attempts that did not deliver."""
-    files = (data / "logs").glob("attempts-p*.jsonl")
-    lines = [msgspec.json.decode(line) for file in files for line in file.read_bytes().splitlines()]
-    return [line for line in lines if line["verdict"] != "delivered"]
+    return [row for row in history_rows(data) if row["decision"] != "delivered"]
 
 
 def test_a_package_of_somebody_else_adds_a_protocol(tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_a_package_of_somebody_else_adds_a_protocol(tmp_path: Path) -> None:
         owners = 2 * server.partition_count()  # two processes take turns at a partition
         assert 1 <= len(owned) <= owners
         wait_until(lambda: len(_failed(tmp_path / "data")) > 1, 30, "a second attempt")
-        assert {(line["verdict"], line["reason"]) for line in _failed(tmp_path / "data")} == {
+        assert {(row["decision"], row["reason"]) for row in _failed(tmp_path / "data")} == {
             ("retry", "unreadable-settings")
         }
         assert server.stop() == 0

@@ -24,6 +24,7 @@ from distributary.core.event import Event
 from distributary.datadir import StatusField
 from distributary.testing.check_ledgers import RouteSpec, matches_of
 from kit.dump_state import dump_state, route_uids
+from kit.history_rows import history_rows
 from kit.running_server import Role, RunningServer, ServerError, wait_until
 from kit.traffic import Traffic
 
@@ -141,6 +142,7 @@ class KillReport:
         acked: Events acknowledged.
         copies: Deliveries to the sink of all events beyond the first, of events sent once.
         unexplained: Those whose first delivery was not in flight, or just over, at a kill.
+        untold: Deliveries to that sink of which the history has no outcome.
         stop_code: Exit code of the last stop.
         passed: The checker found no broken promise.
         checker: Its output.
@@ -151,6 +153,7 @@ class KillReport:
     acked: int = 0
     copies: int = 0
     unexplained: int = 0
+    untold: int = 0
     stop_code: int = 0
     passed: bool = False
     checker: str = ""
@@ -341,6 +344,7 @@ class _Scenario:
         copies = [copy for copy in found if copy[0] not in resent]
         report.copies = len(copies)
         report.unexplained = sum(not self._explained(first_s) for _, first_s, _ in copies)
+        report.untold = self._count_untold()
         checker = self._check()
         report.passed = checker.returncode == 0
         report.checker = checker.stdout + checker.stderr
@@ -352,6 +356,12 @@ class _Scenario:
         """
         kills = self._report.kills
         return any(-DURABLE_S <= first_s - kill.at_s <= ORPHAN_S for kill in kills)
+
+    def _count_untold(self) -> int:
+        rows = history_rows(self._server.data_dir)
+        told = {(row["uid"], row["event_id"]) for row in rows if row["outcome"] == "delivered"}
+        uid = route_uids(self._server.paths, self._ids)["everything"]
+        return sum((uid, name) not in told for name in self._traffic.sinks["everything"].taken)
 
     def _check(self) -> subprocess.CompletedProcess[str]:
         folder, sinks = self._folder, self._traffic.sinks

@@ -161,6 +161,16 @@ class Stage(enum.IntEnum):
     delivery is done only once the reply is accepted, and is repeated as a whole."""
 
 
+class Ending(enum.IntEnum):
+    """How a match ended: its final outcome (DESIGN promise 3)."""
+
+    DELIVERED = 1
+    DEAD_LETTERED = 2
+    """The dead letter sink has it, or it is kept."""
+    DROPPED = 3
+    """With a reason."""
+
+
 class Task(msgspec.Struct, frozen=True, eq=False):
     """One attempt to be made: an event, and one destination of one route.
 

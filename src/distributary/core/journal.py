@@ -7,6 +7,9 @@ matches done above it. Both are under one checksum, so a crash cannot break the 
 A frame also carries the checksum of the last record below its cursor. If the medium lost a tail of
 the log and positions were reused, that checksum no longer fits; ``fit`` then goes back to the
 newest frame that does. Outcomes carry the checksum of their own record for the same reason.
+
+Rows of the history ride in the frame of their outcomes, numbered from 0, and stay in the journal
+until a frame says that files of the history hold them: no kill loses one.
 """
 
 import contextlib
@@ -14,10 +17,10 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -27,6 +30,10 @@ from distributary.core.flow import DoneKey, Mark
 
 _HEADER = struct.Struct("<4sII")
 _MAGIC = b"DOJ1"
+_MAGIC_HISTORY = b"DOJ2"
+"""A frame whose body goes on with the history: rows below which files hold all, number of the first
+row in the frame, how many, and their encoding. Without news of the history a frame is a ``DOJ1``,
+which earlier versions read too."""
 _FRAME_BYTES_MAX = 64 * 1024 * 1024
 """A longer frame is damage: a frame holds what finished in 10 ms, or one compaction."""
 _FRAME_MATCHES_MAX = 50_000
@@ -37,6 +44,29 @@ MARKS_KEPT = 256
 """Cursors that a rewritten journal keeps, to go back to if the log loses its tail."""
 
 
+NO_ROWS: Final = 0, b""
+"""No row of the history."""
+
+
+class HistoryBlock(NamedTuple):
+    """Rows of the history that one frame carries.
+
+    Attributes:
+        first: Number of the first row.
+        length: How many rows.
+        rows: Their encoding (``history.rows``).
+    """
+
+    first: int
+    length: int
+    rows: bytes
+
+    @property
+    def end(self) -> int:
+        """Number after the last row."""
+        return self.first + self.length
+
+
 @dataclass(slots=True)
 class JournalState:
     """The content of a journal.
@@ -45,15 +75,38 @@ class JournalState:
         marks: Cursors, oldest first.
         done: Matches that are done, with the checksum of their record: all of those at or above
             the newest cursor, and some below it. Void if the record has another checksum.
+        blocks: Rows of the history that files may not hold yet, in order.
+        filed: Number of the first row that files may not hold yet.
     """
 
     marks: list[Mark] = field(default_factory=list)
     done: dict[DoneKey, int] = field(default_factory=dict)
+    blocks: list[HistoryBlock] = field(default_factory=list)
+    filed: int = 0
 
     @property
     def mark(self) -> Mark:
         """The newest cursor."""
         return self.marks[-1] if self.marks else Mark(0, 0)
+
+    @property
+    def history_end(self) -> int:
+        """Number of the next row of the history."""
+        return self.blocks[-1].end if self.blocks else self.filed
+
+    def add_history(self, count: int, rows: bytes, filed: int) -> HistoryBlock:
+        """Append a block of *count* rows and drop those below *filed*; returns the block."""
+        block = HistoryBlock(self.history_end, count, rows)
+        if count:
+            self.blocks.append(block)
+        self.file_history(filed)
+        return block
+
+    def file_history(self, filed: int) -> None:
+        """Drop the blocks below the row *filed*, which files hold. A block is never divided."""
+        if filed > self.filed:
+            self.filed = filed
+            self.blocks = [block for block in self.blocks if block.end > filed]
 
 
 class Files(Protocol):
@@ -66,18 +119,47 @@ class Files(Protocol):
         """Sync; on return everything written is on the medium."""
 
 
-def _frame(mark: Mark, done: Iterable[tuple[DoneKey, int]]) -> bytes:
-    body = msgspec.msgpack.encode(
-        [mark.offset, mark.checksum, [[k.offset, k.index, k.route, crc] for k, crc in done]]
-    )
-    return _HEADER.pack(_MAGIC, len(body), zlib.crc32(body)) + body
+class _Frame(NamedTuple):
+    """One frame: the cursor, the matches done, and news of the history, if there are any.
+
+    ``end`` is the position after it, in bytes.
+    """
+
+    mark: Mark
+    done: list[tuple[int, int, str, int]]
+    filed: int = 0
+    block: HistoryBlock | None = None
+    end: int = 0
 
 
-_body_decoder = msgspec.msgpack.Decoder(tuple[int, int, list[tuple[int, int, str, int]]])
+def _frame(
+    mark: Mark,
+    done: Iterable[tuple[DoneKey, int]],
+    filed: int = 0,
+    block: HistoryBlock | None = None,
+) -> bytes:
+    body: list[object] = [
+        mark.offset,
+        mark.checksum,
+        [[k.offset, k.index, k.route, crc] for k, crc in done],
+    ]
+    magic = _MAGIC
+    if block is not None:
+        magic = _MAGIC_HISTORY
+        body += [filed, *block]
+    encoded = msgspec.msgpack.encode(body)
+    return _HEADER.pack(magic, len(encoded), zlib.crc32(encoded)) + encoded
 
 
-def _frames(content: bytes) -> Iterable[tuple[Mark, list[tuple[int, int, str, int]], int]]:
-    """Yield whole frames from the start of *content*, each with the position of its end.
+_Done = list[tuple[int, int, str, int]]
+_decoders: Final[dict[bytes, msgspec.msgpack.Decoder[tuple[Any, ...]]]] = {
+    _MAGIC: msgspec.msgpack.Decoder(tuple[int, int, _Done]),
+    _MAGIC_HISTORY: msgspec.msgpack.Decoder(tuple[int, int, _Done, int, int, int, bytes]),
+}
+
+
+def _frames(content: bytes) -> Iterable[_Frame]:
+    """Yield whole frames from the start of *content*.
 
     Stops at the first bytes that are no frame: a journal is written in order and synced frame by
     frame, so nothing after damage was ever treated as durable.
@@ -86,17 +168,22 @@ def _frames(content: bytes) -> Iterable[tuple[Mark, list[tuple[int, int, str, in
     while at + _HEADER.size <= len(content):
         magic, length, checksum = _HEADER.unpack_from(content, at)
         start = at + _HEADER.size
-        if magic != _MAGIC or length > _FRAME_BYTES_MAX or start + length > len(content):
+        decoder = _decoders.get(magic)
+        if decoder is None or length > _FRAME_BYTES_MAX or start + length > len(content):
             return
         body = content[start : start + length]
         if zlib.crc32(body) != checksum:
             return
         try:
-            offset, crc, done = _body_decoder.decode(body)
+            offset, crc, done, *history = decoder.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
         at = start + length
-        yield Mark(offset, crc), done, at
+        if history:
+            filed, *block = history
+            yield _Frame(Mark(offset, crc), done, filed, HistoryBlock(*block), at)
+        else:
+            yield _Frame(Mark(offset, crc), done, end=at)
 
 
 def read_journal(path: Path) -> tuple[JournalState, int]:
@@ -112,11 +199,19 @@ def read_journal(path: Path) -> tuple[JournalState, int]:
         raise StoreError(f"cannot read the outcome journal {path}: {error}") from error
     state = JournalState()
     length = 0
-    for mark, done, end in _frames(content):
-        state.marks.append(mark)
-        for offset, index, route, crc in done:
+    filed = 0
+    for frame in _frames(content):
+        state.marks.append(frame.mark)
+        for offset, index, route, crc in frame.done:
             state.done[DoneKey(offset, index, route)] = crc
-        length = end
+        if frame.block is not None:
+            filed = max(filed, frame.filed)
+            if frame.block.length:
+                state.blocks.append(frame.block)
+            elif not state.blocks:
+                filed = max(filed, frame.block.first)
+        length = frame.end
+    state.file_history(filed)
     return state, length
 
 
@@ -134,12 +229,8 @@ def fit(state: JournalState, fits: Callable[[Mark], bool]) -> JournalState:
     for count in range(len(state.marks), 0, -1):
         mark = state.marks[count - 1]
         if mark.checksum == 0 or fits(mark):
-            return (
-                state
-                if count == len(state.marks)
-                else JournalState(state.marks[:count], state.done)
-            )
-    return JournalState([], state.done) if state.marks else state
+            return state if count == len(state.marks) else replace(state, marks=state.marks[:count])
+    return replace(state, marks=[]) if state.marks else state
 
 
 def _needed(
@@ -151,6 +242,11 @@ def _needed(
         for key, crc in done.items()
         if key.offset >= min(mark.offset, backfilling.get(key.route, mark.offset))
     }
+
+
+def _remembered_min() -> int:
+    """Matches that are remembered before those that nobody may ask for are looked for."""
+    return COMPACT_BYTES // 32
 
 
 def unfenced() -> None:
@@ -176,6 +272,7 @@ class Journal:
         self._files = files
         self.state, self._bytes = read_journal(path)
         self._compact_at = COMPACT_BYTES
+        self._remembered_max = _remembered_min()
         self._dead: str | None = None
         self._fd = self._open(self._bytes)
 
@@ -203,6 +300,10 @@ class Journal:
         entries = list(state.done.items())
         for start in range(0, max(len(entries), 1), _FRAME_MATCHES_MAX):
             content += _frame(marks[-1], entries[start : start + _FRAME_MATCHES_MAX])
+        if state.history_end:
+            # Without rows too: numbers of rows are never used again.
+            blocks = state.blocks or [HistoryBlock(state.history_end, 0, b"")]
+            content += b"".join(_frame(marks[-1], (), state.filed, block) for block in blocks)
         beside = self._path.with_suffix(".new")
         try:
             fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -223,10 +324,13 @@ class Journal:
         mark: Mark,
         done: Iterable[tuple[DoneKey, int]],
         backfilling: Mapping[str, int] = MappingProxyType({}),
+        *,
+        history: tuple[int, bytes] = NO_ROWS,
+        filed: int = 0,
     ) -> None:
         """Make a cursor and the matches done above it durable; blocks until they are.
 
-        Idempotent: recording the same again changes nothing.
+        Idempotent but for the history: recording the same again changes nothing else.
 
         Args:
             mark: The new cursor.
@@ -234,6 +338,8 @@ class Journal:
             backfilling: The lowest unfinished offset of each backfilled route. A match below the
                 cursor is remembered only for its own route: one route that is backfilled for hours
                 must not keep the outcomes of all others.
+            history: How many rows of the history come with it, and their encoding.
+            filed: Number of the first row that files may not hold yet.
 
         Raises:
             StoreError: The medium failed. Nothing of this call counts; the journal is dead.
@@ -247,16 +353,22 @@ class Journal:
             state.marks.append(mark)
             if len(state.marks) > 8 * MARKS_KEPT:
                 del state.marks[:-MARKS_KEPT]
-        frame = _frame(mark, done)
+        block = None
+        if history[0] or filed > state.filed:
+            block = state.add_history(*history, filed)
+        frame = _frame(mark, done, state.filed, block)
         try:
             self._write(self._fd, frame)
             self._files.fdatasync(self._fd)
         except OSError as error:
             raise self._die(error) from error
         self._bytes += len(frame)
-        if self._bytes > self._compact_at:
+        if self._bytes > self._compact_at or len(state.done) > self._remembered_max:
             state.done = _needed(state.done, mark, backfilling)
-            if sum(64 + len(key.route) for key in state.done) < self._compact_at // 2:
+            self._remembered_max = max(_remembered_min(), 2 * len(state.done))
+        if self._bytes > self._compact_at:
+            needed = sum(64 + len(key.route) for key in state.done)
+            if needed + sum(len(block.rows) for block in state.blocks) < self._compact_at // 2:
                 self.restart_at(state)
                 self._compact_at = max(COMPACT_BYTES, 2 * self._bytes)
             else:

@@ -1,7 +1,8 @@
 """Group commit of a partition's state: one flush at a time writes all changes since the last.
 
 Retry rows, backfills and dead letters are written to the store first, then outcomes and cursor to
-the journal (DESIGN rule 1, the cursor). Requests to the quota store accompany the flush.
+the journal (DESIGN rule 1, the cursor). Requests to the quota store, and rows of the history,
+accompany the flush.
 """
 
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from distributary.core.outcome import (
     RetryRow,
     RunRow,
 )
+from distributary.partitions._history import History
 from distributary.partitions._quota import QuotaClient
 from distributary.partitions.ports import Blocking
 
@@ -67,6 +69,7 @@ class Flusher:
         forgettable: Returns finished rows and backfills that the cursor of a point has passed.
         failed: Called once when a flush fails: the consumer must start no more attempts.
         given_up: Called with the dead letters that budgets ended.
+        history: Its rows ride in the flushes.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Flusher:
         forgettable: Callable[[Point], Forgettable],
         failed: Callable[[StoreError], None],
         given_up: Callable[[list[GivenUp]], None],
+        history: History,
     ) -> None:
         self._ownership = ownership
         self._quota = quota
@@ -90,6 +94,8 @@ class Flusher:
         self._forgettable = forgettable
         self._failed = failed
         self._given_up = given_up
+        self._history = history
+        self._filed = ownership.state.filed
         self._changes = Changes()
         self._done: list[tuple[DoneKey, int]] = []
         self._caught_up: list[tuple[DoneKey, int]] = []
@@ -171,6 +177,10 @@ class Flusher:
         """Schedule a flush for requests to the quota store."""
         self._arm()
 
+    def ask(self) -> None:
+        """Schedule a flush for news of the history."""
+        self._arm()
+
     def moved(self) -> None:
         """Schedule a flush where the cursor may have moved."""
         if not self._due.due and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
@@ -191,7 +201,8 @@ class Flusher:
         batch = self._collect(point)
         asked = self._quota.take()
         self._cursor_s = self._clock.monotonic_s()
-        if not (batch.changes or batch.done) and point.mark == self._durable.mark:
+        news = batch.changes or batch.done or batch.history[0] or batch.filed > self._filed
+        if not news and point.mark == self._durable.mark:
             self.durable_round = self.begun_round
             self._quota.after(asked)
             self._call_idle()
@@ -209,6 +220,8 @@ class Flusher:
             self.flush_count += 1
             self.durable_round = self.begun_round
             self._durable = point
+            self._filed = batch.filed
+            self._history.flushed(batch.history, batch.filed)
             self._quota.after(asked)
             if given_up:
                 self._given_up(given_up)
@@ -235,12 +248,21 @@ class Flusher:
         done += self._caught_up
         self._done = []
         self._caught_up = []
-        return Batch(point.mark, done, changes, point.backfilling)
+        history = self._history
+        return Batch(
+            point.mark, done, changes, point.backfilling, history.take(), filed=history.filed
+        )
 
     def _again(self) -> None:
         if len(self._done) >= FLUSH_COUNT or self._idle:
             self.flush()
-        elif self._done or self._caught_up or self._changes or self._quota.waiting:
+        elif (
+            self._done
+            or self._caught_up
+            or self._changes
+            or self._quota.waiting
+            or self._history.filed > self._filed
+        ):
             self._arm()
 
     def when_durable(self, then: Callable[[], None]) -> None:

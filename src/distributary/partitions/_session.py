@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -42,10 +43,10 @@ from distributary.core.outcome import (
 )
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir import Bell, ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.history.writer import HistoryWriter
 from distributary.partitions._log_tail import LogTail
 from distributary.partitions._prepared import SHELF, stands_in
 from distributary.partitions._transports import make_transports
-from distributary.partitions.attempt_log import AttemptLog
 from distributary.partitions.consumer import PartitionConsumer
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.guardians import Guardians
@@ -78,7 +79,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         data_dir: The data directory.
         reach: Where events may be sent.
-        log_attempts: ``all``, ``failures`` or ``none``.
+        log_attempts: Which attempts the history has: ``all``, ``failures`` or ``none``.
         history: Folder that the owner writes history files into; empty: it writes none.
         log_level: Least level of lines that the owner writes to standard error.
         drain_s: Time for attempts under way at an orderly stop, seconds.
@@ -230,10 +231,8 @@ class PartitionSession:
             before, cursor = cursor, ownership.state.mark.offset
             self._log.error("log-lost-its-tail", cursor=before, going_back_to=cursor)
         follower = self._prepared.follow(partition, records, cursor)
-        path = paths.root / "logs" / f"attempts-p{partition:04d}.jsonl"
-        mode = self._settings.log_attempts
-        attempts = AttemptLog(None if mode == "none" else path, failures_only=mode == "failures")
-        opened.callback(attempts.close)
+        attempts = self._settings.log_attempts
+        folder = Path(self._settings.history) if self._settings.history else None
         self._follower = follower
         return PartitionConsumer(
             PartitionContext(
@@ -245,7 +244,10 @@ class PartitionSession:
                 quota=quota,
                 status_page=self._status_page,
                 meter=self._meter,
-                attempts=attempts,
+                history_files=None
+                if folder is None or attempts == "none"
+                else HistoryWriter(folder, partition),
+                failures_only=attempts == "failures",
                 clock=self._clock,
                 timers=LoopTimers(self._loop),
                 random=SystemRandom(),

@@ -23,6 +23,8 @@ from distributary.subscriptions.store import Directory, Keys, Listed, ListedRout
 ALONE_COUNT_MAX = 64
 """With more resources than this, several sinks are assumed without a check."""
 
+NAMESPACE = "default"
+"""Namespace of the subscriptions of the API, which name none."""
 
 UNREADABLE_POLICY = DeliveryPolicy(retry=1000, backoff_delay_s=1.0, backoff_max_s=300.0)
 """Retries of a subscription that cannot be read, and so has no known policy: three days in which
@@ -215,6 +217,8 @@ def _route_target(listed: ListedRoute) -> RouteTarget:
         None if dead is None else _endpoint(dead, policy, settings),
         reply=None if reply is None else _endpoint(reply, policy, settings),
         reply_kept=settings.reply_kept,
+        namespace=settings.namespace,
+        name=settings.name,
     )
 
 
@@ -248,6 +252,8 @@ def _target(
         None if dead is None else _destination(dead, f"{route} dead letters", reach),
         spec.config.events_max,
         parks=True,
+        namespace=NAMESPACE,
+        name=listed.id,
     )
 
 

@@ -14,9 +14,11 @@ from distributary.core.engine.state import PartitionState
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt, Logged, RouteRecord
 from distributary.core.outcome import Grant, QuotaBatch
+from distributary.history.rows import Recorder, RouteNames
 from distributary.partitions._backfill_budget import BackfillLimit
 from distributary.partitions._failing import FailingFile
 from distributary.partitions._flusher import Flusher, Forgettable, Point
+from distributary.partitions._history import History
 from distributary.partitions._intake import Intake
 from distributary.partitions._keeping import Keeping
 from distributary.partitions._log_reads import LogReads
@@ -62,6 +64,17 @@ class PartitionConsumer:
         self._resources = Resources(context, news=self._on_news, fail=self.fail)
         self._reload = Reload(context, self.fail)
         self._quota = QuotaClient(context, self._on_answers)
+        self._recorder = Recorder(
+            context.partition, self._names, failures_only=context.failures_only
+        )
+        self._history = History(
+            self._recorder,
+            context.history_files,
+            blocking=context.aside,
+            timers=context.timers,
+            meter=context.meter,
+            warn=context.warn,
+        )
         self._flusher = self._make_ledger(context)
         self._log_reads = LogReads(context.make_records, context.limits.readers_max)
         self._state = PartitionState(
@@ -116,7 +129,8 @@ class PartitionConsumer:
             read=self._read,
             wake_at=self._wake_at,
             drained_soon=lambda name: timers.call_later(0.0, lambda: self._on_drained(name)),
-            attempted=context.attempts.line,
+            attempted=self._recorder.attempted,
+            ended=self._recorder.ended,
             report=context.report,
             warn=context.warn,
             chance=context.random.unit,
@@ -134,6 +148,13 @@ class PartitionConsumer:
             forgettable=self._forgettable,
             failed=self.fail,
             given_up=self._keeping.tell,
+            history=self._history,
+        )
+
+    def _names(self, uid: str) -> RouteNames | None:
+        target = self._targets.get(uid)
+        return (
+            None if target is None else RouteNames(target.namespace, target.name, target.revision)
         )
 
     # -- beginning ----------------------------------------------------------------------------
@@ -150,7 +171,10 @@ class PartitionConsumer:
 
     def start(self) -> None:
         """Load outcomes, rows, backfills and reservations of the previous owner, and begin."""
-        done = dict(self._context.ownership.state.done)
+        state = self._context.ownership.state
+        done = dict(state.done)
+        blocks, end = list(state.blocks), state.history_end
+        self._history.load(blocks, state.filed, end, self._flusher.ask)
         (rows, backfills), self._left = self._left, ([], [])
         self._now()
         self._engine.load(done, rows, backfills)
@@ -337,7 +361,6 @@ class PartitionConsumer:
         self._engine.look_after_rows()
         self._failing.tick()
         self._keeping.tick()
-        self._context.attempts.flush()
         self._standing.post(self._state.live)
         self._flusher.moved()
 
@@ -385,6 +408,7 @@ class PartitionConsumer:
         self._failed = True
         self._stop()
         self.dispatcher.take_queued()  # What cannot be written down must not be sent.
+        self._history.stop()
         self._context.on_failed(error)
 
     def _stop(self) -> None:
@@ -424,8 +448,10 @@ class PartitionConsumer:
                 self._flusher.when_durable(settle)
 
         def settle() -> None:
-            if self._quota.idle or self._flusher.dead:
+            if self._flusher.dead:
                 self._finish(left, done)
+            elif self._quota.idle:
+                self._history.finish(lambda: self._finish(left, done))
             else:  # What the store of counts answers may have to be told back.
                 timers.call_later(0.005, lambda: self._flusher.when_durable(settle))
 
@@ -433,7 +459,6 @@ class PartitionConsumer:
 
     def _finish(self, left: int, done: Callable[[int], None]) -> None:
         self._ended = True
-        self._context.attempts.flush()
         self._standing.post(self._state.live)
         self._log_reads.close()
         self._reload.close()

@@ -13,7 +13,7 @@ from distributary.core.flow import Attempt
 from distributary.core.meter import Meter
 from distributary.core.outcome import Ownership, Quota
 from distributary.datadir import StatusPage
-from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions._history import Files
 from distributary.partitions.ports import BackfillBudget, Blocking, NewestTargets, Records
 from distributary.partitions.routes import RouteFollower
 
@@ -32,7 +32,8 @@ class PartitionContext:
         quota: Counts of deliveries, shared by all partitions.
         status_page: Status page of the partition.
         meter: Metrics of the partition.
-        attempts: The attempt log.
+        history_files: Writes files of the history; None: none is kept.
+        failures_only: The history leaves out deliveries that succeed at the first attempt.
         blocking: Runs flushes.
         aside: Runs other blocking work, which neither waits for a flush nor delays one.
         reading: Runs reads of resources and of retry rows' records, which wait for no writer.
@@ -55,7 +56,7 @@ class PartitionContext:
     quota: Quota
     status_page: StatusPage
     meter: Meter
-    attempts: AttemptLog
+    history_files: Files | None
     clock: Clock
     timers: Timers
     random: Random
@@ -72,3 +73,4 @@ class PartitionContext:
     backfill_budget: BackfillBudget
     limits: EngineLimits = EngineLimits()  # noqa: RUF009 - a value
     watch: StepWatcher | None = None
+    failures_only: bool = False

@@ -11,7 +11,6 @@ import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from distributary.datadir import SOCKET_PATH_BYTES_MAX
 from distributary.spark.master import TASK_FAILURES_MAX, is_local, resolve
 
 SHARED_KEY = "spark.authenticate.secret"
@@ -20,8 +19,9 @@ SHARED_KEY = "spark.authenticate.secret"
 _SECRET = re.compile(r"secret|passw|token|credential|key(?!store|tab)", re.IGNORECASE)
 """Names of settings that may be secrets: more than Spark's own ``spark.redaction.regex``."""
 
-SOCKET_NAME_BYTES = len("/.00000000-0000-0000-0000-000000000000.sock")
-"""What Spark appends to the folder of its sockets."""
+SOCKET_FOLDER_BYTES_MAX = 60
+"""Spark refuses a longer path of the folder of its sockets: it appends some forty bytes, and the
+system allows 107 in all."""
 
 FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -105,7 +105,7 @@ def worker_sockets(folder: Path) -> dict[str, str]:
     Returns:
         Nothing if its path is too long for a socket in it.
     """
-    if len(os.fsencode(folder)) + SOCKET_NAME_BYTES > SOCKET_PATH_BYTES_MAX:
+    if len(os.fsencode(folder)) > SOCKET_FOLDER_BYTES_MAX:
         structlog.get_logger().warning(
             "worker-sockets-elsewhere", folder=str(folder), reason="its path is too long for them"
         )

@@ -4,10 +4,12 @@ Called by tests of this package, and by those of further back ends.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from distributary.core.errors import FencedError, LogLockedError, StoreError
 from distributary.core.flow import DoneKey, Mark, Stage
+from distributary.core.journal import HistoryBlock
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,
@@ -345,7 +347,51 @@ def check_a_run_takes_the_letters_of_its_beginning(made: Ownerships) -> None:
     made.let_go(ownership)
 
 
+def check_history_stays_until_files_hold_it(made: Ownerships) -> None:
+    """Rows have numbers that rise by one, over owners too, and none is used again."""
+    ownership = made.open(0)
+    ownership.flush(Batch(Mark(1, 1), history=(2, b"two")))
+    ownership.flush(Batch(Mark(2, 2), [(_key(2), 22)], history=(3, b"three")))
+    made.let_go(ownership)
+    ownership = made.open(0)
+    first, second = HistoryBlock(0, 2, b"two"), HistoryBlock(2, 3, b"three")
+    assert ownership.state.blocks == [first, second]
+    ownership.flush(Batch(Mark(2, 2), filed=2))
+    assert ownership.state.blocks == [second]
+    ownership.flush(Batch(Mark(2, 2), filed=5))
+    made.let_go(ownership)
+    ownership = made.open(0)
+    assert (ownership.state.blocks, ownership.state.history_end) == ([], 5)
+    ownership.flush(Batch(Mark(3, 3), history=(1, b"one"), filed=5))
+    made.let_go(ownership)
+    ownership = made.open(0)
+    assert ownership.state.blocks == [HistoryBlock(5, 1, b"one")]
+    made.let_go(ownership)
+
+
+def check_no_outcome_is_durable_before_its_history(made: Ownerships) -> None:
+    """Wherever the power goes: neither an outcome of the live reader, nor a row that is done."""
+    batch = Batch(
+        Mark(3, 3),
+        [(_key(3), 33)],
+        Changes(rows=_rows(_row(1, done=True)), dead_letters=[_dead_letter(2)]),
+        history=(3, b"all three"),
+    )
+    for partition, place in enumerate(made.places):
+        ownership = made.open(partition)
+        made.arm(place, PowerCut())
+        assert _raises(PowerCut, partial(ownership.flush, batch))
+        made.let_go(ownership)
+        ownership = made.open(partition)
+        _, done, (rows, *_, kept) = _told(ownership)
+        if done or rows or kept:
+            assert ownership.state.blocks == [HistoryBlock(0, 3, b"all three")], place
+        made.let_go(ownership)
+
+
 CHECKS: tuple[Check, ...] = (
+    check_history_stays_until_files_hold_it,
+    check_no_outcome_is_durable_before_its_history,
     check_a_new_partition_has_nothing,
     check_one_owner_at_a_time,
     check_what_was_flushed_is_there_again,

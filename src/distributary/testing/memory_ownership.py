@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark
-from distributary.core.journal import JournalState, fit, unfenced
+from distributary.core.journal import NO_ROWS, JournalState, fit, unfenced
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,
@@ -216,8 +216,8 @@ class MemoryOwnership:
         state: Cursors and outcomes.
         fence: Of the lease.
         touch: Told each place that a flush has come to, where the power may go or the medium
-            refuse: "rows" before anything is changed, "cursor" when the rows are durable, "end"
-            when all is.
+            refuse: "history" before anything is changed if rows of the history go first, "rows"
+            before any other change, "cursor" when the rows are durable, "end" when all is.
     """
 
     def __init__(
@@ -255,11 +255,17 @@ class MemoryOwnership:
         try:
             self._fence()
             given_up: list[GivenUp] = []
+            history = batch.history
             if batch.changes:
+                if history[0]:
+                    self._touch("history")
+                    self._state.add_history(*history, 0)
+                    history = NO_ROWS
                 self._touch("rows")
                 given_up = self._apply(batch.changes)
             self._touch("cursor")
             self._state.done.update(batch.done)
+            self._state.add_history(*history, batch.filed)
             if batch.mark != self._state.mark:
                 self._state.marks.append(batch.mark)
             self._touch("end")

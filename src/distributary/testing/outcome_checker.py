@@ -318,6 +318,10 @@ class OutcomeChecker:
         """Answers and outcomes that are not on the medium."""
         return len(self._new)
 
+    def ended(self) -> set[DoneKey]:
+        """Matches whose outcome is on the medium."""
+        return {fate.key for fate in self._fates.values() if fate.final and fate.durable}
+
     def finish(self) -> None:
         """Everything has come to rest: every match must have its outcome."""
         left = [str(fate) for fate in self._open.values()]

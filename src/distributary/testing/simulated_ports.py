@@ -273,21 +273,25 @@ class SimulatedFiles:
     """``outcome.Files`` on a real file that is not synced; can tear a write.
 
     Attributes:
-        torn_bytes: The next write stops after so many bytes and the power goes; None: it does not.
+        torn_bytes: A write stops after so many bytes and the power goes; None: none does.
+        whole_writes: Writes before that one, which are whole.
         failing: ``fdatasync`` fails while this is true.
     """
 
     def __init__(self, write: Callable[[int, memoryview], int]) -> None:
         self._write = write
         self.torn_bytes: int | None = None
+        self.whole_writes = 0
         self.failing = False
 
     def write(self, fd: int, payload: memoryview) -> int:
         """Write, or be torn."""
         if self.torn_bytes is not None:
-            torn, self.torn_bytes = self.torn_bytes, None
-            self._write(fd, payload[:torn])
-            raise Crashed
+            if not self.whole_writes:
+                torn, self.torn_bytes = self.torn_bytes, None
+                self._write(fd, payload[:torn])
+                raise Crashed
+            self.whole_writes -= 1
         return self._write(fd, payload)
 
     def fdatasync(self, _fd: int) -> None:
@@ -297,9 +301,11 @@ class SimulatedFiles:
 
     def touch(self, place: str) -> None:
         """The same for a ``MemoryOwnership``, which has no file to tear."""
-        if place == "cursor" and self.torn_bytes is not None:
-            self.torn_bytes = None
-            raise Crashed
+        if place in {"history", "cursor"} and self.torn_bytes is not None:
+            if not self.whole_writes:
+                self.torn_bytes = None
+                raise Crashed
+            self.whole_writes -= 1
         if place == "cursor" and self.failing:
             raise StoreError("the simulated medium failed")
 

@@ -35,7 +35,6 @@ from distributary.core.outcome import Budgets, DeadLetter
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import MappedStatusPage, StatusField
 from distributary.partitions import stands_in
-from distributary.partitions.attempt_log import AttemptLog
 from distributary.partitions.consumer import PartitionConsumer
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.ports import BackfillBudget
@@ -46,6 +45,7 @@ from distributary.testing.naive_routes import matches, published
 from distributary.testing.outcome_checker import OutcomeChecker
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.simulated_events import Publisher
+from distributary.testing.simulated_history import SimulatedHistory
 from distributary.testing.simulated_life import Life, check_floor, finish, own
 from distributary.testing.simulated_ports import (
     FaultyQuotas,
@@ -100,6 +100,7 @@ class Partition:
         failures: Failures of owners, in order.
         sends: Every attempt: when, the id of its event, and the URI.
         engine_limits: Of the next owner.
+        history: Files of the history.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Partition:
         self.targets = SimulatedTargets()
         self.store = WatchedMemory(budgets) if in_memory else WatchedStore(budgets)
         self._state = JournalState()
+        self.history = SimulatedHistory()
         self.quotas = FaultyQuotas(folder / "quota.db", self.clock)
         self.files = SimulatedFiles(os.write)
         self.checker = OutcomeChecker()
@@ -135,8 +137,6 @@ class Partition:
         self._routes: dict[str, RouteRecord] = {}
         self._publisher = Publisher(self._chance)
         self._life: Life | None = None
-
-    # -- what goes in -------------------------------------------------------------------------
 
     def put_route(
         self,
@@ -283,8 +283,7 @@ class Partition:
         self.checker.life += 1
         self.lives_of_matches.begin()
         timers = LifeTimers(self.timers)
-        path = self._folder / "journal"
-        ownership, let_go = own(self.store, self.files, path, self._state)
+        ownership, let_go = own(self.store, self.files, self._folder / "journal", self._state)
         ownership.fit(lambda mark: stands_in(cast("Reader", self.log), mark))
         cursor = ownership.state.mark.offset
         status_page = MappedStatusPage(self._folder / "board")
@@ -298,7 +297,7 @@ class Partition:
             quota=self.quotas,
             status_page=status_page,
             meter=Meter(),
-            attempts=AttemptLog(None),
+            history_files=self.history,
             clock=self.clock,
             timers=timers,
             random=SeededRandom(self._chance.randrange(1 << 30)),
@@ -453,8 +452,8 @@ class Partition:
         floor = self.status_page[StatusField.KEEP_FROM]
         if floor > self.log.start():
             self.log.drop(min(floor, self.log.durable_end()))
-            backfills = self.store.kept_backfills.values()
-            self.checker.deleted(self.log.start(), {backfill.route for backfill in backfills})
+            routes = {backfill.route for backfill in self.store.kept_backfills.values()}
+            self.checker.deleted(self.log.start(), routes)
 
     def end_used_up(self) -> None:
         """Delete routes that have made all their deliveries, as the control leader does."""
@@ -473,7 +472,7 @@ class Partition:
     def rest(self) -> None:
         """Heal every sink and wait until all is done; fails after ``REST_S_MAX``."""
         self.sinks.clear()
-        self.quotas.failing = False
+        self.quotas.failing = self.history.failing = False
         until_s = self.clock.monotonic_s() + REST_S_MAX
         while not self.at_rest() and self.clock.monotonic_s() < until_s:
             if not self.lives:
@@ -481,6 +480,7 @@ class Partition:
             self.end_used_up()
             self.advance(1.0)
         self.checker.finish()
+        self.history.complete(self.checker.ended(), self.advance)
         assert not self.store.kept_rows, f"rows that never end: {self.store.kept_rows}"
         assert not self.store.kept_backfills, f"lags that never end: {self.store.kept_backfills}"
         assert self.cursor == self.log.durable_end(), "the cursor stands still"

@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark, Stage
-from distributary.core.journal import JournalState
+from distributary.core.journal import NO_ROWS, JournalState
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,
@@ -17,6 +17,24 @@ from distributary.core.outcome import (
 from distributary.partitions._flusher import CURSOR_S, FLUSH_COUNT, FLUSH_S, Flusher, Point
 
 BACKFILL = BackfillRow("q", 3, 0, 3, None, b"{}")
+
+
+class FakeHistory:
+    """Rows that wait for a flush."""
+
+    def __init__(self):
+        self.rows = NO_ROWS
+        self.filed = 0
+        self.flushes = []
+
+    def take(self):
+        """What the next flush takes along."""
+        taken, self.rows = self.rows, NO_ROWS
+        return taken
+
+    def flushed(self, taken, filed):
+        """A flush is durable."""
+        self.flushes.append((taken, filed))
 
 
 class Rig:
@@ -33,6 +51,7 @@ class Rig:
         self.forgettable = []
         self.over = []
         self.given_up = []
+        self.history = FakeHistory()
         self.flusher = Flusher(
             self,
             self,
@@ -43,6 +62,7 @@ class Rig:
             forgettable=lambda _durable: (self.forgettable, self.over),
             failed=self.failures.append,
             given_up=self.given_up.extend,
+            history=self.history,
         )
 
     def flush(self, batch):
@@ -340,3 +360,30 @@ def test_a_row_that_changes_before_its_flush_keeps_its_event(rig, timers):
     timers.advance(FLUSH_S)
     rig.medium()
     assert rig.changes.rows == {dead_letter.key: dead_letter._replace(done=True, event=None)}
+
+
+def test_rows_of_the_history_ride_in_a_flush(rig, timers):
+    """They become durable with the outcomes, and are told so then."""
+    rig.history.rows = 2, b"two"
+    rig.flusher.done(DoneKey(6, 0, "r"), 66)
+    timers.advance(FLUSH_S)
+    assert rig.history.flushes == []
+    rig.medium()
+    assert rig.batch.history == (2, b"two")
+    assert rig.history.flushes == [((2, b"two"), 0)]
+
+
+def test_news_of_files_are_flushed_alone(rig, timers):
+    """Also those that come while a flush is under way; said once, they are not said again."""
+    rig.flusher.done(DoneKey(6, 0, "r"), 66)
+    timers.advance(FLUSH_S)
+    rig.history.filed = 4
+    rig.flusher.ask()
+    rig.medium()
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert rig.batch.filed == 4
+    assert rig.batch.done == []
+    rig.flusher.ask()
+    timers.advance(FLUSH_S)
+    assert rig.works == []

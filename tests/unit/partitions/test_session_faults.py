@@ -15,7 +15,6 @@ from distributary.datadir import StatusField
 from distributary.partitions import PartitionSession
 from distributary.partitions import _progress as standing_module
 from distributary.partitions import _session as session_module
-from distributary.partitions.attempt_log import AttemptLog
 from distributary.partitions.routes import follow_from
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.simulated_ports import TargetsView
@@ -124,14 +123,6 @@ def test_the_last_backfill_that_ends_lets_the_logs_files_go(partition, monkeypat
     partition.advance(5.0)
     assert len(closed) == 1
     partition.rest()
-
-
-def test_an_attempt_log_that_cannot_be_opened_stops_nothing(tmp_path):
-    """Attempts matter more than their log."""
-    (tmp_path / "file").write_bytes(b"")
-    log = AttemptLog(tmp_path / "file" / "attempts.jsonl")
-    log.flush()
-    log.close()
 
 
 class _DamagedSnapshot(MemoryLog):

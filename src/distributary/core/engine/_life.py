@@ -71,8 +71,8 @@ class LifeRow(NamedTuple):
 
 _M = MatchState
 
-FINAL: Final = ("done", "backfilled", "put_row")
-"""Effects that record an outcome: of a live match, a backfilled match, and a row."""
+FINAL: Final = ("ended", "done", "backfilled", "put_row")
+"""Effects that record an outcome: in the history, of a live match, a backfilled one, and a row."""
 
 LIFE: Final[dict[Step, LifeRow]] = {
     Step.HOLD: LifeRow((_M.MATCHED, _M.IN_FLIGHT, _M.QUEUED), _M.HELD),

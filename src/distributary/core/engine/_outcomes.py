@@ -18,7 +18,7 @@ from distributary.core.engine.reservations import key_of
 from distributary.core.engine.state import PartitionState
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import DoneKey, Origin, Stage, Task
+from distributary.core.flow import DoneKey, Ending, Origin, Stage, Task
 from distributary.core.outcome.dead_letter import DeadLetter, Failure
 from distributary.core.outcome.rows import IN_STORE, RetryRow
 from distributary.core.policy import Verdict, longest_wait_s
@@ -44,6 +44,7 @@ class Outcomes:
     def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._effects = state.effects
+        self._ended = state.effects.ended
         self._rows = state.rows
         self._tracker = state.tracker
         self._done = state.effects.done
@@ -75,8 +76,10 @@ class Outcomes:
             self._latency.observe((state.now_ms - task.logged_ms) / 1000)
             if self._reserved:
                 self._reservations.end(key, delivered=True)
+            self._ended(key, Ending.DELIVERED, None, state.now_ms, task)
         else:
             self._meter.add('dead_lettered_total{to="sink"}')
+            self._ended(key, Ending.DEAD_LETTERED, None, state.now_ms, task)
         if self._effects.watch is not None:
             state.step(Step.DELIVER, key, task)
         if task.origin is _LIVE and self._tracker.finish(task):
@@ -125,7 +128,9 @@ class Outcomes:
         kept = dead_letter_event(event, failure) if task.stage is Stage.PRIMARY else event
         body = event_record.encode([kept])
         self._state.step(Step.KEEP, key, task)
-        self._effects.keep(DeadLetter(key, task.checksum, failure, body, self._state.now_ms))
+        now_ms = self._state.now_ms
+        self._effects.keep(DeadLetter(key, task.checksum, failure, body, now_ms))
+        self._ended(key, Ending.DEAD_LETTERED, failure.reason, now_ms, task)
         self._meter.add('dead_lettered_total{to="store"}')
         self._final(task, key)
 
@@ -150,6 +155,7 @@ class Outcomes:
         self._reservations.end(key, delivered=False)
         self._state.step(Step.DROP, key, task)
         reason = reason or self.why_gone(key.route)
+        self._ended(key, Ending.DROPPED, reason, self._state.now_ms, task)
         self._meter.add(f'dropped_total{{reason="{reason}"}}')
         fields = {"route": key.route, "offset": key.offset, "index": key.index, "reason": reason}
         self._effects.report("dropped", fields)

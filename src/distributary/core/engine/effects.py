@@ -11,7 +11,7 @@ from typing import TypeAlias
 from distributary.core.deliver.destination import Destination
 from distributary.core.deliver.queue_state import Admission, QueueState
 from distributary.core.engine._life import Step
-from distributary.core.flow import Attempt, DoneKey, Task
+from distributary.core.flow import Attempt, DoneKey, Ending, Task
 from distributary.core.outcome.dead_letter import DeadLetter
 from distributary.core.outcome.rows import BackfillRow, ParkedRow, RetryRow
 from distributary.core.policy import Verdict
@@ -47,7 +47,9 @@ class Effects:
         read: Read the events of the batch in ``Reads``.
         wake_at: Call ``due`` at this time (monotonic, seconds).
         drained_soon: Give the input ``drained`` with this name in the next turn of the loop.
-        attempted: Log an attempt, its verdict and its wall-clock time in milliseconds.
+        attempted: Record an attempt, its verdict and its wall-clock time in milliseconds.
+        ended: Record how a match ended (an ``Ending``), why, and when (wall clock, milliseconds);
+            the task, if there is one. Called after ``attempted`` for the attempt that brought it.
         report: Log for information.
         warn: Log for the operator's attention.
         chance: Draw from 0.0 to 1.0.
@@ -75,6 +77,7 @@ class Effects:
     wake_at: Callable[[float], None]
     drained_soon: Callable[[str], object]
     attempted: Callable[[Attempt, Verdict, int], None]
+    ended: Callable[[DoneKey, Ending, str | None, int, Task | None], None]
     report: Say
     warn: Say
     chance: Callable[[], float]

@@ -22,6 +22,8 @@ class RouteTarget:
             the original event. False: they go to a Subscription's ``reply``, and if that refuses
             one, the dead letter is the reply (decision 15, replies).
         parks: A 410 response parks the route until it is resumed (decision 13, status codes).
+        namespace: Of its subscription or Trigger; None: unknown.
+        name: Its id, for people; None: unknown.
     """
 
     revision: int
@@ -31,6 +33,8 @@ class RouteTarget:
     reply: Destination | None = None
     reply_kept: bool = False
     parks: bool = False
+    namespace: str | None = None
+    name: str | None = None
 
 
 class Targets(Protocol):

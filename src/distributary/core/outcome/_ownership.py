@@ -11,7 +11,7 @@ from typing import Protocol
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark
-from distributary.core.journal import Journal, JournalState, fit
+from distributary.core.journal import NO_ROWS, Journal, JournalState, fit
 from distributary.core.outcome._dead_letters import KeptDeadLetter
 from distributary.core.outcome._store import DeliveryStore, KeptDeadLetters
 from distributary.core.outcome.dead_letter import GivenUp
@@ -29,12 +29,16 @@ class Batch:
         changes: Rows, backfills, kept dead letters, parked routes and runs.
         backfilling: The lowest offset that the backfills of each backfilled route still need.
             Outcomes of that route are remembered from there, those of all others from the cursor.
+        history: How many rows of the history come with it, and their encoding.
+        filed: Number of the first row of the history that files may not hold yet.
     """
 
     mark: Mark
     done: list[tuple[DoneKey, int]] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
     backfilling: Mapping[str, int] = field(default_factory=dict)
+    history: tuple[int, bytes] = NO_ROWS
+    filed: int = 0
 
 
 class Deliveries(Protocol):
@@ -92,7 +96,8 @@ class Ownership(Protocol):
         """Make *batch* durable; idempotent.
 
         A crash leaves all of the changes before any of the outcomes and the cursor (DESIGN rule 1,
-        the cursor), or nothing.
+        the cursor), or nothing. The history alone may have its rows before the changes: of an
+        outcome that it tells of, nothing may be left, and the match comes to one again.
 
         Returns:
             What was given up for the kept dead letters.
@@ -132,9 +137,18 @@ class FileOwnership:
     def flush(self, batch: Batch) -> list[GivenUp]:
         if self._dead:
             raise StoreError("a flush of this owner failed before")
+        history, journal = batch.history, self._journal
+        given_up: list[GivenUp] = []
         try:
-            given_up = self._apply(batch.changes) if batch.changes else []
-            self._journal.record(batch.mark, batch.done, batch.backfilling)
+            if batch.changes:
+                if history[0]:
+                    # First: a finished row or a dead letter is an outcome too.
+                    journal.record(journal.state.mark, (), batch.backfilling, history=history)
+                    history = NO_ROWS
+                given_up = self._apply(batch.changes)
+            journal.record(
+                batch.mark, batch.done, batch.backfilling, history=history, filed=batch.filed
+            )
         except BaseException:
             self._dead = True
             raise

@@ -10,7 +10,7 @@ from distributary import __version__
 
 
 def print_banner(
-    base: str, data_dir: Path, *, amqp_url: str | None, health_url: str | None
+    base: str, data_dir: Path, history: str, *, amqp_url: str | None, health_url: str | None
 ) -> None:
     """Print the server's URLs and paths to standard error."""
     table = Table.grid(padding=(0, 2))
@@ -22,7 +22,7 @@ def print_banner(
         ("look", f"{base}/readyz   {base}/metrics   {base}/docs"),
         *([("probes", f"{health_url}/healthz   {health_url}/readyz")] if health_url else []),
         ("data", str(data_dir)),
-        ("attempts", str(data_dir / "logs" / "attempts-p*.jsonl")),
+        *([("history", history)] if history else []),
     ):
         table.add_row(f"[dim]{name}[/]", value)
     console = Console(stderr=True, highlight=False, soft_wrap=True)

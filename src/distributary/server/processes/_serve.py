@@ -447,7 +447,8 @@ class Server:
         amqp_url = url_of(self._amqp_socket, "amqp")
         health_url = url_of(self._health_socket, "http")
         if self._lines.for_people:
-            print_banner(url, self._paths.root, amqp_url=amqp_url, health_url=health_url)
+            kept = self._history
+            print_banner(url, self._paths.root, kept, amqp_url=amqp_url, health_url=health_url)
         self._log.info(
             "serving",
             address=url,
@@ -480,11 +481,10 @@ class Server:
             deliveries,
             knative.mounted,
         )
-        path = self._paths.control_socket
-        path.unlink(missing_ok=True)
+        self._paths.control_socket.unlink(missing_ok=True)
         config = uvicorn.Config(
             application,
-            uds=str(path),
+            uds=str(self._paths.control_socket),
             log_config=None,
             log_level="warning",
             access_log=False,

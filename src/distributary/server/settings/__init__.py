@@ -246,7 +246,8 @@ class Settings:
     log_attempts: str = _setting(
         shapes.one_of("all", "failures", "none"),
         "all",
-        "Which delivery attempts get a line in logs/attempts-p*.jsonl of the data folder.",
+        "Which delivery attempts get a row in the history: failures leaves out deliveries that"
+        " succeed at the first attempt, none keeps no history.",
     )
     java_home: Path | None = _setting(  # noqa: RUF009 - dataclasses.field under another name
         shapes.path("the path of a Java 17 (or newer) installation"),

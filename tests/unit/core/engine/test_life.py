@@ -116,6 +116,7 @@ class Rig:
                     "wake_at",
                     "drained_soon",
                     "attempted",
+                    "ended",
                     "report",
                     "warn",
                 ]

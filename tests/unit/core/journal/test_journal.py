@@ -265,3 +265,22 @@ def test_an_owner_that_lost_its_partition_writes_nothing(path):
     late.close()
     state, _ = read_journal(path)
     assert (state.marks, state.done) == ([FIRST], dict(KEYS[:1]))
+
+
+def test_going_back_keeps_the_history(path):
+    """What it tells of has happened, whatever the log has lost since."""
+    journal = Journal(path)
+    journal.record(FIRST, KEYS[:1], history=(1, b"one"))
+    journal.record(SECOND, (), history=(1, b"two"))
+    journal.restart_at(fit(journal.state, lambda mark: mark == FIRST))
+    journal.close()
+    state, _ = read_journal(path)
+    assert state.mark == FIRST
+    assert [block.rows for block in state.blocks] == [b"one", b"two"]
+    assert state.history_end == 2
+
+
+def test_a_frame_without_history_is_one_that_earlier_versions_read(frames):
+    """Its first bytes tell its form."""
+    content, _ = frames
+    assert content.count(b"DOJ1") == 2

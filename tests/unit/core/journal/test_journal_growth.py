@@ -59,3 +59,39 @@ def test_a_rewritten_journal_keeps_frames_short(tmp_path, monkeypatch):
     state, _ = read_journal(tmp_path / "journal")
     assert state.mark == Mark(5, 4)
     assert state.done == dict(done)
+
+
+@pytest.mark.usefixtures("_small")
+def test_rows_of_the_history_outlive_a_rewrite_until_files_hold_them(tmp_path):
+    """However often the journal is rewritten; then they cost nothing any more."""
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    for number in range(200):
+        journal.record(Mark(number, 1), (), history=(3, bytes(100)), filed=3 * max(0, number - 99))
+    journal.close()
+    state, length = read_journal(path)
+    assert [block.first for block in state.blocks] == list(range(300, 600, 3))
+    assert (state.filed, state.history_end) == (300, 600)
+    journal = Journal(path)
+    journal.record(Mark(200, 1), (), filed=600)
+    journal.restart_at(journal.state)
+    journal.close()
+    state, shorter = read_journal(path)
+    assert (state.blocks, state.filed, state.history_end) == ([], 600, 600)
+    assert shorter < length
+
+
+@pytest.mark.usefixtures("_small")
+def test_rows_that_wait_are_not_rewritten_at_every_frame(tmp_path, monkeypatch):
+    """No file can be written for a while: the cost of each frame must not grow with what waits."""
+    rewrites = []
+    restart_at = Journal.restart_at
+    monkeypatch.setattr(
+        Journal, "restart_at", lambda self, state: rewrites.append(1) or restart_at(self, state)
+    )
+    journal = Journal(tmp_path / "journal")
+    for number in range(1000):
+        journal.record(Mark(number, 1), (), history=(1, bytes(100)))
+    assert len(rewrites) < 12
+    assert len(journal.state.blocks) == 1000
+    journal.close()

@@ -1,0 +1,253 @@
+"""The history of a partition: rows ride in the flushes, and every two seconds become files.
+
+On the loop, but for the files themselves. Nothing here stops a delivery: where files cannot be
+written, rows stay in the journal, and beyond a limit the oldest are given up, counted.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from distributary.core.deliver import Timers
+from distributary.core.errors import StoreError
+from distributary.core.journal import HistoryBlock
+from distributary.core.meter import Meter
+from distributary.history.names import HistoryFile
+from distributary.history.rows import Recorder
+from distributary.partitions.ports import Blocking
+
+FILE_S: Final = 2.0
+"""Interval of files: people see a row within 5 s, and a file takes some 3 ms."""
+FILE_ROWS: Final = 20_000
+"""Rows that make a file at once: they take some 30 ms of a thread beside the loop."""
+RETRY_S: Final = 10.0
+"""Interval of further attempts after a file could not be written."""
+WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Rows that wait for a file: beyond it the oldest are given up. About a million of them."""
+LOST_TOTAL: Final = "history_lost_rows_total"
+
+
+class Files(Protocol):
+    """Writes the files; blocking. ``history.writer.HistoryWriter`` does."""
+
+    def write(self, blocks: Sequence[HistoryBlock]) -> list[HistoryFile]:
+        """Write hidden files."""
+
+    def publish(self, files: Sequence[HistoryFile]) -> None:
+        """Publish files that were written."""
+
+    def recover(self, filed: int) -> None:
+        """Publish or delete what the last owner left hidden."""
+
+
+class History:
+    """Moves the rows of one partition from its recorder by the journal into files.
+
+    Args:
+        recorder: Collects rows.
+        files: Writes files; None: there is no history.
+        blocking: Runs what blocks.
+        timers: For the interval of files.
+        meter: Counts lost rows.
+        warn: Takes a warning for people: (event, fields).
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        files: Files | None,
+        *,
+        blocking: Blocking,
+        timers: Timers,
+        meter: Meter,
+        warn: Callable[[str, dict[str, object]], None],
+    ) -> None:
+        self._recorder = recorder
+        self._files = files
+        self._blocking = blocking
+        self._timers = timers
+        self._meter = meter
+        self._warn = warn
+        self._waiting: deque[HistoryBlock] = deque()
+        self._waiting_bytes = 0
+        self._waiting_rows = 0
+        self._end = 0
+        self._written: list[HistoryFile] = []
+        self._durable = 0
+        self._busy = False
+        self._armed = False
+        self._failing = False
+        self._closed = False
+        self._then: list[Callable[[], None]] = []
+        self.filed = 0
+        """Number of the first row that files may not hold: the next flush makes it durable."""
+        self._ask_flush: Callable[[], None] = lambda: None
+
+    def load(
+        self, blocks: Sequence[HistoryBlock], filed: int, end: int, ask_flush: Callable[[], None]
+    ) -> None:
+        """Begin with what the last owner left in the journal.
+
+        Args:
+            blocks: Rows that files may not hold.
+            filed: Number of the first of them.
+            end: Number of the next row.
+            ask_flush: Schedules a flush.
+        """
+        self.filed = filed
+        self._end = end
+        self._ask_flush = ask_flush
+        files = self._files
+        if files is None:
+            if blocks:  # The history has been turned off.
+                self.filed = end
+                ask_flush()
+            return
+        for block in blocks:
+            self._wait(block)
+        self._run(lambda: files.recover(filed), self._recovered)
+
+    def _recovered(self, error: StoreError | None) -> None:
+        if self._failed(error):
+            return
+        self._go_on()
+
+    # -- flushes -------------------------------------------------------------------------------
+
+    def take(self) -> tuple[int, bytes]:
+        """Returns the rows of the next flush: how many, and their encoding."""
+        taken = self._recorder.take()
+        return taken if self._files is not None else (0, b"")
+
+    def flushed(self, taken: tuple[int, bytes], filed: int) -> None:
+        """Take note that the rows *taken*, and *filed*, are durable."""
+        count, rows = taken
+        if count:
+            self._wait(HistoryBlock(self._end, count, rows))
+            self._end += count
+        self._durable = filed
+        if self._written:
+            self._publish()
+        elif self._waiting_rows >= FILE_ROWS:
+            self._write()
+        elif count:
+            self._arm(FILE_S)
+
+    def _wait(self, block: HistoryBlock) -> None:
+        self._waiting.append(block)
+        self._waiting_bytes += len(block.rows)
+        self._waiting_rows += block.length
+        while self._waiting_bytes > WAITING_BYTES_MAX and not self._busy:
+            lost = self._take_first()
+            self._meter.add(LOST_TOTAL, lost.length)
+            self.filed = lost.end
+
+    def _take_first(self) -> HistoryBlock:
+        block = self._waiting.popleft()
+        self._waiting_bytes -= len(block.rows)
+        self._waiting_rows -= block.length
+        return block
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def _arm(self, delay_s: float) -> None:
+        if not self._armed and not self._closed:
+            self._armed = True
+            self._timers.call_later(delay_s, self._due)
+
+    def _due(self) -> None:
+        self._armed = False
+        if self._written:
+            self._publish()
+        else:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the rows that wait to a file, unless one is under way."""
+        files = self._files
+        if files is None or self._busy or self._written or not self._waiting:
+            return
+        blocks: list[HistoryBlock] = []
+        rows = 0
+        for block in self._waiting:
+            blocks.append(block)
+            rows += block.length
+            if rows >= FILE_ROWS:
+                break
+        found: list[HistoryFile] = []
+
+        def done(error: StoreError | None) -> None:
+            if self._failed(error):
+                return
+            for _ in blocks:
+                self._take_first()
+            self._written = found
+            self.filed = blocks[-1].end
+            self._ask_flush()
+
+        self._run(lambda: found.extend(files.write(blocks)), done)
+
+    def _publish(self) -> None:
+        """Publish the files that were written, once the journal says that they hold the rows."""
+        writer, files = self._files, self._written
+        if writer is None or self._busy or self._durable < files[-1].end:
+            return
+
+        def done(error: StoreError | None) -> None:
+            if not self._failed(error):
+                self._written = []
+                self._go_on()
+
+        self._run(lambda: writer.publish(files), done)
+
+    def _failed(self, error: StoreError | None) -> bool:
+        if error is None:
+            if self._failing:
+                self._failing = False
+                self._warn("history-written-again", {})
+            return False
+        if not self._failing:
+            self._failing = True
+            self._warn("history-not-written", {"error": str(error)})
+        self._arm(RETRY_S)
+        self._settle()
+        return True
+
+    def _go_on(self) -> None:
+        """Write what has come meanwhile, now if it is much or if somebody waits for it."""
+        if self._then or self._waiting_rows >= FILE_ROWS:
+            self._write()
+        elif self._waiting:
+            self._arm(FILE_S)
+        self._settle()
+
+    def _run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+        def finished(error: StoreError | None) -> None:
+            self._busy = False
+            done(error)
+
+        self._busy = True
+        self._blocking.run(work, finished)
+
+    # -- ending --------------------------------------------------------------------------------
+
+    def finish(self, then: Callable[[], None]) -> None:
+        """Write what waits and publish it, then call *then*; sooner if that fails."""
+        self._closed = True
+        self._then.append(then)
+        self._write()
+        self._settle()
+
+    def stop(self) -> None:
+        """Give up: nothing more becomes durable. The next owner has what waits."""
+        self._closed = self._failing = True
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._then:
+            return
+        idle = not (self._busy or self._written or self._waiting)
+        if idle or self._failing or self._files is None:
+            then, self._then = self._then, []
+            for call in then:
+                call()

@@ -1,0 +1,146 @@
+"""Files of the history: their rows, their days, and what kills leave."""
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from distributary.core.errors import StoreError
+from distributary.core.event import Event
+from distributary.core.flow import Attempt, DoneKey, Ending, Origin, Position, Stage, Task
+from distributary.core.journal import HistoryBlock
+from distributary.core.policy import DELIVERED, Reply
+from distributary.history.names import parse
+from distributary.history.rows import Recorder, RouteNames
+from distributary.history.writer import HIDDEN, SCHEMA, HistoryWriter
+
+NOON_MS = 1_795_348_800_000
+"""2026-11-22, 12:00 UTC."""
+
+
+def blocks(*times_ms, first=0, drop=False):
+    """One block for each time, with one row; the last one a drop without an attempt."""
+    recorder = Recorder(3, {"u": RouteNames("shop", "orders", 4)}.get)
+    found = []
+    for number, now_ms in enumerate(times_ms, first):
+        event = Event({"specversion": "1.0", "id": f"e{number}", "source": "/s", "type": "t"}, b"")
+        task = Task(Position(3, number, 0), 1, "u", event, Stage.PRIMARY, 1, 0, Origin.LIVE)
+        key = DoneKey(number, 0, "u")
+        if drop and number == first + len(times_ms) - 1:
+            recorder.ended(key, Ending.DROPPED, "retention", now_ms, None)
+        else:
+            recorder.attempted(Attempt(task, Reply(204, None, None, b""), 0.25), DELIVERED, now_ms)
+            recorder.ended(key, Ending.DELIVERED, None, now_ms, task)
+        count, rows = recorder.take()
+        found.append(HistoryBlock(number, count, rows))
+    return found
+
+
+def history(folder: Path):
+    """Numbers of all published rows, by file."""
+    found = {}
+    for path in sorted(folder.glob("date=*/*.parquet")):
+        file = parse(str(path.relative_to(folder)))
+        numbers = pq.read_table(path, partitioning=None).column("number").to_pylist()
+        assert numbers == list(range(file.first, file.end))
+        found[file] = numbers
+    return [number for numbers in found.values() for number in numbers]
+
+
+def test_a_row_says_what_became_of_a_match(tmp_path):
+    """All columns, with the types that readers rely on."""
+    writer = HistoryWriter(tmp_path, 3)
+    files = writer.write(blocks(NOON_MS, NOON_MS + 1, first=40, drop=True))
+    assert history(tmp_path) == []
+    writer.publish(files)
+    (path,) = tmp_path.glob("date=2026-11-22/p0003-*.parquet")
+    table = pq.read_table(path, partitioning=None)
+    assert table.schema.equals(SCHEMA)
+    delivered, dropped = table.to_pylist()
+    assert delivered == {
+        "number": 40,
+        "time": dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC),
+        "partition": 3,
+        "offset": 40,
+        "index": 0,
+        "event_id": "e40",
+        "event_source": "/s",
+        "event_type": "t",
+        "namespace": "shop",
+        "subscription": "orders",
+        "uid": "u",
+        "revision": 4,
+        "stage": "event",
+        "attempt": 1,
+        "duration": 0.25,
+        "status": 204,
+        "decision": "delivered",
+        "reason": None,
+        "outcome": "delivered",
+    }
+    assert dropped == delivered | {
+        "number": 41,
+        "time": dt.datetime(2026, 11, 22, 12, 0, 0, 1000, tzinfo=dt.UTC),
+        "offset": 41,
+        "event_id": None,
+        "event_source": None,
+        "event_type": None,
+        "stage": None,
+        "attempt": None,
+        "duration": None,
+        "status": None,
+        "decision": None,
+        "reason": "retention",
+        "outcome": "dropped",
+    }
+
+
+def test_rows_lie_in_their_own_day(tmp_path):
+    """Also those of a clock that was put back."""
+    midnight = NOON_MS + 12 * 3_600_000
+    writer = HistoryWriter(tmp_path, 3)
+    writer.publish(writer.write(blocks(midnight - 1, midnight, midnight - 1, midnight)))
+    days = [path.parent.name for path in sorted(tmp_path.glob("date=*/*.parquet"))]
+    assert days == ["date=2026-11-22"] * 2 + ["date=2026-11-23"] * 2
+    assert sorted(history(tmp_path)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_a_kill_before_the_rename_loses_no_row_and_doubles_none(tmp_path, noted):
+    """What the journal has noted is published by the next owner; the rest is written again."""
+    writer = HistoryWriter(tmp_path, 3)
+    rows = blocks(NOON_MS, NOON_MS)
+    writer.write(rows)
+    HistoryWriter(tmp_path, 2).recover(100)  # another partition's owner leaves it alone
+    assert history(tmp_path) == []
+    writer = HistoryWriter(tmp_path, 3)
+    writer.recover(2 if noted else 0)
+    if not noted:
+        writer.publish(writer.write(rows))
+    assert history(tmp_path) == [0, 1]
+    assert not list((tmp_path / HIDDEN).iterdir())
+
+
+def test_publishing_again_changes_nothing(tmp_path):
+    """A kill between two renames repeats the first one."""
+    writer = HistoryWriter(tmp_path, 3)
+    files = writer.write(blocks(NOON_MS))
+    writer.publish(files)
+    writer.publish(files)
+    assert history(tmp_path) == [0]
+
+
+def test_a_medium_that_refuses_is_one_known_error(tmp_path):
+    """A file lies where the folder should be."""
+    (tmp_path / "file").write_bytes(b"")
+    writer = HistoryWriter(tmp_path / "file", 3)
+    with pytest.raises(StoreError, match="folder"):
+        writer.write(blocks(NOON_MS))
+    with pytest.raises(StoreError, match="folder"):
+        writer.recover(0)
+
+
+def test_nothing_was_left(tmp_path):
+    """The folder does not exist yet."""
+    HistoryWriter(tmp_path / "none", 3).recover(0)

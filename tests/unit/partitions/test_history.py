@@ -1,0 +1,203 @@
+"""How rows of the history become files, in virtual time."""
+
+import pytest
+
+from distributary.core.errors import StoreError
+from distributary.core.flow import DoneKey, Ending
+from distributary.core.journal import HistoryBlock
+from distributary.core.meter import Meter
+from distributary.history.rows import Recorder
+from distributary.partitions import _history
+from distributary.partitions._history import FILE_S, LOST_TOTAL, RETRY_S, History
+from distributary.testing.simulated_history import SimulatedHistory
+
+
+class Rig:
+    """A history whose flushes and jobs are done when the test says so."""
+
+    def __init__(self, timers, *, kept=True):
+        self.timers = timers
+        self.recorder = Recorder(0, lambda _uid: None)
+        self.files = SimulatedHistory()
+        self.jobs = []
+        self.warnings = []
+        self.asked = 0
+        self.meter = Meter()
+        self.history = History(
+            self.recorder,
+            self.files if kept else None,
+            blocking=self,
+            timers=timers,
+            meter=self.meter,
+            warn=lambda event, _fields: self.warnings.append(event),
+        )
+
+    def load(self, blocks=(), filed=0, end=0):
+        """Begin, and let what the last owner left be looked at."""
+        self.history.load(blocks, filed, end, self.ask)
+        self.work()
+        return self
+
+    def ask(self):
+        self.asked += 1
+
+    def run(self, work, done):
+        self.jobs.append((work, done))
+
+    def work(self):
+        """Do all jobs, with what they cause."""
+        while self.jobs:
+            work, done = self.jobs.pop(0)
+            try:
+                work()
+            except StoreError as error:
+                done(error)
+            else:
+                done(None)
+
+    def drop(self, count):
+        """So many matches end."""
+        for number in range(count):
+            self.recorder.ended(DoneKey(number, 0, "r"), Ending.DROPPED, "retention", 1, None)
+
+    def flush(self):
+        """A flush that is durable at once."""
+        taken, filed = self.history.take(), self.history.filed
+        self.history.flushed(taken, filed)
+        self.asked = 0
+
+    @property
+    def rows(self):
+        """Rows that readers see."""
+        return sum(len(rows) for rows in self.files.published.values())
+
+
+@pytest.fixture
+def rig(timers):
+    """A partition that nobody has owned."""
+    return Rig(timers).load()
+
+
+def test_a_durable_row_is_in_a_file_within_seconds(rig, timers):
+    """Written, noted in the journal, and only then shown."""
+    rig.drop(3)
+    rig.flush()
+    timers.advance(FILE_S)
+    rig.work()
+    assert (rig.asked, rig.rows, rig.history.filed) == (1, 0, 3)
+    rig.flush()
+    rig.work()
+    assert rig.rows == 3
+
+
+def test_much_is_written_at_once(rig, monkeypatch):
+    """A file has a limited number of rows, whatever the rate."""
+    monkeypatch.setattr(_history, "FILE_ROWS", 10)
+    for _ in range(3):
+        rig.drop(6)
+        rig.flush()
+    for _ in range(4):
+        rig.work()
+        rig.flush()
+    assert rig.rows == 12
+    assert len(rig.files.published) == 1
+
+
+def test_the_next_owner_writes_what_the_last_one_left(timers):
+    """Rows of the journal, with their numbers."""
+    left = Rig(timers)
+    left.drop(2)
+    count, rows = left.history.take()
+    rig = Rig(timers).load([HistoryBlock(7, count, rows)], filed=7, end=9)
+    timers.advance(FILE_S)
+    rig.work()
+    rig.flush()
+    rig.work()
+    (file,) = rig.files.published
+    assert (file.first, file.end) == (7, 9)
+
+
+def test_a_full_disk_is_told_once_and_tried_again(rig, timers):
+    """Rows wait in the journal meanwhile."""
+    rig.files.failing = True
+    rig.drop(1)
+    rig.flush()
+    timers.advance(FILE_S)
+    rig.work()
+    timers.advance(RETRY_S)
+    rig.work()
+    assert rig.warnings == ["history-not-written"]
+    rig.files.failing = False
+    timers.advance(RETRY_S)
+    rig.work()
+    rig.flush()
+    rig.work()
+    assert rig.rows == 1
+    assert rig.warnings == ["history-not-written", "history-written-again"]
+
+
+def test_a_file_that_could_not_be_shown_is_shown_later(rig, timers):
+    """It was written, and the journal says so."""
+    rig.drop(1)
+    rig.flush()
+    timers.advance(FILE_S)
+    rig.work()
+    rig.files.failing = True
+    rig.flush()
+    rig.work()
+    assert rig.rows == 0
+    rig.files.failing = False
+    timers.advance(RETRY_S)
+    rig.work()
+    assert rig.rows == 1
+
+
+def test_what_waits_is_bounded_and_what_is_lost_is_counted(rig, monkeypatch):
+    """The journal must not grow for ever."""
+    monkeypatch.setattr(_history, "WAITING_BYTES_MAX", 1000)
+    rig.files.failing = True
+    for _ in range(200):
+        rig.drop(1)
+        rig.flush()
+    lost = rig.meter.counters[LOST_TOTAL]
+    assert 0 < lost < 200
+    assert rig.history.filed == lost
+
+
+def test_an_orderly_end_shows_everything(rig):
+    """Nobody has to start the server again to see the last two seconds."""
+    rig.drop(2)
+    rig.flush()
+    over = []
+    rig.history.finish(lambda: over.append(1))
+    rig.work()
+    assert not over
+    rig.flush()
+    rig.work()
+    assert over
+    assert rig.rows == 2
+
+
+@pytest.mark.parametrize("how", ["full disk", "dead journal"])
+def test_an_end_waits_for_no_fault(rig, how):
+    """The next owner has what waits."""
+    rig.drop(2)
+    rig.flush()
+    over = []
+    rig.files.failing = how == "full disk"
+    rig.history.finish(lambda: over.append(1))
+    rig.work()
+    if how == "dead journal":
+        rig.history.stop()
+    assert over == [1]
+
+
+def test_without_a_history_nothing_is_kept(timers):
+    """And what an earlier setting left in the journal is let go of."""
+    rig = Rig(timers, kept=False).load([HistoryBlock(0, 1, b"x")], filed=0, end=1)
+    rig.drop(1)
+    assert rig.history.take() == (0, b"")
+    assert (rig.history.filed, rig.asked) == (1, 1)
+    over = []
+    rig.history.finish(lambda: over.append(1))
+    assert over
