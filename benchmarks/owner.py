@@ -3,9 +3,10 @@
     python benchmarks/owner.py [ROUNDS] [SRC ...]
 
 One process owns a partition with a backlog of 1 KB events and drains it to a sink in another
-process. Runs each folder of sources in turn, in processes of their own, and prints the lowest CPU
-time of a delivery in microseconds, by thread and by kind of load, beside the bare exchange of the
-same run. Compare versions in one run, since the machine moves.
+process. Runs each folder of sources in turn, in processes of their own, two owners at a time, and
+prints the lowest CPU time of a delivery in microseconds, by thread and by kind of load, beside the
+bare exchange of the same run. ``--measure "1 match, no network"`` measures one owner whose sinks
+answer in its own process. Compare versions in one run, since the machine moves.
 """
 
 import asyncio
@@ -51,6 +52,7 @@ OWNERS = 2
 """At the same time, as many as the machine has cores: it is busy, as for the bare exchange."""
 COMMIT = 64
 """Events in one commit of the log."""
+TRIES = 5
 WARM_UP_SHARE = 0.2
 WAIT_S_MAX = 300.0
 THREADS = {"owner": "loop", "flush": "flush"}
@@ -79,19 +81,32 @@ def main():
 
 
 def measured(kind, source):
-    """Mean of what owners with the version in *source* measure at the same time."""
+    """Mean of what owners with the version in *source* measure at the same time.
+
+    Measured again where a sink fell behind: with backfills the figures mean something else.
+    """
+    for _ in range(TRIES):
+        found = _measured_once(kind, source)
+        if all(found):
+            return {part: sum(figures[part] for figures in found) / OWNERS for part in found[0]}
+    raise AssertionError(f"backfills in each of {TRIES} runs")
+
+
+def _measured_once(kind, source):
     command = [sys.executable, __file__, "--measure", kind]
     environment = os.environ | {"PYTHONPATH": source}
     owners = [
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(OWNERS)
     ]
-    found = [json.loads(owner.communicate()[0]) for owner in owners]
-    return {part: sum(figures[part] for figures in found) / OWNERS for part in found[0]}
+    return [json.loads(owner.communicate()[0]) for owner in owners]
 
 
 def measure(kind):
-    """Microseconds of CPU a delivery: all, in the kernel, and of the threads that count."""
+    """Microseconds of CPU a delivery: all, in the kernel, and of the threads that count.
+
+    None: a route was backfilled.
+    """
     routes, matching = KINDS[kind.removesuffix(NO_NETWORK)]
     with (
         tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder,
@@ -166,17 +181,22 @@ def _drain(paths, end, matching):
     until_s = time.monotonic() + WAIT_S_MAX
 
     def wait_for(offset):
+        """Mark and CPU when the mark has reached *offset*; None where it says nothing."""
         while status_page[StatusField.WATERMARK] < offset:
             assert time.monotonic() < until_s
-            assert not status_page[StatusField.BACKFILLING]  # else the mark says nothing
+            if status_page[StatusField.BACKFILLING]:
+                return None
             time.sleep(0.02)
         return status_page[StatusField.WATERMARK], _cpu()
 
-    first, before = wait_for(int(end * WARM_UP_SHARE))
-    last, after = wait_for(end)
-    deliveries = (last - first) * matching
+    began = wait_for(int(end * WARM_UP_SHARE))
+    ended = began and wait_for(end)
     session.close(orderly=True)
     status_page.close()
+    if not ended:
+        return None
+    (first, before), (last, after) = began, ended
+    deliveries = (last - first) * matching
     return {part: (after[part] - before[part]) / deliveries * 1e6 for part in after}
 
 

@@ -31,7 +31,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from distributary.core.errors import EventError, Fault
-from distributary.core.event import Event
+from distributary.core.event import Event, binary
 from distributary.core.event import record as event_record
 from distributary.core.policy import Answer
 
@@ -424,7 +424,9 @@ def events_of(logged: Logged) -> AddressedEvents | None:
     """
     kind = logged.kind
     if kind == _EVENTS:
-        events = event_record.decode(logged.body)
+        body = logged.body
+        event = binary.decode(body)
+        events = event_record.decode(body) if event is None else [event]
         # Once an event on the hot path: the tuple's own constructor takes a third of the time.
         return tuple.__new__(AddressedEvents, ("", _ALL_PASSES * len(events), events, b"", ""))
     if kind in (RecordKind.ADDRESSED, RecordKind.CARRIED):

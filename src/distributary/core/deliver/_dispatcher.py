@@ -80,7 +80,11 @@ class Dispatcher:
             ``FULL`` or ``OPEN``: not taken. The caller decides (its route is backfilled), and
             ``on_drained`` is called when the queue has room.
         """
-        return self._queue_of(destination).offer(task, destination, reserve=0)
+        # ``_queue_of`` inlined: every match comes here.
+        queue = self._queues.get(destination.queue)
+        if queue is None:
+            queue = self._new_queue(destination)
+        return queue.offer(task, destination, reserve=0)
 
     def offer_retry(self, task: Task, destination: Destination) -> Admission:
         """Like ``offer``, with a small reserve above the limit of the queue."""

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Final
 
 from distributary.core.deliver._pacing import Pace
-from distributary.core.deliver._queue import LOW_WATER_SHARE, DestinationQueue, QueuedTask
+from distributary.core.deliver._queue import DestinationQueue, QueuedTask
 from distributary.core.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.core.deliver._timers import Soon, TimerHandle
 from distributary.core.deliver.breaker import BreakerState
@@ -134,11 +134,11 @@ class PacedQueue:
             self._tell.ask()
 
     def _has_capacity(self) -> bool:
-        limits = self._shared.limits
+        shared = self._shared
         return (
             self.sink_queue.takes(nothing_waits=not self._queue)
-            and len(self._queue) <= limits.queued_max * LOW_WATER_SHARE
-            and self._queued_bytes <= limits.held_bytes_max * LOW_WATER_SHARE
+            and len(self._queue) <= shared.low_water
+            and self._queued_bytes <= shared.low_water_bytes
         )
 
     def _notify_drained(self) -> None:

@@ -34,10 +34,6 @@ _OPEN: Final = BreakerState.OPEN
 _HALF_OPEN: Final = BreakerState.HALF_OPEN
 _ADMITTED: Final = Admission.ADMITTED
 
-LOW_WATER_SHARE: Final = 0.25
-"""Fill level at which a queue that refused a task reports room: low enough for many tasks to fit,
-high enough not to run dry."""
-
 CUT_HOLD_S: Final = 0.05
 """Pause of a queue after a response that had to be cut off. Each costs a millisecond of the loop
 that all queues share (a connection, and the bytes up to the limit); twenty a second cost 2 %."""
@@ -312,7 +308,7 @@ class DestinationQueue:
             shared.wake_waiting()
         if queue or self._due:
             self.pump(now_s)
-        if self._refused:
+        if self._refused and len(queue) <= shared.low_water:
             self._notify_drained()
         took_s = now_s - entry.started_s
         shared.on_attempt(Attempt(entry.task, answer, took_s, entry.destination.uri))
@@ -352,13 +348,13 @@ class DestinationQueue:
             paced.check_drained()
 
     def _notify_drained(self) -> None:
-        limits = self._shared.limits
+        shared = self._shared
         if self._refused and (
             self._lacks_probe()
             or (
                 self._breaker.state is _CLOSED
-                and len(self._queue) <= limits.queued_max * LOW_WATER_SHARE
-                and self._queued_bytes <= limits.held_bytes_max * LOW_WATER_SHARE
+                and len(self._queue) <= shared.low_water
+                and self._queued_bytes <= shared.low_water_bytes
             )
         ):
             self._refused = False

@@ -17,6 +17,10 @@ TASK_BYTES_OVERHEAD: Final = 1_024
 """Memory of a task with six attributes besides its data (measured: 980 bytes with its queue entry).
 ``attribute_bytes`` counts attributes beyond that, off the hot path."""
 
+LOW_WATER_SHARE: Final = 0.25
+"""Fill level at which a queue that refused a task reports room: low enough for many tasks to fit,
+high enough not to run dry."""
+
 _WOKEN_MAX: Final = 4
 """Queues woken for one free slot: the first may not need it any more, or may not get this kind of
 slot; waking all of them would cost too much."""
@@ -53,6 +57,8 @@ class Shared:
         stopped: True: nothing is started or accepted any more.
         queued: Waiting tasks in all queues.
         flights: Attempts in flight, in the order of their start.
+        low_water: Waiting tasks with which a queue that refused one reports room.
+        low_water_bytes: The same in bytes.
         opened: Queues whose breaker has opened since the last ``Dispatcher.cut_off``.
     """
 
@@ -63,6 +69,8 @@ class Shared:
         "in_flight",
         "in_flight_max",
         "limits",
+        "low_water",
+        "low_water_bytes",
         "monotonic_s",
         "on_attempt",
         "on_drained",
@@ -96,6 +104,8 @@ class Shared:
         self.on_drained = on_drained
         self.limits = limits
         self.in_flight_max = limits.in_flight_max
+        self.low_water = int(limits.queued_max * LOW_WATER_SHARE)
+        self.low_water_bytes = int(limits.held_bytes_max * LOW_WATER_SHARE)
         self.in_flight = 0
         self.held_bytes = 0
         self.slow_s: float | None = None

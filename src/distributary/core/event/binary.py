@@ -113,8 +113,10 @@ def decode(body: bytes) -> BinaryEvent | None:
     Looks for the beginning and the end of the lines alone. Whatever stands between them, no access
     to the event raises an error.
     """
+    if not body.startswith(_FIRST):
+        return None
     data_at = body.find(b"\r\n\r\n", LINES_AT) + 4
-    if data_at <= LINES_AT or not body.startswith(_FIRST):
+    if data_at <= LINES_AT:
         return None
     return BinaryEvent(_NO_ATTRIBUTES, None, body, data_at)
 
