@@ -154,19 +154,13 @@ class Dispatcher:
         return 0.0
 
     def begin_drain(self, slow_s: float) -> None:
-        """Prepare a rollover: from now on slow queues start nothing new.
+        """Prepare for ``close``: from now on slow queues start nothing new.
 
         A queue is slow while its oldest attempt in flight is older than *slow_s*. The others
-        continue, so the rollover delays no fast sink and waits for no slow one.
+        continue, so the wait for a moment to close delays no fast sink.
         """
         assert slow_s >= 0.0
         self._shared.slow_s = slow_s
-
-    def end_drain(self) -> None:
-        """Undo ``begin_drain``."""
-        self._shared.slow_s = None
-        for queue in tuple(self._queues.values()):
-            queue.pump()
 
     def take_queued(self, uri: str | None = None) -> list[Task]:
         """Remove and return all tasks that have not started.

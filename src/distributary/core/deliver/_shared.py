@@ -52,8 +52,7 @@ class Shared:
     Attributes:
         in_flight: Attempts in flight in all queues.
         held_bytes: Bytes of all tasks, waiting and in flight.
-        slow_s: During a rollover: queues whose oldest attempt is older start nothing; None: no
-            rollover.
+        slow_s: Before the end: queues whose oldest attempt is older start nothing; None: not yet.
         stopped: True: nothing is started or accepted any more.
         queued: Waiting tasks in all queues.
         flights: Attempts in flight, in the order of their start.

@@ -111,15 +111,10 @@ class DispatcherMachine(RuleBasedStateMachine):
     def begin_drain(self, slow_s):
         self.dispatcher.begin_drain(slow_s)
 
-    @rule()
-    def end_drain(self):
-        self.dispatcher.end_drain()
-
     @precondition(lambda self: self.admitted)
     @rule()
     def settle(self):
         """With good sinks and enough time everything ends, and every refusal is followed up."""
-        self.dispatcher.end_drain()
         self.steps.clear()
         self.timers.advance(400.0)
         assert set(self.ended) == set(self.admitted)

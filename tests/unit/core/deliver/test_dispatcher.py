@@ -185,13 +185,12 @@ def test_draining_stops_slow_queues_alone(rig):
     assert len(rig.attempts) == 100
     rig.advance(10.0)
     assert rig.queue().queued in (0, 2)  # when the old ones ended the next four could start
-    rig.dispatcher.end_drain()
     rig.advance(10.0)
     assert len(rig.attempts) == 110
 
 
-def test_ending_the_drain_lets_slow_queues_start_again(rig):
-    """``end_drain`` undoes ``begin_drain`` at once."""
+def test_a_slow_queue_starts_again_when_it_is_slow_no_more(rig):
+    """What was admitted meanwhile is not forgotten."""
     rig.script = lambda event, _destination: Step(
         after_s=5.0 if event.attributes["id"] == "1" else 0.01
     )
@@ -201,9 +200,8 @@ def test_ending_the_drain_lets_slow_queues_start_again(rig):
     assert rig.offer(3) == [Admission.ADMITTED] * 3
     rig.advance(1.0)
     assert rig.attempts == []
-    rig.dispatcher.end_drain()
-    rig.advance(1.0)
-    assert len(rig.attempts) == 3
+    rig.advance(4.0)
+    assert len(rig.attempts) == 4
 
 
 def test_hands_back_what_was_not_started(rig):
