@@ -158,7 +158,7 @@ def rollover(scale):
 
 
 def _hand_overs(routes, name):
-    """Both with *routes* of another type each: seconds, median and worst."""
+    """Both with *routes* of another type each: milliseconds, median and worst."""
     with tempfile.TemporaryDirectory(
         prefix="distributary-bench-", ignore_cleanup_errors=True
     ) as folder:
@@ -191,7 +191,7 @@ def _hand_overs(routes, name):
     )
     figures = {}
     for which, found in ((name, rollovers), (f"{name}_settings", settings)):
-        print(f"    {which}: {' '.join(f'{added_s:.3f}' for added_s in found)} s", flush=True)
+        print(f"    {which}: {' '.join(f'{added_ms:.0f}' for added_ms in found)} ms", flush=True)
         figures |= {which: statistics.median(found), f"{which}_worst": max(found)}
     return figures
 
@@ -245,7 +245,7 @@ def _lock_holders(server):
 def _added(traffic, span):
     """By how much the longest gap within *span* exceeds the longest one of as long a time before.
 
-    Gaps between deliveries of a partition, seconds, at least 0.
+    Gaps between deliveries of a partition, milliseconds, at least 0.
     """
     begin_s, end_s = span
     taken = dict(traffic.sinks["sink"].taken)
@@ -254,7 +254,7 @@ def _added(traffic, span):
         times = sorted(at_s for name, at_s in taken.items() if int(name) % PARTITIONS == partition)
         usual_s = _longest(times, 2 * begin_s - end_s, begin_s)
         added = max(added, _longest(times, begin_s, end_s) - usual_s)
-    return added
+    return added * 1000
 
 
 def _longest(times, begin_s, end_s):
