@@ -33,6 +33,9 @@ FLUSH_S = 0.01
 """Delay until outcomes are flushed (DESIGN promise 3, one final outcome)."""
 FLUSH_COUNT = 1_000
 """Outcomes that start a flush at once."""
+FEW_COUNT = 32
+"""Outcomes of a flush that the loop itself may write: with more, deliveries are many, and the loop
+has better to do than to wait for the disk."""
 CURSOR_S = 0.2
 """Interval of writing a cursor that moved without outcomes: it only shortens a restart."""
 
@@ -63,6 +66,7 @@ class Flusher:
         ownership: Writes the flushes.
         quota: Client of the quota store.
         blocking: Runs the flush in a thread.
+        journaling: Runs a flush of few outcomes and no rows, which is one write and one sync.
         timers: For the flush interval.
         clock: For the interval of cursors.
         point: Returns the consumer's position; called once a flush.
@@ -78,6 +82,7 @@ class Flusher:
         quota: QuotaClient,
         *,
         blocking: Blocking,
+        journaling: Blocking,
         timers: Timers,
         clock: Clock,
         point: Callable[[], Point],
@@ -89,6 +94,7 @@ class Flusher:
         self._ownership = ownership
         self._quota = quota
         self._blocking = blocking
+        self._journaling = journaling
         self._clock = clock
         self._point = point
         self._forgettable = forgettable
@@ -199,6 +205,8 @@ class Flusher:
         self.begun_round += 1
         point = self._point()
         batch = self._collect(point)
+        few = max(len(batch.done), batch.history[0]) <= FEW_COUNT
+        small = few and not batch.changes and not self._quota.waiting
         asked = self._quota.take()
         self._cursor_s = self._clock.monotonic_s()
         news = batch.changes or batch.done or batch.history[0] or batch.filed > self._filed
@@ -231,7 +239,7 @@ class Flusher:
             self._quota.before(asked)
             given_up.extend(self._ownership.flush(batch))
 
-        self._blocking.run(write, finished)
+        (self._journaling if small else self._blocking).run(write, finished)
 
     def _collect(self, point: Point) -> Batch:
         """Collect all changes since the last flush."""

@@ -44,6 +44,7 @@ from distributary.core.outcome import (
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir import Bell, ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.history.writer import HistoryWriter
+from distributary.partitions._journaling import LoopWhileQuick, error_of
 from distributary.partitions._log_tail import LogTail
 from distributary.partitions._prepared import SHELF, stands_in
 from distributary.partitions._transports import make_transports
@@ -129,17 +130,7 @@ class _Blocking:
     pool: ThreadPoolExecutor
 
     def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
-        def job() -> None:
-            error: StoreError | None = None
-            try:
-                work()
-            except StoreError as raised:
-                error = raised
-            except Exception as raised:  # noqa: BLE001 - a bug must not hang it
-                error = StoreError(f"a flush failed: {raised!r}")
-            self.loop.call_soon_threadsafe(done, error)
-
-        self.pool.submit(job)
+        self.pool.submit(lambda: self.loop.call_soon_threadsafe(done, error_of(work)))
 
 
 class PartitionSession:
@@ -234,6 +225,7 @@ class PartitionSession:
         attempts = self._settings.log_attempts
         folder = Path(self._settings.history) if self._settings.history else None
         self._follower = follower
+        timers, blocking = LoopTimers(self._loop), _Blocking(self._loop, self._pool)
         return PartitionConsumer(
             PartitionContext(
                 partition=partition,
@@ -249,9 +241,10 @@ class PartitionSession:
                 else HistoryWriter(folder, partition),
                 failures_only=attempts == "failures",
                 clock=self._clock,
-                timers=LoopTimers(self._loop),
+                timers=timers,
                 random=SystemRandom(),
-                blocking=_Blocking(self._loop, self._pool),
+                blocking=blocking,
+                journaling=LoopWhileQuick(timers, blocking, self._clock),
                 aside=_Blocking(self._loop, self._aside),
                 reading=_Blocking(self._loop, self._reading),
                 make_dispatcher=self._make_dispatcher,

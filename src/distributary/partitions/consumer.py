@@ -1,6 +1,6 @@
 """The partition consumer: feeds inputs to the engine, and executes the effects it requests.
 
-Runs on one event loop thread; flushes (fsync, SQL) and reads use other threads. ``core.engine``
+Runs on one event loop thread; SQL, reads, and flushes that take long use others. ``core.engine``
 alone decides about a match; here are the loop's turns, timers, stores and the log. Where the code
 relies on a rule of DESIGN ("Rules that keep it correct"), it names it.
 """
@@ -142,6 +142,7 @@ class PartitionConsumer:
             context.ownership,
             self._quota,
             blocking=context.blocking,
+            journaling=context.journaling or context.blocking,
             timers=context.timers,
             clock=context.clock,
             point=self._point,

@@ -46,6 +46,7 @@ class PartitionContext:
         warn: Takes a warning for people: (event, fields).
         limits: Limits of the engine.
         watch: Called with each step of each match; for tests.
+        journaling: Runs small flushes of the journal; None: ``blocking`` does.
     """
 
     partition: int
@@ -74,3 +75,4 @@ class PartitionContext:
     limits: EngineLimits = EngineLimits()  # noqa: RUF009 - a value
     watch: StepWatcher | None = None
     failures_only: bool = False
+    journaling: Blocking | None = None

@@ -14,7 +14,14 @@ from distributary.core.outcome import (
     Failure,
     RetryRow,
 )
-from distributary.partitions._flusher import CURSOR_S, FLUSH_COUNT, FLUSH_S, Flusher, Point
+from distributary.partitions._flusher import (
+    CURSOR_S,
+    FEW_COUNT,
+    FLUSH_COUNT,
+    FLUSH_S,
+    Flusher,
+    Point,
+)
 
 BACKFILL = BackfillRow("q", 3, 0, 3, None, b"{}")
 
@@ -37,6 +44,18 @@ class FakeHistory:
         self.flushes.append((taken, filed))
 
 
+class Small:
+    """Counts the flushes that are small, and runs them like the others."""
+
+    def __init__(self, rig):
+        self._rig = rig
+        self.count = 0
+
+    def run(self, work, done):
+        self.count += 1
+        self._rig.run(work, done)
+
+
 class Rig:
     """A flusher whose medium writes down what reaches it, when the test lets it."""
 
@@ -52,10 +71,12 @@ class Rig:
         self.over = []
         self.given_up = []
         self.history = FakeHistory()
+        self.small = Small(self)
         self.flusher = Flusher(
             self,
             self,
             blocking=self,
+            journaling=self.small,
             timers=timers,
             clock=clock,
             point=lambda: self.point,
@@ -120,6 +141,31 @@ def rig(clock, timers):
 def row(offset):
     """A row."""
     return RetryRow(DoneKey(offset, 0, "r"), 1, Stage.PRIMARY, 2, 0, None, done=False)
+
+
+def test_few_outcomes_are_a_small_flush(rig, timers):
+    """One write and one sync."""
+    for offset in range(FEW_COUNT):
+        rig.flusher.done(DoneKey(8 + offset, 0, "r"), 0)
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert (len(rig.batch.done), rig.small.count) == (FEW_COUNT, 1)
+
+
+def test_many_outcomes_rows_and_counts_are_none(rig, timers):
+    """They take long, or need SQL: a thread waits for them."""
+    for offset in range(FEW_COUNT + 1):
+        rig.flusher.done(DoneKey(8 + offset, 0, "r"), 0)
+    timers.advance(FLUSH_S)
+    rig.medium()
+    rig.flusher.put_row(row(50))
+    timers.advance(FLUSH_S)
+    rig.medium()
+    rig.flusher.done(DoneKey(51, 0, "r"), 0)
+    rig.asked = "told"
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert (len([what for what, *_ in rig.calls if what == "flush"]), rig.small.count) == (3, 0)
 
 
 def test_counts_are_told_of_failures_first_and_of_the_rest_last(rig, timers):
