@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from distributary.spark.session import SHARED_KEY, at_launch, authentication, worker_sockets
+from distributary.spark.session import (
+    SHARED_KEY,
+    at_launch,
+    authentication,
+    sparse_heartbeats,
+    worker_sockets,
+)
 
 
 @pytest.mark.parametrize("master", ["local", "local[8,4]", "local[*]"])
@@ -65,3 +71,9 @@ def test_secrets_are_kept_off_the_command_line_of_the_jvm(name):
     plain = {"spark.driver.memory": "2g", "spark.authenticate": "true"}
     plain |= {"spark.ssl.keyStore": "/k", "spark.kerberos.keytab": "/t"}  # paths
     assert at_launch(plain | {name: "s"}) == plain
+
+
+def test_heartbeats_to_oneself_are_sparse() -> None:
+    """Unless the operator has chosen a timeout, which Spark wants to be longer."""
+    assert sparse_heartbeats({}) == {"spark.executor.heartbeatInterval": "60s"}
+    assert sparse_heartbeats({"spark.network.timeout": "30s"}) == {}

@@ -32,6 +32,7 @@ from distributary.partitions import SessionSettings
 from distributary.resource import is_loopback
 from distributary.server.ingest import IngestSettings
 from distributary.server.processes import _ground as ground
+from distributary.server.processes._api_server import ApiServer
 from distributary.server.processes._banner import print_banner
 from distributary.server.processes._children import Child, keep_memory_private, program
 from distributary.server.processes._due import TimerService
@@ -492,7 +493,4 @@ class Server:
             server_header=False,
             timeout_graceful_shutdown=2,
         )
-        server = uvicorn.Server(config)
-        # The server handles signals: the API stops after all other processes.
-        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
-        return server
+        return ApiServer(config)

@@ -51,7 +51,9 @@ from distributary.server.processes._route_wire import RouteAppendServer
 from distributary.server.settings import is_host_name
 
 LOOK_S = 0.25
-"""How often the process checks disk space, Brokers and Channels, and writes counters."""
+"""How often the process checks disk space, Brokers and Channels."""
+METER_S = 1.0
+"""Interval of the metrics' snapshots: replacing a file costs as much as some events."""
 EXIT_LOG_DEAD = 72
 """Exit code: the log refused a write or a sync; a new process recovers it from the medium."""
 SWITCH_S = 0.0001
@@ -172,6 +174,7 @@ class IngestProcess:
             WriteSigns(self._paths.state_db).look,
         )
         self._stop = asyncio.Event()
+        self._saved_s = float("-inf")
         self._code = 0
         self._allowed_hosts: tuple[str, ...] = ()
         self._guard = Guard(start.hosts, start.public_url, told=self._host_refused)
@@ -322,8 +325,11 @@ class IngestProcess:
         )
         self._status_page[StatusField.CONSUMER_PID] = os.getpid()
         self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
-        self._count(self._server)
-        self._save_seen()
+        now_s = self._clock.monotonic_s()
+        if now_s - self._saved_s >= METER_S:
+            self._saved_s = now_s
+            self._count(self._server)
+            self._save_seen()
 
     def _save_seen(self) -> None:
         if not self._seen.changed:
