@@ -161,11 +161,15 @@ def test_many_outcomes_rows_and_counts_are_none(rig, timers):
     rig.flusher.put_row(row(50))
     timers.advance(FLUSH_S)
     rig.medium()
+    rig.history.rows = FEW_COUNT + 1, b""
+    rig.flusher.ask()
+    timers.advance(FLUSH_S)
+    rig.medium()
     rig.flusher.done(DoneKey(51, 0, "r"), 0)
     rig.asked = "told"
     timers.advance(FLUSH_S)
     rig.medium()
-    assert (len([what for what, *_ in rig.calls if what == "flush"]), rig.small.count) == (3, 0)
+    assert (len([what for what, *_ in rig.calls if what == "flush"]), rig.small.count) == (4, 0)
 
 
 def test_counts_are_told_of_failures_first_and_of_the_rest_last(rig, timers):
