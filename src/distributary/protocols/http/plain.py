@@ -10,7 +10,7 @@ has the meaning that ``net.http1`` and ``receive`` give it, as property tests ch
 - a known request line (POST, HTTP/1.1), then at most 64 lines ``name: value`` of visible
   ASCII, with single CRLFs; no folded line, no blank before the colon;
 - one Host, one Content-Length in digits, as long as what follows the head;
-- no field that changes framing, connection or authority, and none that is carried along;
+- no field that changes framing, connection or authority;
 - one event of version 1.0 in binary mode, without a hop limit. A value that was not seen before
   holds nothing that is escaped.
 """
@@ -32,8 +32,8 @@ from distributary.core.event import (
 from distributary.core.flow import TTL_ATTRIBUTE
 from distributary.protocols.http.receive import PLAIN_BYTES, attribute_line, content_type_line
 
-_HEAD_BYTES_MAX: Final = 8 * 1024
-"""Longest head in plain form: below every limit of ``net.http1``."""
+_HEAD_BYTES_MAX: Final = 7 * 1024
+"""Longest head in plain form: below every limit of ``net.http1`` and of carried lines."""
 
 _LINES_MAX: Final = ATTRIBUTES_MAX
 """Most header fields in plain form: as many as attributes, and fewer than HTTP may have."""
@@ -108,17 +108,20 @@ class _Shape:
     """Heads that have the same known lines, at the same places.
 
     Attributes:
-        parts: The lines of the record in pieces: each varying value is a piece of its own.
+        parts: The lines of the record, then the carried lines, in pieces: each varying value is a
+            piece of its own.
         varying: The lines that are not known.
         length_at: Index of Content-Length.
         length_prefix: What that line begins with.
         host: Value of Host.
+        carried_at: Index of the first piece of carried lines; None: there are none.
         event_type: The attribute ``type``; a number: the index of its piece.
         source: Likewise.
         key: Likewise the attribute ``partitionkey``; None: there is none.
     """
 
     __slots__ = (
+        "carried_at",
         "event_type",
         "host",
         "key",
@@ -135,6 +138,7 @@ class _Shape:
         self.length_at = 0
         self.length_prefix = b""
         self.host = b""
+        self.carried_at: int | None = None
         self.event_type: str | int = ""
         self.source: str | int = ""
         self.key: str | int | None = None
@@ -163,8 +167,8 @@ class _Shape:
         return parts
 
 
-Plain: TypeAlias = tuple[str, bytes, str, str, str | None, bytes]
-"""Address, Host, type, source, partition key, and the record of the event."""
+Plain: TypeAlias = tuple[str, bytes, str, str, str | None, bytes, bytes]
+"""Address, Host, type, source, partition key, the record of the event, and carried lines."""
 
 _Marks: TypeAlias = tuple[_Known | None, ...]
 
@@ -215,7 +219,12 @@ class PlainRequests:
             source = parts[source].decode("ascii")
         if isinstance(key, int):
             key = parts[key].decode("ascii")
-        return address, shape.host, event_type, source, key, binary.encode(parts, body)
+        carried_lines = b""
+        if shape.carried_at is not None:
+            carried_lines = b"".join(parts[shape.carried_at :])
+            del parts[shape.carried_at :]
+        record = binary.encode(parts, body)
+        return address, shape.host, event_type, source, key, record, carried_lines
 
     def _learn(self, lines: list[bytes], marks: _Marks) -> None:
         """Remember the lines of a head, and its shape if *marks* were seen before.
@@ -262,6 +271,7 @@ class _Draft:
         self._varying: list[_Varying] = []
         self._fixed = b""  # of the record, since the last varying value
         self._content_type = b""
+        self._carried: list[tuple[int, bytes, bytes]] = []  # index, what precedes the value, name
         self._hosts = self._lengths = 0
 
     def add(self, at: int, line: bytes, *, known: bool) -> bool:
@@ -277,16 +287,20 @@ class _Draft:
             self._lengths += 1
             self._shape.length_at, self._shape.length_prefix = at, prefix
             return value.isdigit()
-        if name in _OF_THE_PARSER or carried.pick([(name, value)]):
-            return False
+        if carried.pick([(name, value)]):
+            self._carried.append((at, prefix, name))
+            return len(self._carried) <= carried.CARRIED_COUNT_MAX
         if name in (b"host", b"content-type", b"connection"):
             self.repeated.append(line)
             self.may_vary = self.may_vary and known
             return self._add_fixed(name, value)
-        if name in _REPEATED and len(line) <= _KNOWN_BYTES_MAX:
+        return name not in _OF_THE_PARSER and self._add_dropped(at, line, found[1], known=known)
+
+    def _add_dropped(self, at: int, line: bytes, name: bytes, *, known: bool) -> bool:
+        if name.lower() in _REPEATED and len(line) <= _KNOWN_BYTES_MAX:
             self.repeated.append(line)
         if not known:
-            start = found[1] + b":"
+            start = name + b":"
             self._varying.append(_Varying(at, start, len(start), _VISIBLE, 0, None))
         return True
 
@@ -338,6 +352,13 @@ class _Draft:
         """The shape."""
         shape, names = self._shape, self._names
         shape.parts.append(self._fixed + self._content_type)
+        if self._carried:
+            shape.carried_at = len(shape.parts)
+        for at, prefix, name in self._carried:
+            place = len(shape.parts) + 1
+            shape.parts += (name + b": ", b"", b"\r\n")
+            varying = _Varying(at, prefix, len(prefix), _VISIBLE, place, _is_trimmed)
+            self._varying.append(varying)
         shape.varying = tuple(self._varying)
         shape.event_type, shape.source = names["type"], names["source"]
         shape.key = names.get("partitionkey")
@@ -360,3 +381,7 @@ def _check(name: str) -> Callable[[str], bool] | None:
     if takes_any_text(name):
         return None
     return is_timestamp if name == "time" else partial(is_valid, name)
+
+
+def _is_trimmed(value: str) -> bool:
+    return value == value.strip(" \t")

@@ -218,7 +218,7 @@ class IngestContext:
         found = self.plain.read(request, self.addresses.by_usual_line, body_bytes_max)
         if found is None:
             return None
-        address, host, event_type, source, key, record = found
+        address, host, event_type, source, key, record, carried_lines = found
         counters, settings, appends = self.counters, self.settings, self.appends
         if (
             host not in self.guard.passed
@@ -232,7 +232,7 @@ class IngestContext:
         unseen = None
         if not self.seen.knows(event_type, source):
             unseen = (Event({"type": event_type, "source": source}, None),)
-        return of_default_ttl(record, address, key), unseen
+        return of_default_ttl(record, address, key, carried_lines), unseen
 
     def no_address(self) -> RequestError:
         """Returns the error for an unknown path of a Broker or Channel."""

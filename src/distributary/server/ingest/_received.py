@@ -47,14 +47,18 @@ def received(
     return Received(encode_addressed(address, left, body), len(events), key, RecordKind.ADDRESSED)
 
 
-def of_default_ttl(record: bytes, address: str, key: str | None) -> Received:
-    """Returns one event that has all its hops left, and carries no header lines.
+def of_default_ttl(record: bytes, address: str, key: str | None, carried: bytes) -> Received:
+    """Returns one event that has all its hops left.
 
     Args:
         record: ``event.record`` of the event.
         address: As for ``received``.
         key: Its ``partitionkey``; None: it has none.
+        carried: As for ``received``.
     """
+    if carried:
+        whole = encode_carried(address, (TTL_DEFAULT,), record, carried)
+        return Received(whole, 1, key, RecordKind.CARRIED)
     if not address:
         return Received(record, 1, key)
     body = encode_addressed(address, (TTL_DEFAULT,), record)

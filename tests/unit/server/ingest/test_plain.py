@@ -32,6 +32,13 @@ PUBLISHERS = (
     + CE.replace(b"ce-source: /s", b"ce-source: /s/%d").replace(b"ce-type: t", b"ce-type: t%d")
     + b"ce-dataschema: https://example.com/x?y=%d\r\nce-x: %d\r\ncontent-length: 0\r\n\r\n",
 )
+PUBLISHERS = (
+    *PUBLISHERS,
+    PUBLISHERS[0].replace(
+        b"ce-type", b"Traceparent: 00-%d-ab-01\r\ntracestate: a=%d, b\r\nx-b3-flags:1\r\nce-type"
+    ),
+    PUBLISHERS[3].replace(b"ce-type", b"knative-error-dest: x\r\nX-Request-Id: %d\r\nce-type"),
+)
 LINES = (
     *(b"transfer-encoding: chunked", b"Transfer-Encoding: identity", b"content-length: 2"),
     *(b"content-length: +2", b"content-length: 3", b"content-length: 2, 2", b"content-length: 02"),
@@ -40,6 +47,13 @@ LINES = (
     *(b"connection: close", b"connection: keep-alive, x", b"connection: upgrade", b"upgrade: h2c"),
     *(b"expect: 100-continue", b"origin: http://evil.example", b"sec-fetch-site: cross-site"),
     *(b"content-encoding: gzip", b"webhook-request-origin: o", b"traceparent: 00-a-b-01"),
+    *(
+        b"tracestate: a, b",
+        b"tracestate:  a",
+        b"tracestate: a ",
+        b"tracestate: \xff",
+        b"traceparent:",
+    ),
     *(b"knative-x: 1", b"ce-knativebrokerttl: 1", b"ce-knativebrokerttl: 0", b"ce-data: x"),
     *(b"ce-specversion: 0.3", b"ce-specversion: 2", b"ce-id: a b", b'ce-id: "1"', b"ce-id: %41"),
     *(b"ce-id:", b"ce-id: ", b"ce-id:1", b"Ce-Id: 9", b"ce-id: \xc3\xbc", b"ce-id: a\rb"),
@@ -53,6 +67,9 @@ LINES = (
     *(b"x: \xff", b"x: a\tb", b"x\xff: a", b": x", b"x", b"", b"x: " + b"y" * 9_000),
     *(b"ce-long: " + b"y" * 300, b"ce-%b: 1" % (b"n" * 300)),
 )
+
+
+ONLY_CARRIED = b"".join(b"x-b3-%d: v\r\n" % number for number in range(33))
 
 
 def filled(template, number):
@@ -159,14 +176,14 @@ def changed(rng, request):
 
 
 @pytest.mark.slow
-def test_five_thousand_changed_requests_mean_what_the_parser_says(warm):
+def test_two_thousand_changed_requests_mean_what_the_parser_says(warm):
     """Each five times, so that its lines and its shape are known: same answers, records and end.
 
     No header field of the publisher but the event's enters a record.
     """
     rng = random.Random(20_260_102)
     plainly = 0
-    for number in range(5_000):
+    for number in range(2_000):
         request = changed(rng, filled(rng.choice(PUBLISHERS), rng.randrange(60)))
         expected = warm.parsed(request)
         for _ in range(5):
@@ -175,7 +192,7 @@ def test_five_thousand_changed_requests_mean_what_the_parser_says(warm):
             plainly += warm.read_count - before
         for received in expected[1]:
             assert CANARY not in received.body
-    assert plainly > 2_000
+    assert plainly > 800
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -214,6 +231,33 @@ def test_values_that_vary_are_checked(warm):
         before = warm.read_count
         assert warm.seen(request) == expected
         assert warm.read_count == before
+
+
+@pytest.mark.parametrize("value", [b" a", b"a ", b"a\t", b"", b"\xff", b"a b"])
+def test_carried_values_are_trimmed_as_by_the_parser(warm, value):
+    """Whatever surrounds them."""
+    request = filled(PUBLISHERS[4], 9)
+    lines = [
+        b"tracestate: " + value if line.startswith(b"tracestate:") else line
+        for line in request.split(b"\r\n")
+    ]
+    request = b"\r\n".join(lines)
+    expected = warm.parsed(request)
+    before = warm.read_count
+    assert warm.seen(request) == expected
+    assert (warm.read_count > before) is (value == b"a b")
+
+
+def test_too_many_carried_lines_are_refused_as_ever(warm):
+    """As many as are allowed are not parsed; one more has no shape."""
+    for lines, status in ((ONLY_CARRIED[13:], 202), (ONLY_CARRIED, 431)):
+        request = filled(PUBLISHERS[0], 8).replace(b"ce-type", lines + b"ce-type")
+        expected = warm.parsed(request)
+        assert expected[0][0][0] == status
+        before = warm.read_count
+        for _ in range(5):
+            assert warm.seen(request) == expected
+        assert (warm.read_count > before) is (status == 202)
 
 
 def test_a_request_behind_another_or_in_pieces_is_parsed(warm):
@@ -263,7 +307,7 @@ def test_lines_that_never_come_again_take_bounded_memory():
     reader = PlainRequests()
     tracemalloc.start()
     try:
-        for number in range(20_000):
+        for number in range(6_000):
             more = b"ce-x%d: %b\r\nce-y: %b%d\r\n" % (number, b"v" * 200, b"y" * 5_000, number % 9)
             request = filled(PUBLISHERS[0], 1).replace(b"ce-type", more + b"ce-type")
             for _ in range(2):
@@ -285,7 +329,7 @@ def test_few_heads_a_second_are_looked_at():
     reader.renew()
     found = [reader.read(each, ADDRESSES, 100) for each in requests]
     assert found[:3] == [None] * 3
-    (event,) = record.decode(found[3][-1])
+    (event,) = record.decode(found[3][-2])
     assert event.attributes == {"specversion": "1.0", "id": "3", "source": "/s", "type": "t"}
 
 
