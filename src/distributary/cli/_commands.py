@@ -12,6 +12,7 @@ import distributary
 from distributary.cli import _console, _serve
 from distributary.cli._dead_letters import dead_letters
 from distributary.cli._filter import filter_
+from distributary.cli._history import history
 from distributary.cli._import import import_
 from distributary.cli._kubeconfig import kubeconfig
 from distributary.cli._listen import listen
@@ -80,6 +81,7 @@ add_command(app, "send", send)
 add_command(app, "subscribe", subscribe)
 app.add_typer(subscriptions, name="subscriptions")
 app.add_typer(dead_letters, name="dead-letters")
+add_command(app, "history", history)
 add_command(app, "listen", listen)
 add_command(app, "filter", filter_)
 add_command(app, "kubeconfig", kubeconfig)

@@ -1,0 +1,98 @@
+"""``distributary history``: prints what became of matches, from the files of the history."""
+
+import json as json_text
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from distributary.cli import _console
+from distributary.cli._options import Text
+from distributary.core.errors import SettingsError
+from distributary.resource.durations import read_duration_s
+from distributary.resource.times import parse_time_ms
+
+LOOK_S: Final = 0.5
+"""Interval at which ``--follow`` looks for new files."""
+
+
+def history(
+    *,
+    data_dir: Annotated[
+        Path,
+        typer.Option(
+            "--data-dir", envvar="DISTRIBUTARY_DATA_DIR", metavar="DIR", help="The data folder."
+        ),
+    ] = Path("distributary-data"),
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="DIR", help="The history, where it lies elsewhere."),
+    ] = None,
+    subscription: Annotated[
+        Text, typer.Option("--subscription", metavar="ID", help="Id, name or uid of one.")
+    ] = None,
+    event: Annotated[Text, typer.Option("--event", metavar="ID", help="Id of an event.")] = None,
+    since: Annotated[
+        Text,
+        typer.Option("--since", metavar="TIME", help="A time, or a duration before now, as 30m."),
+    ] = None,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Failed attempts, and what was not delivered.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with new rows, until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Print the history: a JSON line for each attempt and each outcome, by time.
+
+    Reads the files of the history, whether or not the server runs; rows are there some seconds
+    after their attempt. For history at a URL use Spark.
+    """
+    from distributary.history.reading import (  # noqa: PLC0415 - for this command alone
+        HistoryReader,
+        Question,
+    )
+
+    place = folder or data_dir / "history"
+    if not place.is_dir():
+        _console.fail(
+            f"There is no history in {place}.",
+            "Name the data folder of the server (--data-dir), or the folder of the setting history"
+            " (--folder).",
+        )
+    question = Question(subscription, event, _since(since), failures)
+    reader = HistoryReader(place, question)
+    try:
+        while True:
+            for row in reader.rows():
+                print(_line(row))
+            if not follow:
+                return
+            time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+def _since(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return datetime.fromtimestamp(parse_time_ms(text) / 1000, UTC)
+    except ValueError:
+        pass
+    try:
+        return datetime.now(UTC) - timedelta(seconds=read_duration_s(text))
+    except (ValueError, OverflowError) as error:
+        raise SettingsError(
+            f"--since: expected a time such as 2026-01-31T12:00:00Z, or a duration such as 30m;"
+            f" got {text!r}"
+        ) from error
+
+
+def _line(row: dict[str, Any]) -> str:
+    """*row* as JSON, without what is null."""
+    shown = {name: value for name, value in row.items() if value is not None}
+    shown["time"] = row["time"].isoformat().replace("+00:00", "Z")
+    return json_text.dumps(shown, ensure_ascii=False)
