@@ -8,25 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.history.names import HistoryFile
+from distributary.history.writer import SCHEMA
 
-SCHEMA = pa.schema(
-    [
-        ("number", pa.int64()),
-        ("time", pa.timestamp("us", tz="UTC")),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("index", pa.int32()),
-        *((name, pa.string()) for name in ("event_id", "event_source", "event_type")),
-        *((name, pa.string()) for name in ("namespace", "subscription", "uid")),
-        ("revision", pa.int64()),
-        ("stage", pa.string()),
-        ("attempt", pa.int32()),
-        ("duration", pa.float64()),
-        ("status", pa.int32()),
-        *((name, pa.string()) for name in ("decision", "reason", "outcome")),
-    ]
-)
-"""Columns of the history."""
 DELIVERED = {"decision": "delivered", "status": 204, "outcome": "delivered"}
 RETRIED = {"decision": "retry", "status": 503}
 DEAD = {"decision": "dead-letter", "status": 503, "outcome": "dead-lettered"}

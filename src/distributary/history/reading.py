@@ -1,7 +1,7 @@
 """Reads history files of a local folder, each row once, while they are written, merged and deleted.
 
-Called by the command ``distributary history``. Filters are pushed down: row groups that cannot match
-are not read.
+Called by the command ``distributary history``. Filters are pushed down: row groups that cannot
+match are not read.
 """
 
 from collections.abc import Iterator
