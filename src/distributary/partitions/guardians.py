@@ -35,13 +35,13 @@ class Process:
         if not hasattr(os, "pidfd_open"):
             raise OSError("processes cannot be watched here")
         self._fd = os.pidfd_open(pid)
-        self._poll = select.poll()
-        self._poll.register(self._fd, select.POLLIN)
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, in whatever way."""
-        return bool(self._poll.poll(0))
+        """Whether it has ended, in whatever way. Any thread may ask."""
+        poll = select.poll()  # one for each question: two threads cannot share it
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         """Watch it no more."""

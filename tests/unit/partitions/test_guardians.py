@@ -1,7 +1,9 @@
 """Whom a session depends on: how long it may go on when its JVM or its server has ended."""
 
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -101,6 +103,16 @@ def test_a_process_is_seen_to_end():
         assert not process.ended
         assert child.stdin is not None
         child.stdin.close()
-        process._poll.poll()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert process.ended
         process.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT RUN: processes are watched on Linux alone")
+def test_a_process_is_looked_at_by_several_threads():
+    """The session's loop asks, and so does whoever looks after it."""
+    process = Process(os.getpid())
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(lambda: [process.ended for _ in range(10_000)]) for _ in range(4)]
+        assert not any(any(answers.result()) for answers in asked)
+    process.close()
