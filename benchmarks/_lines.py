@@ -66,6 +66,31 @@ def accept(scale, profile=False):
         }
 
 
+def two_receivers(scale):
+    """The front door with one receiver and with two, in turns; delivery idle."""
+    rates, cpus = {1: [], 2: []}, {1: [], 2: []}
+    with Rig("--receivers", "1", *PARTITIONS) as one, Rig("--receivers", "2", *PARTITIONS) as two:
+        rigs = {1: one, 2: two}
+        for rig in rigs.values():
+            rig.load("closed", connections=64, seconds=3)
+        for _ in range(4):
+            for count, rig in rigs.items():
+                used = rig.meter()
+                sent = rig.load("closed", connections=64, seconds=SHORT * scale)
+                rates[count].append(sent["rate"])
+                cpus[count].append(each_us(used(), sent["count"]))
+                rig.settle()
+    pairs = zip(cpus[1], cpus[2], strict=True)
+    ratios = sorted(sum(of_two.values()) / sum(of_one.values()) for of_one, of_two in pairs)
+    return {
+        "one_receiver_rate": sorted(rates[1])[2],
+        "one_receiver_cpu": sorted(cpus[1], key=lambda used: sum(used.values()))[2],
+        "two_receivers_rate": sorted(rates[2])[2],
+        "two_receivers_cpu": sorted(cpus[2], key=lambda used: sum(used.values()))[2],
+        "two_receivers_ratio": (ratios[1] + ratios[2]) / 2,
+    }
+
+
 def one(scale, profile=False):
     """One subscription with a filter that matches."""
     with Rig(*PARTITIONS) as rig:
@@ -226,6 +251,7 @@ GROUPS = {
     "large-bodies": large_bodies.measure,
     "start": start_and_idle,
     "accept": accept,
+    "receivers": two_receivers,
     "one": one,
     "ten": ten,
     "none": none,

@@ -60,6 +60,8 @@ older delivery has another cause than the kill."""
 
 SOURCE = "/crash"
 TYPES = ("a", "b", "a", "c")
+KEYS = 7
+"""Every other event has one of so many keys: with several receivers some belong to each."""
 RARE = 50
 """One event in so many is of the type ``rare``, that the route without a dead letter sink gets."""
 
@@ -248,6 +250,8 @@ class _Scenario:
             "type": kind,
             "datacontenttype": "application/json",
         }
+        if number % 2:
+            attributes["partitionkey"] = str(number % KEYS)
         return Event(attributes, b'{"n": %d, "pad": "%s"}' % (number, b"x" * (number % 700)))
 
     def _kill(self, victim: Victim) -> None:

@@ -167,15 +167,18 @@ class _Files:
         return families.values()
 
     def _gauges(self) -> Iterable[GaugeMetricFamily]:
-        families: dict[str, GaugeMetricFamily] = {}
+        sums: dict[str, float] = {}
         for saved in self._saved:
-            for name, value in sorted(saved.gauges.items()):
-                base, keys, values = _split(name)
-                family = families.get(base)
-                if family is None:
-                    family = GaugeMetricFamily(self._prefix + base, self._help(base), labels=keys)
-                    families[base] = family
-                family.add_metric(values, value)
+            for name, value in saved.gauges.items():
+                sums[name] = sums.get(name, 0) + value
+        families: dict[str, GaugeMetricFamily] = {}
+        for name, value in sorted(sums.items()):
+            base, keys, values = _split(name)
+            family = families.get(base)
+            if family is None:
+                family = GaugeMetricFamily(self._prefix + base, self._help(base), labels=keys)
+                families[base] = family
+            family.add_metric(values, value)
         return families.values()
 
     def _histograms(self) -> Iterable[HistogramMetricFamily]:

@@ -1,8 +1,8 @@
 """The data directory: its paths, and the files by which its processes exchange state.
 
 ``DataDir`` holds the paths; a ``MappedStatusPage`` is a page of numbers in shared memory;
-``LiveFile`` holds the settings that change while the server runs; ``Sickness`` records why a
-partition cannot be owned.
+``NodeCounts`` is what the receivers count together; ``LiveFile`` holds the settings that change
+while the server runs; ``Sickness`` records why a partition cannot be owned.
 
 Hides: names of files, shared memory.
 """
@@ -10,6 +10,7 @@ Hides: names of files, shared memory.
 from distributary.datadir._bell import Bell
 from distributary.datadir._layout import KEY_FILE_NAME, PARENT, SOCKET_PATH_BYTES_MAX, DataDir
 from distributary.datadir._live import LiveFile, LiveSettings
+from distributary.datadir._node_counts import NodeCount, NodeCounts, make_node_counts
 from distributary.datadir._sickness import Sickness, is_sick, sickness_of
 from distributary.datadir._status_page import (
     ConsumerPhase,

@@ -52,6 +52,16 @@ class _OfPartition:
         return lambda partition: paths.root / self._path.format(f"p{partition:04d}")
 
 
+class _OfReceiver:
+    """A path below the data directory with the receiver's number; that of the first has none."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, paths: "DataDir", _owner: object = None) -> Callable[[int], Path]:
+        return lambda receiver: paths.root / self._path.format(f"-{receiver}" if receiver else "")
+
+
 @dataclass(frozen=True, slots=True)
 class DataDir:
     """Paths below one data directory; those of a partition are functions of its number."""
@@ -87,25 +97,29 @@ class DataDir:
     run = _Below("run")
     """Sockets, status pages, snapshots of metrics."""
     control_socket = _Below("run/control.sock")
-    """Socket of the API; the ingest process proxies requests to it."""
-    append_socket = _Below("run/append.sock")
-    """Socket of the ingest process, which appends route records for the control process."""
+    """Socket of the API; receivers proxy requests to it."""
+    append_socket = _OfReceiver("run/log{}.sock")
+    """Socket of a receiver, which appends route records for the control process."""
+    forward_socket = _OfReceiver("run/fwd{}.sock")
+    """Socket of a receiver, which appends events that other receivers took."""
+    node_counts = _Below("run/receivers.counts")
+    """Connections and requests under way by receiver."""
     worker_sockets = _Below("run/workers")
     """Folder of the sockets between the JVM and its Python workers."""
     live = _Below("run/settings.json")
     """Settings that may change while the server runs."""
-    seen = _Below("run/seen.json")
-    """Types and sources of accepted events."""
+    seen = _OfReceiver("run/seen{}.json")
+    """Types and sources of events that a receiver accepted."""
     status_page = _OfPartition("run/{}.board")
     """Status page of the partition."""
     bell = _OfPartition("run/{}.bell")
-    """Pipe by which the ingest process wakes the owner of the partition."""
+    """Pipe by which a receiver wakes the owner of the partition."""
     failing = _OfPartition("run/failing-{}.json")
     """Routes whose deliveries fail, as the owner of the partition sees them."""
     sick = _OfPartition("run/sick-{}.txt")
     """Why the last attempt to own the partition failed."""
-    ingest_page = _Below("run/ingest.board")
-    """Status page of the ingest process: heartbeat, and whether the log accepts events."""
+    ingest_page = _OfReceiver("run/ingest{}.board")
+    """Status page of a receiver: heartbeat, and whether its part of the log accepts events."""
     driver_page = _Below("run/driver.board")
     """Status page of the pipeline's driver."""
     sources_page = _Below("run/sources.board")

@@ -139,6 +139,24 @@ class Seen:
         self.changed = False
 
 
+def load_all_seen(paths: Iterable[Path]) -> SeenNames:
+    """Reads the files of several receivers; returns the names of all, at most as many as of one."""
+    found = [load_seen(path) for path in paths]
+    types = _Names(truncated=any(each.types_truncated for each in found))
+    sources = _Names(truncated=any(each.sources_truncated for each in found))
+    for each in found:
+        for name in each.types:
+            types.add(name)
+        for name in each.sources:
+            sources.add(name)
+    return SeenNames(
+        types=tuple(types.known),
+        types_truncated=types.truncated,
+        sources=tuple(sources.known),
+        sources_truncated=sources.truncated,
+    )
+
+
 def load_seen(path: Path) -> SeenNames:
     """Reads the file of ``Seen.save``; returns no names where it is missing or damaged."""
     try:

@@ -119,7 +119,7 @@ def test_readiness_names_the_sick_partition_and_the_reason(world):
     well = MappedStatusPage(world.paths.status_page(1))
     well[StatusField.READY] = 1
     world.sickness.note(StoreError("file is not a database"))
-    ingest = MappedStatusPage(world.paths.ingest_page)
+    ingest = MappedStatusPage(world.paths.ingest_page(0))
     ingest[StatusField.PHASE] = ConsumerPhase.RUNNING
     ingest[StatusField.HEARTBEAT_MS] = well[StatusField.HEARTBEAT_MS] = world.clock.wall_ms()
     health = Health(world.paths, 2, world.clock, behind=lambda: None, restarts=dict)

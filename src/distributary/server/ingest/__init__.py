@@ -5,7 +5,7 @@ Channel, once the events are durable; proxies every other path to the control pr
 Hides HTTP: framing, limits, deadlines, pipelining, backpressure, problem details.
 
 The log is a port (``AppendPort``): the ingest process implements it by the log's group commit and
-``choose_partition``.
+``partition_of``.
 """
 
 from distributary.server.ingest._context import AppendPort
@@ -13,6 +13,6 @@ from distributary.server.ingest._counters import ACK_BOUNDS_S, Counters
 from distributary.server.ingest._event_paths import EVENTS_PATH
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import IngestSettings
-from distributary.server.ingest._received import choose_partition, partition_key
+from distributary.server.ingest._received import partition_key, partition_of
 from distributary.server.ingest._responses import Persistence, Responses
 from distributary.server.ingest._server import IngestServer, serve

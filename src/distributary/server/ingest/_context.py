@@ -12,6 +12,7 @@ from distributary.core.clock import Clock
 from distributary.core.errors import LogError, RequestError
 from distributary.core.event import Event, carried
 from distributary.core.flow import Received
+from distributary.datadir import NodeCount, NodeCounts
 from distributary.datadir.seen import Seen
 from distributary.net.http1 import Request
 from distributary.protocols.http.plain import PlainRequests
@@ -85,6 +86,7 @@ class IngestContext:
         connections: Open connections, refused ones excepted.
         dial: Connects a relay to the control process; None: there is none.
         guard: Checks ``Host`` and ``Origin``.
+        node: What all receivers of the server hold together: limits hold for the sum.
         plain: Reads requests in plain form.
         seen: Types and sources of accepted events.
     """
@@ -101,6 +103,7 @@ class IngestContext:
         "dial",
         "draining",
         "guard",
+        "node",
         "now_s",
         "plain",
         "seen",
@@ -116,6 +119,7 @@ class IngestContext:
         seen: Seen | None = None,
         *,
         guard: Guard | None = None,
+        node: NodeCounts | None = None,
     ) -> None:
         self.appends = appends
         self.settings = settings
@@ -128,6 +132,7 @@ class IngestContext:
         self.draining = False
         self.seen = Seen() if seen is None else seen
         self.guard = Guard() if guard is None else guard
+        self.node = NodeCounts() if node is None else node
         self.addresses = EventPaths()
         self.plain = PlainRequests()
         self._by_address: dict[str, int] = {}
@@ -141,20 +146,13 @@ class IngestContext:
     def enter(self, connection: Swept, address: str | None) -> bool:
         """Admit and count *connection* from *address* (None: unknown); False: a limit is hit."""
         counters = self.counters
-        per_address_max = self.settings.connections_per_address_max
         if self.draining:
             counters.connections_refused += 1
             return False
-        if address is not None:
-            count = self._by_address.get(address, 0)
-            if (
-                per_address_max is not None
-                and count >= per_address_max
-                and not is_loopback(address)
-            ):
-                counters.connections_refused += 1
-                return False
-        if len(self.connections) >= self.settings.connections_max and not self._make_room():
+        # Counted before the others are asked: two receivers never both take the last place.
+        self._hold(address, 1)
+        if not self._within_limits(address):
+            self._hold(address, -1)
             counters.connections_refused += 1
             return False
         if address is not None:
@@ -163,6 +161,22 @@ class IngestContext:
         counters.connections_open += 1
         self.connections.add(connection)
         return True
+
+    def _hold(self, address: str | None, step: int) -> None:
+        self.node.add(NodeCount.CONNECTIONS, step)
+        if address is not None and not is_loopback(address):
+            self.node.add_address(address, step)
+
+    def _within_limits(self, address: str | None) -> bool:
+        """Whether one more connection from *address* is allowed; may close an idle one for it."""
+        settings, node = self.settings, self.node
+        per_address_max = settings.connections_per_address_max
+        if address is not None and per_address_max is not None and not is_loopback(address):
+            count = self._by_address.get(address, 0) + node.address_elsewhere(address)
+            if count >= per_address_max:
+                return False
+        open_count = len(self.connections) + node.elsewhere(NodeCount.CONNECTIONS)
+        return open_count < settings.connections_max or self._make_room()
 
     def _make_room(self) -> bool:
         """Close the longest idle connection; False where none is idle.
@@ -185,6 +199,7 @@ class IngestContext:
         """Remove a connection that was admitted."""
         self.connections.discard(connection)
         self.counters.connections_open -= 1
+        self._hold(address, -1)
         if address is not None:
             count = self._by_address[address] - 1
             if count:
@@ -251,13 +266,22 @@ class IngestContext:
         if self.draining:
             raise RequestError("unavailable", "The server is shutting down.")
         if is_watch(request):
-            if self.counters.watches_in_flight >= self.settings.watches_max:
+            watches = self.counters.watches_in_flight + self.node.elsewhere(NodeCount.WATCHES)
+            if watches >= self.settings.watches_max:
                 raise RequestError("unavailable", "Too many watches are open.")
-        elif self.counters.relays_in_flight >= RELAYS_MAX:
+        elif self.counters.relays_in_flight + self.node.elsewhere(NodeCount.RELAYS) >= RELAYS_MAX:
             raise RequestError("unavailable", "Too many requests are under way.")
         has_body = request.content_length or request.chunked
         if has_body and self.counters.held_bytes > self.settings.held_bytes_max:
             raise RequestError("unavailable", "Too many bytes are under way.")
+
+    def count_relay(self, step: int, *, watch: bool) -> None:
+        """Change the number of proxied requests under way, or of watches, by *step*."""
+        if watch:
+            self.counters.watches_in_flight += step
+        else:
+            self.counters.relays_in_flight += step
+        self.node.add(NodeCount.WATCHES if watch else NodeCount.RELAYS, step)
 
     def _admit_events(self, request: Request) -> None:
         if request.content_encoded:

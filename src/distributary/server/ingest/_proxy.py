@@ -132,7 +132,7 @@ class Relay(asyncio.Protocol):
 
     def start(self) -> None:
         """Connect to the control process; ends with a call of one of the client's methods."""
-        self._count(1)
+        self._context.count_relay(1, watch=self._is_watch)
         self._context.counters.relayed_requests += 1
         dial = self._context.dial
         assert dial is not None
@@ -252,14 +252,8 @@ class Relay(asyncio.Protocol):
         else:
             self._client.relay_failed(self._request, self._persistence)
 
-    def _count(self, step: int) -> None:
-        if self._is_watch:
-            self._context.counters.watches_in_flight += step
-        else:
-            self._context.counters.relays_in_flight += step
-
     def _end(self) -> None:
         self._over = True
-        self._count(-1)
+        self._context.count_relay(-1, watch=self._is_watch)
         if self._upstream is not None:
             self._upstream.abort()

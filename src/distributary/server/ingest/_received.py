@@ -1,4 +1,4 @@
-"""Encodes validated events as a log record, and chooses its partition.
+"""Encodes validated events as a log record, and finds the partition of a key.
 
 Callers: ``_protocol``; the ingest process, for partitions. Hides the kinds of records. A batch is
 one record, and so in one partition, whatever keys its events have.
@@ -81,18 +81,6 @@ def partition_key(events: Sequence[Event]) -> str | None:
     return key if type(key) is str else canonical(key)
 
 
-def choose_partition(key: str | None, queued: Sequence[int]) -> int:
-    """Returns the partition of an append.
-
-    Args:
-        key: The same key gives the same partition while their number is constant; None: the
-            shortest queue, the lowest number among equals.
-        queued: Length of each partition's queue, in any unit; not empty.
-
-    Returns:
-        A partition number, ``0 <= number < len(queued)``.
-    """
-    assert queued
-    if key is not None:
-        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % len(queued)
-    return queued.index(min(queued))
+def partition_of(key: str, count: int) -> int:
+    """Returns the partition of *key*: the same for the same *count* of partitions, from 1."""
+    return zlib.crc32(key.encode("utf-8", "surrogatepass")) % count

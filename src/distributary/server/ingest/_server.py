@@ -7,14 +7,17 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from distributary.core.clock import Clock
+from distributary.datadir import NodeCounts
 from distributary.datadir.seen import Seen
 from distributary.server.ingest import _limits
 from distributary.server.ingest._context import AppendPort, Dial, IngestContext
 from distributary.server.ingest._counters import Counters
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import IngestSettings
+from distributary.server.ingest._listener import SharedListener
 from distributary.server.ingest._protocol import IngestConnection
 
 _BACKLOG = 1024
@@ -32,7 +35,7 @@ class IngestServer:
     """
 
     def __init__(
-        self, context: IngestContext, listener: asyncio.Server, control: "_Dialler | None"
+        self, context: IngestContext, listener: "_Listener", control: "_Dialler | None"
     ) -> None:
         self.counters: Counters = context.counters
         self._context = context
@@ -77,6 +80,13 @@ class IngestServer:
         self._sweeping.cancel()
 
 
+class _Listener(Protocol):
+    """What accepts connections."""
+
+    def close(self) -> None:
+        """Accept no more, and close the socket."""
+
+
 class _Dialler:
     """Connects relays to the control process's Unix socket."""
 
@@ -107,6 +117,7 @@ async def serve(
     seen: Seen | None = None,
     addresses: Mapping[str, str] | None = None,
     guard: Guard | None = None,
+    node: NodeCounts | None = None,
 ) -> IngestServer:
     """Start a receiver on *sock*.
 
@@ -123,17 +134,24 @@ async def serve(
             get 503.
         guard: Checks ``Host`` and ``Origin``; may change while the server runs. None: accepts
             every address and ``localhost``.
+        node: Counts of all receivers that accept from *sock*; None: it is the only one.
 
     Returns:
         A server that accepts connections.
     """
     dial: _Dialler | None = None if control_socket is None else _Dialler(control_socket)
     port: Dial | None = dial
-    context = IngestContext(appends, settings, clock, port, seen, guard=guard)
+    context = IngestContext(appends, settings, clock, port, seen, guard=guard, node=node)
     if addresses is not None:
         context.addresses.learn(addresses)
-    loop = asyncio.get_running_loop()
-    listener = await loop.create_server(
-        lambda: IngestConnection(context), sock=sock, backlog=_BACKLOG
-    )
+
+    def connection() -> IngestConnection:
+        return IngestConnection(context)
+
+    listener: _Listener
+    if context.node.alone:
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(connection, sock=sock, backlog=_BACKLOG)
+    else:
+        listener = SharedListener(sock, connection, context.node)
     return IngestServer(context, listener, dial)

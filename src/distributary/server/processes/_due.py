@@ -29,6 +29,7 @@ class TimerService:
     Args:
         paths: Paths of the data directory; the store must exist.
         partitions: Number of partitions of the log.
+        log: Appends timer events; for this service alone, which closes it.
         subscriptions: Ends subscriptions.
         clock: For timers and expiries.
         meter: Counts; saved once a second.
@@ -38,14 +39,16 @@ class TimerService:
         self,
         paths: DataDir,
         partitions: int,
+        log: RouteAppendClient,
         subscriptions: Subscriptions,
+        *,
         clock: Clock,
         meter: Meter,
     ) -> None:
         self._meter = meter
         self._schedule = Schedule(sqlite_url(paths.state_db))
         self._counts = QuotaStore(paths.quota_db)
-        self._log = RouteAppendClient(paths.append_socket)
+        self._log = log
         self._timers = SubscriptionTimers(
             self._schedule,
             self._log,

@@ -14,11 +14,12 @@ from distributary.datadir import (
     is_sick,
     sickness_of,
 )
+from distributary.server.processes._owned import role_of
 
 STALE_MS = 3_000
 """A process whose heartbeat is older than this is not running; a rollover takes 0.2 s."""
 SILENT_MS = 2_000
-"""The same for the ingest process, whose heartbeat comes four times a second. From then on health
+"""The same for a receiver, whose heartbeat comes four times a second. From then on health
 checks are answered in its place, and so within 3 s."""
 
 HELPS = {
@@ -61,6 +62,7 @@ HELPS = {
     "received_bytes_total": "Bytes read from publishers and API clients",
     "relayed_requests_total": "Requests passed on to the API",
     "relay_failures_total": "Requests passed on that got no whole answer",
+    "forwarded_requests_total": "Publishing requests that another receiver appended: its keys",
     "connections_total": "Connections accepted",
     "connections_refused_total": "Connections turned away by a limit",
     "connections_cut_total": "Connections closed by a deadline",
@@ -105,6 +107,7 @@ class Health:
         paths: Paths of the data directory.
         partitions: Number of partitions of the log.
         clock: Gives the age of heartbeats.
+        receivers: Number of receivers.
         behind: Returns why stored changes may be missing in the log; None: none are.
         restarts: Returns the number of restarts by child process.
     """
@@ -115,6 +118,7 @@ class Health:
         partitions: int,
         clock: Clock,
         *,
+        receivers: int = 1,
         behind: Callable[[], str | None],
         restarts: Callable[[], dict[str, int]],
     ) -> None:
@@ -125,7 +129,7 @@ class Health:
         self._status_pages = [
             MappedStatusPage(paths.status_page(number)) for number in range(partitions)
         ]
-        self._ingest = MappedStatusPage(paths.ingest_page)
+        self._ingest = [MappedStatusPage(paths.ingest_page(each)) for each in range(receivers)]
         self._readers: dict[int, Reader] = {}
         self._turned_s = clock.monotonic_s()
 
@@ -135,7 +139,7 @@ class Health:
 
     def forget(self) -> None:
         """Reset the status pages of an earlier run: no process is alive yet."""
-        for status_page in (*self._status_pages, self._ingest):
+        for status_page in (*self._status_pages, *self._ingest):
             status_page[StatusField.HEARTBEAT_MS] = 0
             status_page[StatusField.READY] = status_page[StatusField.FAILURES] = 0
             status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
@@ -148,9 +152,13 @@ class Health:
     def ready(self) -> tuple[bool, list[str]]:
         """Returns whether events are accepted and delivered; if not, why."""
         reasons = ["the API does not answer"] if self._api_silent else []
-        if self.ingest_silent:
-            reasons.append("ingest does not answer")
-        elif self._ingest[StatusField.PHASE] != ConsumerPhase.RUNNING:
+        silent = [
+            f"{role_of(number)} does not answer"
+            for number, page in enumerate(self._ingest)
+            if self._age_ms(page) > SILENT_MS
+        ]
+        reasons += silent
+        if not silent and not self._log_accepts:
             reasons.append("the log takes no events (disk space?)")
         for number, status_page in enumerate(self._status_pages):
             if is_sick(status_page):
@@ -169,13 +177,17 @@ class Health:
 
     @property
     def ingest_silent(self) -> bool:
-        """Whether the ingest process has not started, or its heartbeat is too old."""
-        return self._age_ms(self._ingest) > SILENT_MS
+        """Whether every receiver has not started, or has a heartbeat that is too old."""
+        return all(self._age_ms(page) > SILENT_MS for page in self._ingest)
 
     @property
-    def ingest_pid(self) -> int:
-        """Process id of the last heartbeat of ingest; 0: none since ``forget``."""
-        return self._ingest[StatusField.CONSUMER_PID] if self.ingest_began else 0
+    def _log_accepts(self) -> bool:
+        return all(page[StatusField.PHASE] == ConsumerPhase.RUNNING for page in self._ingest)
+
+    def ingest_pid(self, receiver: int) -> int:
+        """Process id of the last heartbeat of *receiver*; 0: none since ``forget``."""
+        page = self._ingest[receiver]
+        return page[StatusField.CONSUMER_PID] if page[StatusField.HEARTBEAT_MS] else 0
 
     @property
     def pipeline_ready(self) -> bool:
@@ -184,20 +196,20 @@ class Health:
 
     @property
     def ingest_began(self) -> bool:
-        """Whether an ingest process has written a heartbeat since ``forget``."""
-        return self._ingest[StatusField.HEARTBEAT_MS] > 0
+        """Whether a receiver has written a heartbeat since ``forget``."""
+        return any(page[StatusField.HEARTBEAT_MS] > 0 for page in self._ingest)
 
     @property
     def _api_silent(self) -> bool:
         return (self._clock.monotonic_s() - self._turned_s) * 1000 > STALE_MS
 
     def alive(self) -> tuple[bool, list[str]]:
-        """Returns whether the API and ingest respond; if not, why.
+        """Returns whether the API and a receiver respond; if not, why.
 
-        An ingest process that starts for the first time counts as alive.
+        A receiver that starts for the first time counts as alive.
         """
         reasons = ["the API does not answer"] if self._api_silent else []
-        if self.ingest_silent and (self.ingest_began or self._restarts().get("ingest")):
+        if self.ingest_silent and (self.ingest_began or self._restarts().get(role_of(0))):
             reasons.append("ingest does not answer")
         return not reasons, reasons
 
@@ -219,6 +231,7 @@ class Health:
         meter = Meter()
         gauges = meter.gauges
         gauges["ready"] = float(self.ready()[0])
+        gauges["log_accepts"] = float(self._log_accepts)
         for number, status_page in enumerate(self._status_pages):
             label = f'{{partition="{number}"}}'
             end = self._end(number)

@@ -22,6 +22,7 @@ class Knative:
     Args:
         paths: Paths of the data directory; the store must exist.
         partitions: Number of partitions of the log.
+        log: Tells receivers of new addresses; for this object alone, which closes it.
         leader: Writes routes.
         site: Published addresses of the server.
         clock: For timestamps and waits.
@@ -35,6 +36,7 @@ class Knative:
         self,
         paths: DataDir,
         partitions: int,
+        log: RouteAppendClient,
         leader: Leader,
         *,
         site: Site,
@@ -49,7 +51,7 @@ class Knative:
             clock=clock,
             new_uid=lambda: str(uuid.uuid4()),
         )
-        self._log = RouteAppendClient(paths.append_socket)
+        self._log = log
         self._reconciler = Reconciler(
             self._objects,
             leader,

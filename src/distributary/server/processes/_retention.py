@@ -1,10 +1,11 @@
-"""Retention: the ingest process periodically deletes old segments of the log.
+"""Retention: each receiver periodically deletes old segments of its part of the log.
 
 Only retention frees disk space, so no failure may end it: failures are logged, counted and retried.
 """
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ class Retention:
 
     Args:
         paths: Paths of the data directory.
-        partitions: Number of partitions of the log.
+        partitions: Numbers of the partitions that this process appends to.
         limits: How much is kept.
         clock: Gives the age of segments.
         meter: Counts failures by partition, and has a gauge of those that fail now.
@@ -45,7 +46,7 @@ class Retention:
     def __init__(
         self,
         paths: DataDir,
-        partitions: int,
+        partitions: Sequence[int],
         limits: RetentionLimits,
         *,
         clock: Clock,
@@ -63,7 +64,7 @@ class Retention:
         """Run retention over all partitions periodically, until cancelled."""
         while True:
             await asyncio.sleep(RETAIN_S)
-            for number in range(self._partitions):
+            for number in self._partitions:
                 await self._look_after(number)
 
     async def _look_after(self, number: int) -> None:

@@ -1,8 +1,9 @@
-"""The protocol by which the control process has the ingest process append routes and timer events.
+"""The protocol by which the control process has receivers append routes and timer events.
 
-Runs over a Unix socket. A frame is a length (4 bytes, little endian) and MessagePack. Requests:
+Runs over a Unix socket for each receiver. A frame is a length (4 bytes, little endian) and
+MessagePack. Requests:
 
-- ``["routes", bodies]``: append to every partition, in this order.
+- ``["routes", bodies]``: append to every partition of the receiver, in this order.
 - ``["ticks", [[partition, body], ...]]``: append each to its partition.
 - ``["addresses"]``: Brokers or Channels have changed; read them again.
 
@@ -14,7 +15,7 @@ are in force. Both sides have the same version: they are started together.
 import asyncio
 import os
 import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ import msgspec
 from distributary.core.errors import LogError, LogUnavailableError
 from distributary.core.flow import RecordKind
 from distributary.core.log import GroupCommitter
+from distributary.server.processes._owned import receiver_of
 
 _LENGTH = struct.Struct("<I")
 FRAME_BYTES_MAX = 64 * 1024 * 1024
@@ -67,16 +69,18 @@ class _Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RouteAppendServer:
-    """Appends route records to every partition, in the order of arrival, and timer events to one.
+    """Appends route records to all partitions of a receiver, in the order of arrival.
+
+    Timer events go to one partition each.
 
     Args:
-        committers: Group committers, by partition number.
+        committers: Group committers of the receiver's partitions, by number.
         look_again: Reads the Brokers and Channels again; returns why it failed, or None.
     """
 
     def __init__(
         self,
-        committers: Sequence[GroupCommitter],
+        committers: Mapping[int, GroupCommitter],
         look_again: Callable[[], Awaitable[str | None]],
     ) -> None:
         self._committers = committers
@@ -114,7 +118,7 @@ class RouteAppendServer:
         waiting: list[asyncio.Future[int | LogError]] = []
         refused: list[LogError] = []
         try:
-            for committer in self._committers:
+            for committer in self._committers.values():
                 for body in bodies:
                     done: asyncio.Future[int | LogError] = loop.create_future()
                     committer.submit(RecordKind.ROUTE, body, done.set_result)
@@ -153,14 +157,14 @@ class RouteAppendClient:
     For one call at a time: the leader, the timers and the reconciler have a client each.
 
     Args:
-        path: Socket of the ingest process.
+        paths: Sockets of the receivers, by number.
         report: Called with the reason when no response came.
     """
 
-    def __init__(self, path: Path, report: Callable[[str], None] = lambda _reason: None) -> None:
-        self._path = path
-        self._report = report
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+    def __init__(
+        self, paths: Sequence[Path], report: Callable[[str], None] = lambda _reason: None
+    ) -> None:
+        self._wires = [_Wire(path, report) for path in paths]
 
     async def append_routes(self, bodies: Sequence[bytes]) -> None:
         """Append *bodies*, in order, to every partition; returns when they are durable.
@@ -175,18 +179,18 @@ class RouteAppendClient:
             some.append(body)
             size += len(body)
             if size >= ROUTES_BYTES_MAX:
-                await self._ask(_Routes(some))
+                await self._ask_all(_Routes(some))
                 some, size = [], 0
         if some:
-            await self._ask(_Routes(some))
+            await self._ask_all(_Routes(some))
 
     async def look_again(self) -> None:
-        """Have the receiver read Brokers and Channels again; returns when they are in force.
+        """Have the receivers read Brokers and Channels again; returns when they are in force.
 
         Raises:
-            LogUnavailableError: It cannot read them, or did not respond; retry later.
+            LogUnavailableError: One cannot read them, or did not respond; retry later.
         """
-        await self._ask(_Addresses())
+        await self._ask_all(_Addresses())
 
     async def append_timer_events(self, timer_events: Sequence[tuple[int, bytes]]) -> int:
         """Append each body to its partition; returns how many are durable there.
@@ -195,15 +199,57 @@ class RouteAppendClient:
             LogUnavailableError: No response came. Some may have been appended: append none of
                 them again, since their numbers would occur twice.
         """
+        count = len(self._wires)
+        shares: dict[int, list[tuple[int, bytes]]] = {}
+        for partition, body in timer_events:
+            shares.setdefault(receiver_of(partition, count), []).append((partition, body))
+        answers = await _all_of(
+            self._wires[number].append_timer_events(share) for number, share in shares.items()
+        )
+        return sum(answer.appended_count for answer in answers)
+
+    async def _ask_all(self, request: "_Routes | _Addresses") -> None:
+        """Send *request*, which may be repeated, to every receiver."""
+        for answer in await _all_of(wire.ask(request) for wire in self._wires):
+            if answer.reason is not None:
+                raise LogUnavailableError(answer.reason)
+
+    def close(self) -> None:
+        """Close the connections; the next call opens others."""
+        for wire in self._wires:
+            wire.close()
+
+
+async def _all_of(questions: Iterable[Coroutine[None, None, _Answer]]) -> list[_Answer]:
+    """Ask all receivers at a time; returns their responses once none is under way.
+
+    Raises:
+        LogUnavailableError: One did not respond.
+    """
+    answers = await asyncio.gather(*questions, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in answers if isinstance(answer, _Answer)]
+
+
+class _Wire:
+    """The connection to one receiver."""
+
+    def __init__(self, path: Path, report: Callable[[str], None]) -> None:
+        self._path = path
+        self._report = report
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, request: _Routes | _Addresses) -> _Answer:
+        """Send a request that may be repeated."""
+        return await self._answered(request, twice=self._streams is not None)
+
+    async def append_timer_events(self, timer_events: list[tuple[int, bytes]]) -> _Answer:
+        """Send timer events, once."""
         if self._streams is not None and self._streams[0].at_eof():
             self.close()  # the process was replaced; its successor has not seen these yet
-        return (await self._answered(_Ticks(list(timer_events)))).appended_count
-
-    async def _ask(self, request: _Routes | _Addresses) -> None:
-        """Send a request that may be repeated."""
-        answer = await self._answered(request, twice=self._streams is not None)
-        if answer.reason is not None:
-            raise LogUnavailableError(answer.reason)
+        return await self._answered(_Ticks(timer_events))
 
     async def _answered(self, request: _Request, *, twice: bool = False) -> _Answer:
         try:
@@ -235,7 +281,7 @@ class RouteAppendClient:
         return msgspec.msgpack.decode(await _read(reader), type=_Answer)
 
     def close(self) -> None:
-        """Close the connection; the next call opens another."""
+        """Close the connection; the next request opens another."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None

@@ -22,7 +22,7 @@ from distributary.subscriptions.amqp import AmqpServer
 from distributary.subscriptions.service import Subscriptions
 
 INGEST_STOP_S = 8.0
-"""Longest wait for the ingest process at a stop: it finishes requests under way."""
+"""Longest wait for receivers at a stop: they finish requests under way."""
 BEAT_S = 0.5
 """Interval of the control loop's heartbeat, for health checks."""
 
@@ -40,7 +40,7 @@ class Running:
     knative: Knative
     amqp: AmqpServer
     amqp_socket: socket.socket | None
-    ingest: Child
+    receivers: Sequence[Child]
     pipeline: Child
     sources: Child | None
     api: uvicorn.Server
@@ -49,13 +49,14 @@ class Running:
     @property
     def children(self) -> list[Child]:
         """The supervised processes."""
-        found = [self.ingest, self.pipeline]
+        found = [*self.receivers, self.pipeline]
         return found if self.sources is None else [*found, self.sources]
 
     async def start(self) -> None:
         """Start everything; sources last, since they publish at the receiver."""
         self.probe.start()
-        self.ingest.start()
+        for receiver in self.receivers:
+            receiver.start()
         self.pipeline.start()
         await self.subscriptions.start()
         if self.amqp_socket is not None:
@@ -88,7 +89,8 @@ class Running:
         await self.renewal.stop()
         if self.sources is not None:
             await asyncio.to_thread(self.sources.stop, SOURCES_STOP_S)
-        await asyncio.to_thread(self.ingest.stop, INGEST_STOP_S)
+        stops = [asyncio.to_thread(each.stop, INGEST_STOP_S) for each in self.receivers]
+        await asyncio.gather(*stops)
         ask_owners_to_end(self.status_pages)
         await asyncio.to_thread(self.pipeline.stop, drain_s + 10.0)
         ask_owners_to_end(self.status_pages)

@@ -6,6 +6,7 @@ children ``ingest`` (public port, log), ``pipeline`` (Spark) and, where configur
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import signal
@@ -27,14 +28,14 @@ from distributary.core.log import lock, open_folder
 from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir, LiveFile, LiveSettings, MappedStatusPage
-from distributary.datadir.seen import load_seen
+from distributary.datadir.seen import load_all_seen
 from distributary.partitions import SessionSettings
 from distributary.resource import is_loopback
-from distributary.server.ingest import IngestSettings
 from distributary.server.processes import _ground as ground
 from distributary.server.processes._api_server import ApiServer
 from distributary.server.processes._banner import print_banner
 from distributary.server.processes._children import Child, keep_memory_private, program
+from distributary.server.processes._cores import cores, partitions_wanted, receivers_wanted
 from distributary.server.processes._due import TimerService
 from distributary.server.processes._early import say
 from distributary.server.processes._ends import ends_the_server
@@ -43,10 +44,17 @@ from distributary.server.processes._history import place_of, written_into
 from distributary.server.processes._knative import Knative
 from distributary.server.processes._logging import LineLoggers, Lines, configure, set_level
 from distributary.server.processes._memory import give_back, map_large_blocks
+from distributary.server.processes._owned import ROLE
 from distributary.server.processes._probe import Probe, listen_for_health
+from distributary.server.processes._receivers import (
+    append_sockets,
+    ingest_start,
+    prepare,
+    receiver_children,
+    seen_files,
+)
 from distributary.server.processes._reload import OF_SINKS, OF_SOURCES, Reloads, change_of
 from distributary.server.processes._renewal import Renewal
-from distributary.server.processes._retention import RetentionLimits
 from distributary.server.processes._route_wire import RouteAppendClient
 from distributary.server.processes._running import Running, beat
 from distributary.server.processes._sources import check_sources, sources_child
@@ -54,7 +62,6 @@ from distributary.server.processes._watchdog import ProcFolder, Watchdog, watche
 from distributary.server.processes._where import (
     base,
     listeners_of,
-    names_of,
     reach_of,
     site_of,
     url_of,
@@ -70,8 +77,6 @@ from distributary.subscriptions.service import Deliveries, Subscriptions, rules
 from distributary.subscriptions.store import Keys, Sealer
 from distributary.subscriptions.store.store import Store
 
-INGEST_DRAIN_S = 3.0
-"""Time for connections that are still sending, at the stop of the ingest process."""
 EXIT_FAILED = 1
 """Exit code: the server could not start; the message says what to do."""
 SWITCH_S = 0.0005
@@ -122,11 +127,14 @@ class Server:
         ground.make_folder(data_dir)
         self._lease: Lease = lock(data_dir / "LOCK")
         try:
-            folder = open_folder(self._paths.log, settings.partitions)
+            count = cores()
+            folder = open_folder(self._paths.log, partitions_wanted(settings, count))
             self._partitions = folder.partitions
+            self._receivers = receivers_wanted(settings, count, self._partitions)
             check_master(settings.spark_master, self._partitions, settings.spark_conf)
             for path in (self._paths.run, data_dir / "logs"):
                 ground.make_private(path)
+            prepare(self._paths, self._receivers)
             self._java = java_environment(java, self._paths.run / "java")
             chosen = settings.credential_key_file
             self._key_file = str(chosen.absolute()) if chosen else ""
@@ -139,8 +147,8 @@ class Server:
             self._lease.release()
             raise
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        sockets = (self._socket, self._amqp_socket, self._health_socket)
-        self._reach = reach_of(settings, listeners_of(sockets))
+        listeners = (self._socket, self._amqp_socket, self._health_socket)
+        self._reach = reach_of(settings, listeners_of(listeners))
         self._stopping = asyncio.Event()
         self._lines = Lines(sys.stderr, settings.log_format, ground.other_log(data_dir / "logs"))
         self._clock = SystemClock()
@@ -172,33 +180,41 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         self._write_live()
-        routes = RouteAppendClient(self._paths.append_socket)
+        routes = self._append_client()
         subscriptions = Subscriptions(self._store, routes, rules(self._reach.rule()), self._clock)
         meter = Meter(self._paths.meter("control"))
-        due = TimerService(self._paths, self._partitions, subscriptions, self._clock, meter)
+        due = TimerService(
+            self._paths,
+            self._partitions,
+            self._append_client(),
+            subscriptions,
+            clock=self._clock,
+            meter=meter,
+        )
         await due.before_start(self._store)
         renewal = self._renewal(meter)
         knative = Knative(
             self._paths,
             self._partitions,
+            self._append_client(),
             subscriptions.leader,
             site=site_of(self._reach),
             clock=self._clock,
             meter=meter,
         )
         await knative.open()
-        ingest, pipeline = self._children()
+        receivers, pipeline = self._receiver_children(), self._pipeline()
         sources = self._sources()
-        health = Health(
+        health = self._health = Health(
             self._paths,
             self._partitions,
             self._clock,
+            receivers=self._receivers,
             behind=subscriptions.behind,
             restarts=lambda: {child.role: child.restarts for child in running.children},
         )
         health.forget()
-        self._health = health
-        probe = self._probe(health, ingest, pipeline, lambda: running.sources)
+        probe = self._probe(health, receivers, pipeline, lambda: running.sources)
         api = self._api(subscriptions, health, knative)
         running = Running(
             self._paths,
@@ -210,7 +226,7 @@ class Server:
             knative,
             AmqpServer(subscriptions),
             self._amqp_socket,
-            ingest,
+            receivers,
             pipeline,
             sources,
             api,
@@ -251,14 +267,17 @@ class Server:
         self._say_serving()
         await self._announce(health)
 
+    def _append_client(self) -> RouteAppendClient:
+        return RouteAppendClient(append_sockets(self._paths, self._receivers))
+
     def _probe(
         self,
         health: Health,
-        ingest: Child,
+        receivers: list[Child],
         pipeline: Child,
         sources: Callable[[], Child | None],
     ) -> Probe:
-        watched = watched_processes(self._paths, self._partitions, ingest, pipeline, sources)
+        watched = watched_processes(self._paths, self._partitions, receivers, pipeline, sources)
         return Probe(
             health,
             Watchdog(watched, ProcFolder(), self._clock.monotonic_s),
@@ -329,11 +348,10 @@ class Server:
 
     def _ended(self, role: str, code: int) -> bool:
         """Handle the end of a child; returns whether to restart it. Called in its thread."""
-        health = self._health
-        assert health is not None
+        assert self._health is not None
         if role == "pipeline":
-            health.pipeline_ended()
-        ran = health.ingest_began if role == "ingest" else self._has_delivered
+            self._health.pipeline_ended()
+        ran = self._health.ingest_began if role == ROLE else self._has_delivered
         if not ends_the_server(role, code, ran=ran):
             return True
         self._log.error("stopping", process=role, code=code, reason="it cannot run; see its line")
@@ -341,39 +359,23 @@ class Server:
         self._loop.call_soon_threadsafe(self._stopping.set)
         return False
 
-    def _worked(self, role: str, pid: int, code: int) -> bool:
-        """Whether a child that has ended was healthy until something else ended it.
+    def _receiver_worked(self, number: int, pid: int, code: int) -> bool:
+        """Whether a receiver that has ended was healthy until something else ended it.
 
-        A pipeline whose JVM ends has a distinct exit code; its start takes long enough to prevent a
-        busy loop. An ingest process could loop, so only a kill counts as somebody else's doing.
+        It could loop, so only a kill counts as somebody else's doing. (A pipeline whose JVM ends
+        has a distinct exit code; its start takes long enough to prevent a busy loop.)
         """
-        health = self._health
-        assert health is not None
-        if role == "pipeline":
-            return health.pipeline_ready
-        return code == -signal.SIGKILL and health.ingest_pid == pid
+        assert self._health is not None
+        return code == -signal.SIGKILL and self._health.ingest_pid(number) == pid
 
     def _ingest_start(self) -> IngestStart:
-        settings = self._settings
-        return IngestStart(
-            listen_fd=self._socket.fileno(),
-            data_dir=str(self._paths.root),
+        return ingest_start(
+            self._settings,
+            self._paths,
+            self._reach,
+            self._socket,
             partitions=self._partitions,
-            hosts=names_of(settings, self._reach.own),
-            public_url=settings.public_url,
-            allowed_hosts=settings.allowed_hosts,
-            log_level=settings.log_level,
-            limits=IngestSettings(
-                body_bytes_max=settings.event_bytes_max,
-                batch_events_max=settings.batch_events_max,
-                connections_max=settings.connections_max,
-                connections_per_address_max=settings.connections_per_address_max or None,
-            ),
-            retention=RetentionLimits(
-                settings.retention_bytes_max // self._partitions, settings.retention_age_max_s
-            ),
-            disk_free_bytes_min=settings.disk_free_bytes_min,
-            drain_s=INGEST_DRAIN_S,
+            receivers=self._receivers,
         )
 
     def _session_settings(self) -> SessionSettings:
@@ -394,10 +396,18 @@ class Server:
             dead_letter_age_max_s=settings.dead_letter_age_max_s,
         )
 
-    def _children(self) -> tuple[Child, Child]:
+    def _receiver_children(self) -> list[Child]:
+        return receiver_children(
+            self._ingest_start(),
+            self._lines.write,
+            withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(self._settings.sources)),
+            ended=functools.partial(self._ended, ROLE),
+            worked=self._receiver_worked,
+        )
+
+    def _pipeline(self) -> Child:
         settings = self._settings
-        ingest = self._ingest_start()
-        pipeline = PipelineStart(
+        start = PipelineStart(
             data_dir=str(self._paths.root),
             session=msgspec.Raw(msgspec.json.encode(self._session_settings())),
             history=self._history,
@@ -409,25 +419,14 @@ class Server:
             drain_s=settings.drain_s,
             log_level=settings.log_level,
         )
-        return (
-            Child(
-                "ingest",
-                program("distributary.server.processes.ingest_process", ingest),
-                line=self._lines.write,
-                withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(settings.sources)),
-                pass_fds=(self._socket.fileno(),),
-                ended=lambda code: self._ended("ingest", code),
-                worked=lambda pid, code: self._worked("ingest", pid, code),
-            ),
-            Child(
-                "pipeline",
-                program("distributary.server.processes.pipeline_process", pipeline),
-                line=self._lines.write,
-                environ={**self._java, **spark_environ(settings.spark_conf)},
-                withheld=secret_variables(settings.sources),
-                ended=lambda code: self._ended("pipeline", code),
-                worked=lambda pid, code: self._worked("pipeline", pid, code),
-            ),
+        return Child(
+            "pipeline",
+            program("distributary.server.processes.pipeline_process", start),
+            line=self._lines.write,
+            environ={**self._java, **spark_environ(settings.spark_conf)},
+            withheld=secret_variables(settings.sources),
+            ended=functools.partial(self._ended, "pipeline"),
+            worked=lambda _pid, _code: self._health is not None and self._health.pipeline_ready,
         )
 
     def _sources(self) -> Child | None:
@@ -455,6 +454,7 @@ class Server:
             address=url,
             data_dir=str(self._paths.root),
             partitions=self._partitions,
+            receivers=self._receivers,
             amqp=amqp_url,
             health=health_url,
         )
@@ -478,7 +478,7 @@ class Server:
         application = create_app(
             subscriptions,
             health,
-            lambda: load_seen(self._paths.seen),
+            lambda: load_all_seen(seen_files(self._paths)),
             deliveries,
             knative.mounted,
         )

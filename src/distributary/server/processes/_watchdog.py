@@ -9,7 +9,7 @@ uses the processor. The driver waits for its children (the JVM), so these count 
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -238,7 +238,7 @@ class Watchdog:
 def watched_processes(
     paths: DataDir,
     partitions: int,
-    ingest: Child,
+    receivers: Sequence[Child],
     pipeline: Child,
     sources: Callable[[], Child | None],
 ) -> list[WatchedProcess]:
@@ -247,21 +247,22 @@ def watched_processes(
     Args:
         paths: Paths of the data directory.
         partitions: Number of partitions of the log.
-        ingest: The ingest process.
+        receivers: The ingest processes, by number.
         pipeline: The driver; leads the session of all processes that Spark starts.
         sources: Returns the sources process; None: there is none now.
     """
-    found = [_ingest(paths, ingest), _driver(paths, pipeline), _sources(paths, sources)]
+    found = [_ingest(paths, number, child) for number, child in enumerate(receivers)]
+    found += [_driver(paths, pipeline), _sources(paths, sources)]
     for number in range(partitions):
         status_page = MappedStatusPage(paths.status_page(number))
         found.append(_owner(number, status_page, pipeline))
     return found
 
 
-def _ingest(paths: DataDir, child: Child) -> WatchedProcess:
-    status_page = MappedStatusPage(paths.ingest_page)
+def _ingest(paths: DataDir, number: int, child: Child) -> WatchedProcess:
+    status_page = MappedStatusPage(paths.ingest_page(number))
     return WatchedProcess(
-        role="ingest",
+        role=child.role,
         pid=lambda: child.pid,
         sign=lambda: status_page[StatusField.HEARTBEAT_MS],
         excused=lambda: bool(status_page[StatusField.COMMITTING]),

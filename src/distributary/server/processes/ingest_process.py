@@ -1,24 +1,23 @@
-"""The ingest process: serves the public port, and is the only process that appends to the log.
+"""The ingest process, a receiver: serves the public port, and appends to its partitions of the log.
 
 Inherits the listening socket from ``serve``, so that connections wait in the kernel's queue while
-it restarts. Never waits for Spark, never shares its interpreter.
+it restarts. Never waits for Spark, never shares its interpreter. Where there are several receivers,
+all accept from the socket, and each partition belongs to one of them.
 """
 
 import asyncio
+import functools
 import os
 import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable
 
 import msgspec
 import structlog
 import uvloop
 
 from distributary.core.clock import SystemClock
-from distributary.core.errors import LogError
-from distributary.core.flow import Received
 from distributary.core.journal import read_journal
 from distributary.core.log import Appender, GroupCommitter
 from distributary.core.meter import Meter
@@ -29,6 +28,7 @@ from distributary.datadir import (
     DataDir,
     LiveFile,
     MappedStatusPage,
+    NodeCounts,
     StatusField,
     WriteSigns,
 )
@@ -38,14 +38,16 @@ from distributary.server.ingest import (
     Guard,
     IngestServer,
     IngestSettings,
-    choose_partition,
     serve,
 )
+from distributary.server.processes._appends import LogAppends
 from distributary.server.processes._channel_paths import Book, ChannelPaths
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting
+from distributary.server.processes._forward import ForwardServer, Link, keep_linked
 from distributary.server.processes._logging import configure, set_level
 from distributary.server.processes._memory import give_back, map_large_blocks
+from distributary.server.processes._owned import partitions_of, role_of
 from distributary.server.processes._retention import Retention, RetentionLimits
 from distributary.server.processes._route_wire import RouteAppendServer
 from distributary.server.settings import is_host_name
@@ -59,10 +61,8 @@ EXIT_LOG_DEAD = 72
 SWITCH_S = 0.0001
 """A committing thread must get the interpreter soon after each system call, or acknowledgements
 wait for the loop's turn to end."""
-
-
-TURN_BYTES_MAX = 256 * 1024
-"""A partition with more queued has fallen behind: the shortest queue gets the event instead."""
+LINK_S_MAX = 0.5
+"""Longest wait, before the port is served, for the links to the other receivers."""
 
 
 class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +72,7 @@ class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
         listen_fd: Inherited listening socket.
         data_dir: Data directory.
         partitions: Number of partitions of the log.
+        receivers: Number of receivers.
         hosts: Host names of this machine, and the configured listening host.
         public_url: Published URL of the server; None: not configured.
         allowed_hosts: Further host names that requests may be for.
@@ -85,6 +86,7 @@ class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
     listen_fd: int
     data_dir: str
     partitions: int
+    receivers: int
     hosts: tuple[str, ...]
     public_url: str | None
     allowed_hosts: tuple[str, ...]
@@ -95,79 +97,28 @@ class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float
 
 
-class LogAppends:
-    """``server.ingest.Appends`` over one group committer a partition.
-
-    Args:
-        committers: Group committers, by partition number.
-    """
-
-    def __init__(self, committers: list[GroupCommitter]) -> None:
-        self._committers = committers
-        self._loop = asyncio.get_running_loop()
-        self._turn = 0
-        self._turning = False
-        self.open = True
-
-    @property
-    def full(self) -> bool:
-        """True while every partition's queue is at its bound."""
-        for committer in self._committers:  # noqa: SIM110 - asked for every request: no generator
-            if not committer.full:
-                return False
-        return True
-
-    def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
-        """Append *received* as one record; calls *done* when it is durable or has failed."""
-        committers = self._committers
-        number = self._partition_for(received.partition_key)
-
-        def told(result: int | LogError) -> None:
-            done(result if isinstance(result, LogError) else None)
-
-        try:
-            committers[number].submit(received.kind, received.body, told)
-        except LogError as error:
-            done(error)
-
-    def _partition_for(self, key: str | None) -> int:
-        """Returns the partition of an append: by key, else one for each turn of the event loop.
-
-        So one sync serves the whole turn, and round robin fills partitions evenly. Where the
-        current one has fallen behind (a slow disk), the shortest queue gets the record.
-        """
-        committers = self._committers
-        if key is None and committers[self._turn].pending_bytes <= TURN_BYTES_MAX:
-            if not self._turning:
-                self._turning = True
-                self._loop.call_soon(self._next_turn)
-            return self._turn
-        return choose_partition(key, [committer.pending_bytes for committer in committers])
-
-    def _next_turn(self) -> None:
-        self._turning = False
-        self._turn = (self._turn + 1) % len(self._committers)
-
-
 class IngestProcess:
     """The ingest process: HTTP receiver, group committers, retention and health.
 
     Args:
         start: Start parameters.
+        number: Number of this receiver, from 0.
     """
 
-    def __init__(self, start: IngestStart) -> None:
+    def __init__(self, start: IngestStart, number: int = 0) -> None:
         self._paths = DataDir.of(start.data_dir)
         self._live = LiveFile(self._paths.live)
         self._start = start = self._newest() or start
+        self._number = number
+        self._own = partitions_of(number, start.receivers, start.partitions)
         self._clock = SystemClock()
         self._log = structlog.get_logger()
-        self._meter = Meter(self._paths.meter("ingest"))
+        self._meter = Meter(self._paths.meter(role_of(number)))
         self._before = dict(self._meter.counters)
         self._ack = self._meter.histogram("ack_seconds", ACK_BOUNDS_S)
         self._ack_before = (list(self._ack.counts), self._ack.total)
-        self._status_page = MappedStatusPage(self._paths.ingest_page)
-        self._seen = Seen(load_seen(self._paths.seen))
+        self._status_page = MappedStatusPage(self._paths.ingest_page(number))
+        self._seen = Seen(load_seen(self._paths.seen(number)))
         self._addresses = ChannelPaths(
             lambda: _book(self._paths),
             lambda reason: self._log.error("addresses-unknown", reason=reason),
@@ -202,26 +153,13 @@ class IngestProcess:
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent stops us in its order
         self._status_page[StatusField.COMMITTING] = 0  # set by a process that was killed meanwhile
-        self._appenders = [self._open(number) for number in range(self._start.partitions)]
-        self._bells = [self._make_bell(number) for number in range(self._start.partitions)]
-        for appender in self._appenders:
-            for damage in appender.damages:
-                self._log.error("log-damage", damage=repr(damage))
-                self._meter.add("log_damage_total")
-        self._committers = [
-            GroupCommitter(
-                appender,
-                loop,
-                clock=self._clock,
-                inline=True,
-                on_inline=self._on_inline,
-                on_durable=bell.ring,
-            )
-            for appender, bell in zip(self._appenders, self._bells, strict=True)
-        ]
-        self._appends = LogAppends(self._committers)
+        self._open_log()
+        self._link_others()
+        self._appends = LogAppends(self._committers, self._start.partitions, self._links)
         routes = RouteAppendServer(self._committers, self._addresses.look)
-        await routes.start(self._paths.append_socket)
+        await routes.start(self._paths.append_socket(self._number))
+        forwards = ForwardServer(self._committers, lambda: self._appends.open, self._clock)
+        await self._start_links(forwards)
         start = self._start
         self._server = await serve(
             socket.socket(fileno=start.listen_fd),
@@ -232,33 +170,89 @@ class IngestProcess:
             seen=self._seen,
             addresses=self._addresses.paths,
             guard=self._guard,
+            node=self._node_counts(),
         )
         self._addresses.tell(self._server.learn)
-        looking = loop.create_task(self._look())
         # In a task: publishers to ``/events`` need not wait for the Brokers' store.
         following = loop.create_task(self._follow_addresses())
-        giving_back = loop.create_task(give_back())
-        retention = Retention(
-            self._paths,
-            start.partitions,
-            start.retention,
-            clock=self._clock,
-            meter=self._meter,
-            log=self._log,
-        )
-        retaining = loop.create_task(retention.run())
+        tasks = [loop.create_task(each) for each in (self._look(), give_back())]
+        retaining = loop.create_task(self._retention().run())
         await self._stop.wait()
         retaining.cancel()
         await self._server.close(start.drain_s)
-        looking.cancel()
-        following.cancel()
-        giving_back.cancel()
+        for task in (*tasks, following, *self._linking):
+            task.cancel()
+        for link in self._links.values():
+            link.close()
+        if not self._code:
+            await forwards.drain(start.drain_s)
+        forwards.close()
         routes.close()
         self._addresses.close()
         await self._close_log()
         self._count(self._server)
         self._save_seen()
         return self._code
+
+    def _open_log(self) -> None:
+        """Recover the partitions of this receiver, and make what appends to them."""
+        loop = asyncio.get_running_loop()
+        self._appenders = [self._open(number) for number in self._own]
+        self._bells = [self._make_bell(number) for number in self._own]
+        for appender in self._appenders:
+            for damage in appender.damages:
+                self._log.error("log-damage", damage=repr(damage))
+                self._meter.add("log_damage_total")
+        self._committers = {
+            appender.partition: GroupCommitter(
+                appender,
+                loop,
+                clock=self._clock,
+                inline=True,
+                on_inline=self._on_inline,
+                on_durable=bell.ring,
+            )
+            for appender, bell in zip(self._appenders, self._bells, strict=True)
+        }
+
+    def _link_others(self) -> None:
+        others = [each for each in range(self._start.receivers) if each != self._number]
+        self._links = {
+            each: Link(self._number, self._clock, functools.partial(self._linked, each))
+            for each in others
+        }
+
+    def _linked(self, receiver: int, reached: bool) -> None:
+        if not self._stop.is_set():
+            event = "receiver-reached" if reached else "receiver-lost"
+            self._log.info(event, receiver=receiver)
+
+    async def _start_links(self, forwards: ForwardServer) -> None:
+        """Connect to the other receivers; waits a moment for them."""
+        self._linking: list[asyncio.Task[None]] = []
+        if not self._links:
+            return
+        await forwards.start(self._paths.forward_socket(self._number))
+        for number, link in self._links.items():
+            keeping = keep_linked(link, self._paths.forward_socket(number))
+            self._linking.append(asyncio.get_running_loop().create_task(keeping))
+        reached = [asyncio.create_task(link.reached.wait()) for link in self._links.values()]
+        _, late = await asyncio.wait(reached, timeout=LINK_S_MAX)
+        for task in late:
+            task.cancel()
+
+    def _node_counts(self) -> NodeCounts:
+        return NodeCounts(self._paths.node_counts if self._links else None, self._number)
+
+    def _retention(self) -> Retention:
+        return Retention(
+            self._paths,
+            self._own,
+            self._start.retention,
+            clock=self._clock,
+            meter=self._meter,
+            log=self._log,
+        )
 
     def _open(self, partition: int) -> Appender:
         # A cursor above the end of the log means that the medium lost acknowledged records:
@@ -276,8 +270,8 @@ class IngestProcess:
         return Bell(self._paths.bell(partition), status_page)
 
     async def _close_log(self) -> None:
-        for committer, appender in zip(self._committers, self._appenders, strict=True):
-            await committer.close()
+        for appender in self._appenders:
+            await self._committers[appender.partition].close()
             appender.close()
         for bell in self._bells:
             bell.close()
@@ -300,7 +294,9 @@ class IngestProcess:
 
     def _look_once(self) -> None:
         # A committer that met a bug appends nothing more either, and only this check sees it.
-        whys = [each.dead for each in self._appenders] + [each.broken for each in self._committers]
+        whys = [each.dead for each in self._appenders] + [
+            each.broken for each in self._committers.values()
+        ]
         dead = [why for why in whys if why is not None]
         if dead and not self._stop.is_set():
             self._log.error("log-dead", reason=str(dead[0]))
@@ -335,7 +331,7 @@ class IngestProcess:
         if not self._seen.changed:
             return
         try:
-            self._seen.save(self._paths.seen)
+            self._seen.save(self._paths.seen(self._number))
         except OSError:  # a full disk: the next save writes all of it
             self._meter.add("snapshots_left_out_total")
 
@@ -355,13 +351,16 @@ class IngestProcess:
             now[f'answers_total{{status="{status}"}}'] = count
         for code, count in counters.refusals_by_code.items():
             now[f'refusals_total{{code="{code}"}}'] = count
-        for number, committer in enumerate(self._committers):
+        for number, committer in self._committers.items():
             stats = committer.stats()
             now[f'appended_records_total{{partition="{number}"}}'] = stats.record_count
             now[f'appended_bytes_total{{partition="{number}"}}'] = stats.body_bytes
             now[f'commits_total{{partition="{number}"}}'] = stats.commit_count
             self._meter.gauges[f'append_queue_depth{{partition="{number}"}}'] = committer.pending
             self._meter.gauges[f'last_commit_seconds{{partition="{number}"}}'] = stats.last_commit_s
+        if self._links:
+            forwarded = sum(link.forwarded_count for link in self._links.values())
+            now["forwarded_requests_total"] = forwarded
         for name, value in now.items():
             self._meter.counters[name] = self._before.get(name, 0) + value
         before, total = self._ack_before
@@ -370,7 +369,6 @@ class IngestProcess:
         self._meter.gauges["connections_open"] = counters.connections_open
         self._meter.gauges["watches_in_flight"] = counters.watches_in_flight
         self._meter.gauges["ingest_held_bytes"] = counters.held_bytes
-        self._meter.gauges["log_accepts"] = float(self._appends.open)
         self._meter.save()
 
 
@@ -392,17 +390,18 @@ def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point of the process: one argument, ``IngestStart`` as JSON."""
+    """Entry point of the process: ``IngestStart`` as JSON, and its number where not 0."""
     end_with_parent(int(os.environ[PARENT]))
     start = msgspec.json.decode(arguments[0], type=IngestStart)
-    configure(start.log_level, role="ingest")
+    number = int(arguments[1]) if len(arguments) > 1 else 0
+    configure(start.log_level, role=role_of(number))
     sys.setswitchinterval(SWITCH_S)
     map_large_blocks()
-    return starting(lambda: uvloop.run(_run(start)), EXIT_LOG_DEAD)
+    return starting(lambda: uvloop.run(_run(start, number)), EXIT_LOG_DEAD)
 
 
-async def _run(start: IngestStart) -> int:
-    return await IngestProcess(start).run()
+async def _run(start: IngestStart, number: int) -> int:
+    return await IngestProcess(start, number).run()
 
 
 if __name__ == "__main__":

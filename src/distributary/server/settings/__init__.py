@@ -96,8 +96,17 @@ class Settings:
         "Names by which clients reach this server, besides every address, localhost, this machine's"
         " name and that of the public URL; a request under another name is answered 421.",
     )
-    partitions: int = _setting(
-        shapes.whole(1, 64), 2, "Partitions of a new log; an existing log keeps the count it has."
+    partitions: int | None = _setting(
+        shapes.whole(1, 64),
+        None,
+        "Partitions of a new log; an existing log keeps the count it has. By default one for each"
+        " core, from 2 to 8.",
+    )
+    receivers: int | None = _setting(
+        shapes.whole(1, 64),
+        None,
+        "Processes that accept requests and append to the log, each to its part of the partitions;"
+        " no more than there are partitions. By default one for each four cores, at least 1.",
     )
     event_bytes_max: int = _setting(
         shapes.size(shapes.KIB, EVENT_BYTES_CAP),

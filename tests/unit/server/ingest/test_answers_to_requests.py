@@ -6,7 +6,7 @@ import pytest
 
 from distributary.core.errors import LogUnavailableError, RecordTooLargeError
 from distributary.core.event import Event, record
-from distributary.server.ingest import IngestSettings, choose_partition, partition_key
+from distributary.server.ingest import IngestSettings, partition_key, partition_of
 
 
 def test_an_event_is_answered_202_without_a_body(client, event):
@@ -224,14 +224,8 @@ def test_ack_times_are_counted_in_buckets(client, event):
 
 def test_a_key_chooses_its_partition():
     """The same key, the same partition, by CRC-32."""
-    assert choose_partition("key", [9, 0, 0, 0]) == zlib.crc32(b"key") % 4
-    assert choose_partition("ключ", [0, 0]) == zlib.crc32("ключ".encode()) % 2
-
-
-def test_without_a_key_the_shortest_queue_is_chosen():
-    """Least queued, lowest number among equals."""
-    assert choose_partition(None, [3, 1, 2, 1]) == 1
-    assert choose_partition(None, [0]) == 0
+    assert partition_of("key", 4) == zlib.crc32(b"key") % 4
+    assert partition_of("ключ", 2) == zlib.crc32("ключ".encode()) % 2
 
 
 @pytest.mark.parametrize(

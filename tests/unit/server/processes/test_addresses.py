@@ -186,9 +186,9 @@ def over_the_wire(scenario):
 
     async def main(path):
         stage = Stage()
-        server = RouteAppendServer([], stage.look)
+        server = RouteAppendServer({}, stage.look)
         await server.start(path)
-        client = RouteAppendClient(path)
+        client = RouteAppendClient([path])
         try:
             await scenario(stage, client, server, path)
         finally:
@@ -230,10 +230,10 @@ def test_the_successor_of_the_receiver_is_asked_once():
 
     async def scenario(stage, client, server, path):
         await client.look_again()
-        client._streams[1].transport.abort()
+        client._wires[0]._streams[1].transport.abort()
         await client.look_again()
         assert stage.book.reads == 2
-        client._streams[1].transport.abort()
+        client._wires[0]._streams[1].transport.abort()
         server.close()
         path.unlink(missing_ok=True)
         with pytest.raises(LogUnavailableError, match="does not answer"):

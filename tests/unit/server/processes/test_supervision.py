@@ -152,7 +152,7 @@ def test_retention_goes_on_after_any_failure_and_tells_of_it(monkeypatch, tmp_pa
     meter = Meter()
     retention = Failing(
         DataDir(tmp_path),
-        1,
+        [0],
         RetentionLimits(0, 0.0),
         clock=VirtualClock(),
         meter=meter,
@@ -188,7 +188,7 @@ def test_a_committer_that_met_a_bug_ends_the_process(tmp_path):
     around = SimpleNamespace(
         _start=SimpleNamespace(data_dir=tmp_path, disk_free_bytes_min=0),
         _appenders=[SimpleNamespace(dead=None, space_error=None)],
-        _committers=[SimpleNamespace(broken=LogUnavailableError("appending failed"))],
+        _committers={0: SimpleNamespace(broken=LogUnavailableError("appending failed"))},
         _appends=SimpleNamespace(open=True),
         _stop=stop,
         _log=SimpleNamespace(error=lambda event, **_fields: ends.append(event)),
@@ -229,7 +229,7 @@ def test_a_clock_set_back_does_not_make_the_dead_look_alive(tmp_path):
     paths = DataDir(tmp_path)
     health = Health(paths, 1, clock, behind=lambda: None, restarts=dict)
     ingest, status_page = (
-        MappedStatusPage(paths.ingest_page),
+        MappedStatusPage(paths.ingest_page(0)),
         MappedStatusPage(paths.status_page(0)),
     )
     ingest[StatusField.PHASE] = ConsumerPhase.RUNNING

@@ -1,0 +1,124 @@
+"""Counts that the receivers of a server share, so that limits hold over all of them.
+
+Each receiver writes its own row of a file in shared memory and reads those of the others. A row has
+the number of connections, watches and proxied requests, and connections by client address: two
+slots an address, chosen by a keyed hash. The lesser of the two is the address's count, or more
+where other addresses fall into both slots.
+"""
+
+import enum
+import hashlib
+import mmap
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+from distributary.core.files import PRIVATE_MODE, write_atomically
+
+_KEY_BYTES: Final = 16
+_WORD_BYTES: Final = 4
+SLOTS: Final = 4_096
+"""Slots of client addresses in each half of a row: twice the default of ``connections_max``."""
+
+
+class NodeCount(enum.IntEnum):
+    """What is counted over all receivers."""
+
+    CONNECTIONS = 0
+    WATCHES = 1
+    RELAYS = 2
+
+
+_WORDS: Final = len(NodeCount) + 2 * SLOTS
+
+
+def make_node_counts(path: Path, receivers: int) -> None:
+    """Create the file for *receivers* receivers, none of which counts anything yet.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = bytes(receivers * _WORDS * _WORD_BYTES)
+    write_atomically(path, secrets.token_bytes(_KEY_BYTES) + rows, mode=PRIVATE_MODE)
+
+
+class NodeCounts:
+    """One receiver's view: writes its own counts, reads those of the others.
+
+    A count is visible to the others before they are read, so two receivers never both take the
+    last place.
+
+    Args:
+        path: File of ``make_node_counts``; None: there is no other receiver.
+        number: Number of this receiver. Its row begins at zero.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+
+    def __init__(self, path: Path | None = None, number: int = 0) -> None:
+        self._key = b""
+        self._own = memoryview(bytearray(_WORDS * _WORD_BYTES)).cast("I")
+        self._others: list[memoryview] = []
+        if path is None:
+            return
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            shared = memoryview(mmap.mmap(fd, size))
+        finally:
+            os.close(fd)
+        self._key = bytes(shared[:_KEY_BYTES])
+        words = shared[_KEY_BYTES:].cast("I")
+        rows = [words[start : start + _WORDS] for start in range(0, len(words), _WORDS)]
+        self._own = rows.pop(number)
+        self._others = rows
+        for index in range(_WORDS):
+            self._own[index] = 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is no other receiver."""
+        return not self._others
+
+    def add(self, count: NodeCount, step: int) -> None:
+        """Change this receiver's *count* by *step*."""
+        self._own[count] += step
+
+    def own(self, count: NodeCount) -> int:
+        """Returns this receiver's *count*."""
+        return self._own[count]
+
+    def elsewhere(self, count: NodeCount) -> int:
+        """Returns the sum of *count* over the other receivers."""
+        total = 0
+        for row in self._others:
+            total += row[count]
+        return total
+
+    def least_elsewhere(self, count: NodeCount) -> int:
+        """Returns the least *count* of another receiver; 0 where there is none."""
+        return min((row[count] for row in self._others), default=0)
+
+    def add_address(self, address: str, step: int) -> None:
+        """Change the connections from *address* at this receiver by *step*."""
+        if self._others:
+            for slot in self._slots(address):
+                self._own[slot] += step
+
+    def address_elsewhere(self, address: str) -> int:
+        """Returns the connections from *address* at the other receivers, or more."""
+        if not self._others:
+            return 0
+        first, second = self._slots(address)
+        return min(
+            sum(row[first] for row in self._others), sum(row[second] for row in self._others)
+        )
+
+    def _slots(self, address: str) -> tuple[int, int]:
+        digest = hashlib.blake2b(address.encode(), digest_size=8, key=self._key).digest()
+        first = int.from_bytes(digest[:4], "little") % SLOTS
+        second = int.from_bytes(digest[4:], "little") % SLOTS
+        return len(NodeCount) + first, len(NodeCount) + SLOTS + second
