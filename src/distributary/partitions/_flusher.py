@@ -192,6 +192,14 @@ class Flusher:
         if not self._due.due and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
             self._arm()
 
+    def tick(self) -> None:
+        """Flush a cursor that has moved since ``CURSOR_S``; called a few times a second.
+
+        Without the delay of other flushes: the timer would wake an idle owner once more.
+        """
+        if not self._due.due and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
+            self.flush()
+
     def _arm(self, *, at_once: bool = False) -> None:
         if at_once:
             self.flush()

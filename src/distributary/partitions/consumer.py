@@ -363,7 +363,7 @@ class PartitionConsumer:
         self._failing.tick()
         self._keeping.tick()
         self._standing.post(self._state.live)
-        self._flusher.moved()
+        self._flusher.tick()
 
     def _look(self) -> None:
         self._resources.look()

@@ -412,6 +412,20 @@ def test_a_row_that_changes_before_its_flush_keeps_its_event(rig, timers):
     assert rig.changes.rows == {dead_letter.key: dead_letter._replace(done=True, event=None)}
 
 
+def test_a_tick_flushes_a_cursor_that_rests_and_sets_no_timer(rig, timers):
+    """Only the cursor's interval after the last flush; without news nothing is written."""
+    timers.advance(CURSOR_S)
+    rig.flusher.tick()
+    assert not rig.works
+    rig.point = Point(Mark(6, 60))
+    rig.flusher.tick()
+    assert not rig.works
+    timers.advance(CURSOR_S)
+    rig.flusher.tick()
+    rig.medium()
+    assert rig.batch.mark == Mark(6, 60)
+
+
 def test_rows_of_the_history_ride_in_a_flush(rig, timers):
     """They become durable with the outcomes, and are told so then."""
     rig.history.rows = 2, b"two"
