@@ -151,7 +151,7 @@ class Recorder:
         last, self._last = self._last, None
         if last is not None:
             of = last[0].task
-            if of.route == key.route and of.position[1:] == key[:2]:
+            if of is task or (of.route == key.route and of.position[1:] == key[:2]):
                 self._put(last, ending, reason)
                 return
             self._put(last, 0)

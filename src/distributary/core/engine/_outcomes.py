@@ -31,6 +31,7 @@ a match below holds the cursor, and a flush comes every 10 ms."""
 # Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
 _PRIMARY: Final = Stage.PRIMARY
 _LIVE: Final = Origin.LIVE
+_DELIVERED: Final = Ending.DELIVERED
 _GIVEN_UP_TOTAL: Final = f'given_up_total{{reason="{BEYOND_BUDGET}"}}'
 
 
@@ -76,7 +77,7 @@ class Outcomes:
             self._latency.observe((state.now_ms - task.logged_ms) / 1000)
             if self._reserved:
                 self._reservations.end(key, delivered=True)
-            self._ended(key, Ending.DELIVERED, None, state.now_ms, task)
+            self._ended(key, _DELIVERED, None, state.now_ms, task)
         else:
             self._meter.add('dead_lettered_total{to="sink"}')
             self._ended(key, Ending.DEAD_LETTERED, None, state.now_ms, task)
