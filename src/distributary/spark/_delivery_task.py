@@ -33,9 +33,12 @@ from distributary.partitions import (
     prepare_next,
 )
 from distributary.spark._custody import CUSTODY
-from distributary.spark._owner import LOOK_S, Owner
+from distributary.spark._owner import Owner
 from distributary.spark._search import Search
 
+FIND_S = 0.05
+"""Interval at which a task without a session looks for a partition: one whose owner has ended
+waits for it."""
 ROW_S = 1.0
 """Interval of rows, by which Spark tells its users what the partitions have done."""
 ASK_S = 0.01
@@ -185,7 +188,7 @@ class _Task:
             return self._open(self._number, lease)
         # Others have the locks, and deliver: the time costs nothing.
         self._prepare(self._settings, self._number)
-        time.sleep(ASK_S if self._search.asking else LOOK_S)
+        time.sleep(ASK_S if self._search.asking else FIND_S)
         return None
 
     def _prepare(self, settings: SessionSettings, number: int) -> None:

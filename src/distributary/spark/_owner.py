@@ -13,8 +13,9 @@ from distributary.core.errors import DistributaryError
 from distributary.datadir import LiveFile, LiveSettings, MappedStatusPage, Sickness, StatusField
 from distributary.partitions import Guardians, PartitionSession
 
-LOOK_S = 0.05
-"""Interval at which the driver's requests are read: a stop waits half of it."""
+LOOK_S = 0.2
+"""Interval at which the driver's requests are read: a stop waits half of it. Nothing else does: a
+session delivers while a task or a successor waits for it."""
 ALONE_S: Final = 30.0
 """Longest time without a task while the JVM lives: less than the minute after which Spark kills a
 worker that idles."""

@@ -36,8 +36,10 @@ from distributary.spark.session import open_session
 ASK_S = 1.0
 """Interval at which the driver asks the JVM for its query: each call costs both some 2 ms. Whether
 the JVM lives is looked up at each look, by its process."""
-LOOK_S = 0.1
+LOOK_S = 0.25
 """Interval at which the driver checks the query and the status pages."""
+STARTING_LOOK_S = 0.1
+"""The same until the first epoch has begun: readiness waits for it."""
 RESTART_WAIT_S = (0.2, 1.0, 5.0, 15.0)
 """Backoff before the query is restarted; the last one repeats."""
 STEADY_S = 60.0
@@ -185,7 +187,7 @@ class Driver:
             while not self._stop.is_set() and self._goes_on(query):
                 self._own_page[StatusField.HEARTBEAT_MS] = time.time_ns() // 1_000_000
                 self._watch(query)
-                self._sleep(LOOK_S)
+                self._sleep(LOOK_S if self._epochs.epoch else STARTING_LOOK_S)
             self._own_page[StatusField.PHASE] = ConsumerPhase.DRAINING
             if self._stop.is_set():
                 self._drain(query)
