@@ -84,7 +84,8 @@ class SharedListener:
     async def _open(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         try:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if connection.family != socket.AF_UNIX:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(self._make, connection)
         except OSError:  # the client left
             connection.close()
