@@ -363,9 +363,13 @@ class _Scenario:
 
     def _count_untold(self) -> int:
         rows = history_rows(self._server.data_dir)
-        told = {(row["uid"], row["event_id"]) for row in rows if row["outcome"] == "delivered"}
-        uid = route_uids(self._server.paths, self._ids)["everything"]
-        return sum((uid, name) not in told for name in self._traffic.sinks["everything"].taken)
+        names = route_uids(self._server.paths, self._ids)
+        told = {
+            row["event_id"]
+            for row in rows
+            if row["outcome"] == "delivered" and names[row["uid"]] == "everything"
+        }
+        return sum(name not in told for name in self._traffic.sinks["everything"].taken)
 
     def _check(self) -> subprocess.CompletedProcess[str]:
         folder, sinks = self._folder, self._traffic.sinks
