@@ -29,7 +29,7 @@ def history_rows(data_dir: Path) -> list[HistoryRow]:
         by_partition[file.partition].append(file)
     rows: list[HistoryRow] = []
     for partition, held in by_partition.items():
-        numbers = 0
+        numbers = held[0].first
         for file in held:
             assert file.first == numbers, f"partition {partition}: {file} follows {numbers}"
             found = pq.read_table(files[file], partitioning=None).to_pylist()

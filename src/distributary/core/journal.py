@@ -8,8 +8,8 @@ A frame also carries the checksum of the last record below its cursor. If the me
 the log and positions were reused, that checksum no longer fits; ``fit`` then goes back to the
 newest frame that does. Outcomes carry the checksum of their own record for the same reason.
 
-Rows of the history ride in the frame of their outcomes, numbered from 0, and stay in the journal
-until a frame says that files of the history hold them: no kill loses one.
+Rows of the history ride in the frame of their outcomes, numbered one by one, and stay in the
+journal until a frame says that files of the history hold them: no kill loses one.
 """
 
 import contextlib
@@ -264,13 +264,22 @@ class Journal:
         path: The file; made if it is missing.
         files: The calls on the medium.
         fence: Called before each write; raises if another process has the partition.
+        rows_from: Number of the first row of the history, if the journal has had none.
     """
 
-    def __init__(self, path: Path, files: Files = os, fence: Callable[[], None] = unfenced) -> None:
+    def __init__(
+        self,
+        path: Path,
+        files: Files = os,
+        fence: Callable[[], None] = unfenced,
+        rows_from: int = 0,
+    ) -> None:
         self._path = path
         self._fence = fence
         self._files = files
         self.state, self._bytes = read_journal(path)
+        if not self.state.history_end:
+            self.state.filed = rows_from
         self._compact_at = COMPACT_BYTES
         self._remembered_max = _remembered_min()
         self._dead: str | None = None

@@ -210,7 +210,11 @@ class PartitionSession:
         opened.callback(records.close)
         self._quota = quota = QuotaStore(paths.quota_db, self._clock)
         opened.callback(quota.close)
-        journal = Journal(paths.journal(partition), fence=lease.check)
+        # Numbers of a new data directory are above those of an older one in the same history: a
+        # microsecond is less than a row takes.
+        journal = Journal(
+            paths.journal(partition), fence=lease.check, rows_from=self._clock.wall_ms() * 1000
+        )
         opened.callback(journal.close)
         url = sqlite_url(paths.delivery_db(partition))
         store = DeliveryStore(url, partition, self._settings.budgets(), fence=lease.check)

@@ -284,3 +284,19 @@ def test_a_frame_without_history_is_one_that_earlier_versions_read(frames):
     """Its first bytes tell its form."""
     content, _ = frames
     assert content.count(b"DOJ1") == 2
+
+
+def test_rows_of_a_new_journal_are_numbered_from_where_the_caller_says(path):
+    """Only of a new one: numbers are never used again, whatever the caller's clock says."""
+    journal = Journal(path, rows_from=1000)
+    assert journal.state.history_end == 1000
+    journal.record(FIRST, KEYS[:1])
+    journal.close()
+    journal = Journal(path, rows_from=2000)  # without a row, there is nothing to go on with
+    journal.record(FIRST, (), history=(3, b"rows"))
+    journal.close()
+    journal = Journal(path, rows_from=500)
+    assert (journal.state.filed, journal.state.history_end) == (2000, 2003)
+    journal.record(FIRST, (), filed=2003)
+    journal.close()
+    assert Journal(path, rows_from=9000).state.history_end == 2003
