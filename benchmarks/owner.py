@@ -44,7 +44,7 @@ LINES = (
 ANSWER = _exchange.ANSWER
 SINK = Path(__file__).with_name("_exchange.py")
 KINDS = {"1 match": (1, 1), "10 match": (10, 10), "1 of 1,000": (1_000, 1)}
-"""Routes, and how many of them match."""
+"""Routes, and how many of them match. All have one sink: the log waits for it, however slow."""
 NO_NETWORK = ", no network"
 """Suffix of a kind whose answers come from the process itself: what is left is ours."""
 DELIVERIES = 100_000
@@ -150,7 +150,7 @@ async def _answer_here(_connector, _endpoint, make):
 def _subscription(number, matching, port):
     wanted = "com.example.reading" if number < matching else f"com.example.other{number}"
     return {
-        "sink": f"http://127.0.0.1:{port}/{number}",
+        "sink": f"http://127.0.0.1:{port}/in",
         "protocol": "HTTP",
         "filters": [{"exact": {"type": wanted}}],
     }
