@@ -6,7 +6,6 @@ merged file is complete before its inputs are deleted, and supersedes those that
 
 import shutil
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -16,7 +15,14 @@ from distributary.history.folder import HistoryFolder, StoredFile
 from distributary.history.merging import MergeJob
 from distributary.history.names import HistoryFile, superseded
 from distributary.history.place import HistorySettings
-from distributary.history.plan import MERGED_BYTES_MAX, Merge, beyond, expired, merges
+from distributary.history.plan import (
+    MERGED_BYTES_MAX,
+    Merge,
+    beyond,
+    expired,
+    merges,
+    settled_before,
+)
 
 LOOK_S: Final = 60.0
 """Interval of looks."""
@@ -96,8 +102,7 @@ class Keeper:
         self._meter.gauges["history_bytes"] = sum(each.bytes for each in stored)
         self._meter.gauges["history_files"] = len(stored)
         more = self._merge_some(stored, now_s)
-        today = datetime.fromtimestamp(now_s, UTC).date()
-        self._folder.delete_empty_days(str(today))
+        self._folder.delete_empty_days(settled_before(now_s))
         return more
 
     def _without_superseded(self, stored: list[StoredFile]) -> list[StoredFile]:

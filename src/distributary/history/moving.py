@@ -56,6 +56,10 @@ class Outbox:
         finally:
             self._under_way = None
 
+    def delete_empty_days(self, before: str) -> None:
+        """Delete the folders of days before the date *before* whose files have all been moved."""
+        self._folder.delete_empty_days(before)
+
     def bound(self) -> None:
         """Delete the oldest files beyond the bound, except the one that is being put."""
         waiting = self.waiting()

@@ -38,6 +38,15 @@ def newest_s(stored: StoredFile) -> float:
     return min(stored.modified_s, _end_of_s(stored.file.date))
 
 
+def settled_before(now_s: float) -> str:
+    """Returns the date before which nobody writes any more: a folder of an earlier day can go.
+
+    Rows of a day are written until some seconds after it; a whole day is left for stopped clocks
+    and busy disks.
+    """
+    return str((datetime.fromtimestamp(now_s, UTC) - timedelta(days=1)).date())
+
+
 def expired(stored: Iterable[StoredFile], before_s: float) -> list[StoredFile]:
     """Returns the files all of whose rows are older than *before_s*, seconds since 1970."""
     return [each for each in stored if newest_s(each) < before_s]

@@ -16,6 +16,7 @@ from distributary.history.local_folder import LocalFolder
 from distributary.history.merging import MergeChild
 from distributary.history.moving import Mover, Outbox
 from distributary.history.place import HistorySettings
+from distributary.history.plan import settled_before
 
 MOVE_S: Final = 1.0
 """Interval at which the outbox is looked at: rows are to be visible 5 s after their outcome."""
@@ -133,6 +134,7 @@ class HistoryService:
     def _bound(self) -> float:
         """Bound the outbox, although its folder may be out of reach; save the counters."""
         self._outbox.bound()
+        self._outbox.delete_empty_days(settled_before(time.time()))
         self._meter.save()
         return BOUND_S
 

@@ -40,7 +40,9 @@ class History:
 
         Called once Spark has its session. Returns at once: deliveries do not wait for imports.
         """
-        if self._settings.place and self._starting is None:
+        if not self._settings.place:
+            self._paths.meter("history").unlink(missing_ok=True)  # of a history that was kept
+        elif self._starting is None:
             self._starting = threading.Thread(target=self._begin, name="history-start", daemon=True)
             self._starting.start()
 

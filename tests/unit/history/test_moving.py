@@ -8,6 +8,7 @@ from distributary.core.meter import Meter
 from distributary.history.local_folder import LocalFolder
 from distributary.history.moving import RETRY_S, STUCK_LOOKS, Mover, Outbox
 from distributary.history.names import HistoryFile
+from distributary.history.plan import settled_before
 
 LOOK_S = 1.0
 
@@ -164,3 +165,12 @@ def test_the_file_that_is_being_put_is_not_given_up(way, world):
 def test_nothing_lost_is_counted_as_nothing(way):
     """The counter is there from the start, so that an alert has something to watch."""
     assert way.meter.counters == {"history_lost_rows_total": 0}
+
+
+def test_days_whose_files_have_moved_leave_no_folder(way):
+    """From the day after the next one: late rows of a day are still to come."""
+    path = way.local.path(way.write(0))  # on 18 November, at this time
+    way.mover.look()
+    for days, there in ((0, True), (1, True), (2, False)):
+        way.outbox.delete_empty_days(settled_before(1_795_000_000 + days * 86_400))
+        assert path.parent.is_dir() == there
