@@ -44,10 +44,12 @@ LINES = (
 ANSWER = _exchange.ANSWER
 SINK = Path(__file__).with_name("_exchange.py")
 KINDS = {"1 match": (1, 1), "10 match": (10, 10), "1 of 1,000": (1_000, 1)}
-"""Routes, and how many of them match. All have one sink: the log waits for it, however slow."""
+"""Routes, and how many of them match; each has a sink of its own."""
 NO_NETWORK = ", no network"
 """Suffix of a kind whose answers come from the process itself: what is left is ours."""
 DELIVERIES = 100_000
+EVENTS_MAX = 2_500
+"""Of several matches: so few fit into the queues of all sinks, and no route is backfilled."""
 OWNERS = 2
 """At the same time, as many as the machine has cores: it is busy, as for the bare exchange."""
 COMMIT = 64
@@ -118,7 +120,7 @@ def measure(kind):
                 Connector.open = _answer_here
             paths = DataDir(Path(folder) / "data")
             fill(paths, routes, 1, lambda n: _subscription(n, matching, port))
-            end = _publish(paths, DELIVERIES // matching)
+            end = _publish(paths, EVENTS_MAX if matching > 1 else DELIVERIES)
             return _drain(paths, end, matching)
         finally:
             sink.kill()
@@ -150,7 +152,7 @@ async def _answer_here(_connector, _endpoint, make):
 def _subscription(number, matching, port):
     wanted = "com.example.reading" if number < matching else f"com.example.other{number}"
     return {
-        "sink": f"http://127.0.0.1:{port}/in",
+        "sink": f"http://127.0.0.1:{port}/{number}",
         "protocol": "HTTP",
         "filters": [{"exact": {"type": wanted}}],
     }
