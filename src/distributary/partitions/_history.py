@@ -12,6 +12,7 @@ from distributary.core.deliver import Timers
 from distributary.core.errors import StoreError
 from distributary.core.journal import HistoryBlock
 from distributary.core.meter import Meter
+from distributary.core.outcome import Batch, Ownership
 from distributary.history.names import HistoryFile
 from distributary.history.rows import Recorder
 from distributary.partitions.ports import Blocking
@@ -77,8 +78,6 @@ class History:
         self._busy = False
         self._armed = False
         self._failing = False
-        self._closed = False
-        self._then: list[Callable[[], None]] = []
         self.filed = 0
         """Number of the first row that files may not hold: the next flush makes it durable."""
         self._ask_flush: Callable[[], None] = lambda: None
@@ -151,7 +150,7 @@ class History:
     # -- files ---------------------------------------------------------------------------------
 
     def _arm(self, delay_s: float) -> None:
-        if not self._armed and not self._closed:
+        if not self._armed:
             self._armed = True
             self._timers.call_later(delay_s, self._due)
 
@@ -210,16 +209,14 @@ class History:
             self._failing = True
             self._warn("history-not-written", {"error": str(error)})
         self._arm(RETRY_S)
-        self._settle()
         return True
 
     def _go_on(self) -> None:
-        """Write what has come meanwhile, now if it is much or if somebody waits for it."""
-        if self._then or self._waiting_rows >= FILE_ROWS:
+        """Write what has come meanwhile, now if it is much."""
+        if self._waiting_rows >= FILE_ROWS:
             self._write()
         elif self._waiting:
             self._arm(FILE_S)
-        self._settle()
 
     def _run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
         def finished(error: StoreError | None) -> None:
@@ -229,25 +226,17 @@ class History:
         self._busy = True
         self._blocking.run(work, finished)
 
-    # -- ending --------------------------------------------------------------------------------
 
-    def finish(self, then: Callable[[], None]) -> None:
-        """Write what waits and publish it, then call *then*; sooner if that fails."""
-        self._closed = True
-        self._then.append(then)
-        self._write()
-        self._settle()
+def finish(ownership: Ownership, files: Files) -> None:
+    """Write what an owner that has ended has left, so that people see it while no server runs.
 
-    def stop(self) -> None:
-        """Give up: nothing more becomes durable. The next owner has what waits."""
-        self._closed = self._failing = True
-        self._settle()
-
-    def _settle(self) -> None:
-        if not self._then:
-            return
-        idle = not (self._busy or self._written or self._waiting)
-        if idle or self._failing or self._files is None:
-            then, self._then = self._then, []
-            for call in then:
-                call()
+    Raises:
+        StoreError: The medium refuses: the next owner has the rows.
+    """
+    state = ownership.state
+    blocks, filed = list(state.blocks), state.history_end
+    files.recover(state.filed)
+    if blocks:
+        written = files.write(blocks)
+        ownership.flush(Batch(state.mark, filed=filed))
+        files.publish(written)

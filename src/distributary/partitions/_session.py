@@ -44,6 +44,7 @@ from distributary.core.outcome import (
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir import Bell, ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.history.writer import HistoryWriter
+from distributary.partitions._history import finish as finish_history
 from distributary.partitions._journaling import LoopWhileQuick, error_of
 from distributary.partitions._log_tail import LogTail
 from distributary.partitions._prepared import SHELF, stands_in
@@ -167,6 +168,7 @@ class PartitionSession:
         self._log = owner_log(settings.log_level).bind(partition=partition, epoch=epoch)
         self._closing = False
         self._saved_s = float("-inf")
+        self._history_files: HistoryWriter | None = None
         # Deliveries make few cycles and many short-lived objects: collecting rarely keeps the
         # pauses out of the latencies, and a quarter off the time that 100,000 routes take.
         gc.set_threshold(100_000, 20, 50)
@@ -200,6 +202,7 @@ class PartitionSession:
             self._tail = self._make_tail(opened)
             self._loop.set_exception_handler(self._on_loop_error)
             self._thread.start()
+            opened.callback(self._finish_history)
             opened.callback(self._end_loop)
             self._call(self._begin)
             self._opened = opened.pop_all()
@@ -227,7 +230,9 @@ class PartitionSession:
             self._log.error("log-lost-its-tail", cursor=before, going_back_to=cursor)
         follower = self._prepared.follow(partition, records, cursor)
         attempts = self._settings.log_attempts
-        folder = Path(self._settings.history) if self._settings.history else None
+        folder = self._settings.history
+        if folder and attempts != "none":
+            self._history_files = HistoryWriter(Path(folder), partition)
         self._follower = follower
         timers, blocking = LoopTimers(self._loop), _Blocking(self._loop, self._pool)
         return PartitionConsumer(
@@ -240,9 +245,7 @@ class PartitionSession:
                 quota=quota,
                 status_page=self._status_page,
                 meter=self._meter,
-                history_files=None
-                if folder is None or attempts == "none"
-                else HistoryWriter(folder, partition),
+                history_files=self._history_files,
                 failures_only=attempts == "failures",
                 clock=self._clock,
                 timers=timers,
@@ -412,6 +415,16 @@ class PartitionSession:
             table, mark = self._follower.table, self._ownership.state.mark
             note_table(self._paths.routes(self._partition), table.last_seq, mark.offset)
         self._opened.close()
+
+    def _finish_history(self) -> None:
+        """When the server stops: people see the last rows while it does not run."""
+        files = self._history_files
+        if files is None or self._failure is not None or not self._status_page[StatusField.STOP]:
+            return
+        try:
+            finish_history(self._ownership, files)
+        except StoreError as error:
+            self._warn("history-not-written", {"error": str(error)})
 
     def _end_loop(self) -> None:
         self._closing = True

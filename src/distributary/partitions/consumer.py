@@ -409,7 +409,6 @@ class PartitionConsumer:
         self._failed = True
         self._stop()
         self.dispatcher.take_queued()  # What cannot be written down must not be sent.
-        self._history.stop()
         self._context.on_failed(error)
 
     def _stop(self) -> None:
@@ -449,10 +448,8 @@ class PartitionConsumer:
                 self._flusher.when_durable(settle)
 
         def settle() -> None:
-            if self._flusher.dead:
+            if self._quota.idle or self._flusher.dead:
                 self._finish(left, done)
-            elif self._quota.idle:
-                self._history.finish(lambda: self._finish(left, done))
             else:  # What the store of counts answers may have to be told back.
                 timers.call_later(0.005, lambda: self._flusher.when_durable(settle))
 

@@ -3,12 +3,14 @@
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.core.flow import DoneKey, Ending
-from distributary.core.journal import HistoryBlock
+from distributary.core.flow import DoneKey, Ending, Mark
+from distributary.core.journal import HistoryBlock, JournalState
 from distributary.core.meter import Meter
+from distributary.core.outcome import Batch
 from distributary.history.rows import Recorder
 from distributary.partitions import _history
-from distributary.partitions._history import FILE_S, LOST_TOTAL, RETRY_S, History
+from distributary.partitions._history import FILE_S, LOST_TOTAL, RETRY_S, History, finish
+from distributary.testing.memory_ownership import MemoryOwnership, MemoryStore
 from distributary.testing.simulated_history import SimulatedHistory
 
 
@@ -164,32 +166,27 @@ def test_what_waits_is_bounded_and_what_is_lost_is_counted(rig, monkeypatch):
     assert rig.history.filed == lost
 
 
-def test_an_orderly_end_shows_everything(rig):
-    """Nobody has to start the server again to see the last two seconds."""
+@pytest.mark.parametrize("hidden", ["nothing", "written", "noted"])
+def test_an_orderly_end_shows_everything(rig, timers, hidden):
+    """Nobody has to start the server again to see the last two seconds, whatever was under way."""
+    ownership = MemoryOwnership(MemoryStore(), JournalState())
     rig.drop(2)
-    rig.flush()
-    over = []
-    rig.history.finish(lambda: over.append(1))
-    rig.work()
-    assert not over
-    rig.flush()
-    rig.work()
-    assert over
-    assert rig.rows == 2
-
-
-@pytest.mark.parametrize("how", ["full disk", "dead journal"])
-def test_an_end_waits_for_no_fault(rig, how):
-    """The next owner has what waits."""
-    rig.drop(2)
-    rig.flush()
-    over = []
-    rig.files.failing = how == "full disk"
-    rig.history.finish(lambda: over.append(1))
-    rig.work()
-    if how == "dead journal":
-        rig.history.stop()
-    assert over == [1]
+    taken = rig.history.take()
+    ownership.flush(Batch(Mark(1, 1), history=taken))
+    rig.history.flushed(taken, 0)
+    if hidden != "nothing":
+        timers.advance(FILE_S)
+        rig.work()
+    if hidden == "noted":
+        ownership.flush(Batch(Mark(1, 1), filed=2))
+    rig.drop(1)
+    ownership.flush(Batch(Mark(1, 1), history=rig.history.take()))
+    finish(ownership, rig.files)
+    assert sorted((file.first, file.end) for file in rig.files.published) == (
+        [(0, 2), (2, 3)] if hidden == "noted" else [(0, 3)]
+    )
+    assert ownership.state.blocks == []
+    finish(ownership, rig.files)
 
 
 def test_without_a_history_nothing_is_kept(timers):
@@ -198,6 +195,3 @@ def test_without_a_history_nothing_is_kept(timers):
     rig.drop(1)
     assert rig.history.take() == (0, b"")
     assert (rig.history.filed, rig.asked) == (1, 1)
-    over = []
-    rig.history.finish(lambda: over.append(1))
-    assert over
