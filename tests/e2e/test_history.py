@@ -1,7 +1,9 @@
 """The history of a running server: rows while it runs, after a kill, and after a stop."""
 
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from distributary.cli._behaviour import Behaviour, StatusChance
@@ -70,17 +72,25 @@ def test_every_match_has_its_row_while_the_server_runs_and_after_a_kill(tmp_path
         assert len(_outcomes(data, good)) == 3 * EVENTS
 
 
-def test_without_a_history_no_file_is_written(tmp_path: Path) -> None:
-    """And deliveries go on as ever."""
+def _counted(server: RunningServer, name: str) -> int:
+    """Sum of what Spark has counted in the epochs that are over."""
+    lines = map(msgspec.json.decode, server.log.read_bytes().splitlines())
+    return sum((line.get("spark") or {}).get(name) or 0 for line in lines)
+
+
+def test_without_a_history_no_file_is_written_and_spark_counts(tmp_path: Path) -> None:
+    """Deliveries go on as ever, and each is in the sums of one epoch."""
     data = tmp_path / "data"
     with (
         Traffic(tmp_path, {"sink": Behaviour()}) as traffic,
-        RunningServer(data, flags=("--history", "off")) as server,
+        RunningServer(data, flags=("--history", "off", "--epoch-s", "2")) as server,
     ):
         server.subscribe(traffic.sinks["sink"].url)
         traffic.publish_now(server.url, _event, EVENTS)
         arrived = traffic.sinks["sink"].taken
         wait_until(lambda: len(arrived) == EVENTS, WAIT_S, "all events arrive")
+        for name in ("attempts", "outcomes"):
+            wait_until(partial(lambda n: _counted(server, n) == EVENTS, name), WAIT_S, name)
         assert server.stop() == 0
     assert not (data / "history").exists()
     assert not (data / "outbox").exists()

@@ -4,7 +4,6 @@ The order makes each row be in exactly one file, whatever is killed: write, note
 that files hold the rows, publish. ``recover`` publishes or deletes what a kill leaves between.
 """
 
-import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -163,7 +162,7 @@ class HistoryWriter:
                 if not target.parent.is_dir():
                     target.parent.mkdir(mode=0o750, exist_ok=True)
                     sync_folder(self._folder)
-                with contextlib.suppress(FileNotFoundError):  # it was published before
+                if self._at(file).exists():  # else it was published before
                     self._at(file).rename(target)
                 sync_folder(target.parent)
             except OSError as error:

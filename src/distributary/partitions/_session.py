@@ -71,6 +71,8 @@ EXIT_ALONE = 70
 """Exit code of a process whose session has nobody left that could end it."""
 METER_S = 1.0
 """Interval of the metrics' snapshots: replacing a file costs up to a millisecond of the loop."""
+OUTCOME_COUNTERS = ("delivered_total", "dead_lettered_total", "dropped_total")
+"""What the names of the counters of outcomes begin with."""
 STOP_WAIT_S = 5.0
 """Longest wait for the loop to stop; then the process exits."""
 
@@ -370,6 +372,13 @@ class PartitionSession:
         self._stopped.set()
 
     # -- the thread of the task ---------------------------------------------------------------
+
+    def counts(self) -> tuple[int, int]:
+        """Returns the attempts and the outcomes of matches that the metrics have counted."""
+        attempts = sum(self._meter.histogram("attempt_duration_seconds").counts)
+        counters = dict(self._meter.counters)  # the loop adds to it meanwhile
+        outcomes = sum(n for name, n in counters.items() if name.startswith(OUTCOME_COUNTERS))
+        return attempts, int(outcomes)
 
     def wait(self, seconds: float) -> None:
         """Wait, at most for *seconds*; raise what stopped the owner, if it was stopped."""

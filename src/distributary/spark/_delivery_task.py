@@ -35,6 +35,7 @@ from distributary.partitions import (
 from distributary.spark._custody import CUSTODY
 from distributary.spark._owner import Owner
 from distributary.spark._search import Search
+from distributary.spark.delivery_source import COLUMNS
 
 FIND_S = 0.05
 """Interval at which a task without a session looks for a partition: one whose owner has ended
@@ -136,7 +137,7 @@ class _Task:
             owner.serve(self._epoch)
         try:
             while not self._over(owner):
-                yield from self._row_if_due()
+                yield from self._row_if_due(owner)
                 owner = self._find() if owner is None else self._go_on(owner)
         except DistributaryError:
             owner = None  # closed already
@@ -228,13 +229,14 @@ class _Task:
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def _row_if_due(self) -> Iterator[pa.RecordBatch]:
+    def _row_if_due(self, owner: Owner | None) -> Iterator[pa.RecordBatch]:
         now_s = time.monotonic()
         if now_s - self._row_s >= ROW_S:
             self._row_s = now_s
-            yield self._row()
+            yield self._row(owner)
 
-    def _row(self) -> pa.RecordBatch:
+    def _row(self, owner: Owner | None) -> pa.RecordBatch:
+        attempts, outcomes = (0, 0) if owner is None else owner.counts()
         status_page = self._partitions[self._number].status_page
         return pa.record_batch(
             [
@@ -242,6 +244,8 @@ class _Task:
                 pa.array([self._epoch], pa.int64()),
                 pa.array([status_page[StatusField.LIVE_OFFSET]], pa.int64()),
                 pa.array([status_page[StatusField.WATERMARK]], pa.int64()),
+                pa.array([attempts], pa.int64()),
+                pa.array([outcomes], pa.int64()),
             ],
-            names=["partition", "epoch", "live_offset", "committed_offset"],
+            names=list(COLUMNS),
         )

@@ -56,6 +56,10 @@ class Owner:
     newer: LiveSettings | None = None
     now_s: Callable[[], float] = time.monotonic
     _quiet_since_s: float | None = field(default=None, init=False)
+    _counted: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._counted = self.session.counts()
 
     def serve(self, epoch: int) -> None:
         """Serve *epoch* from now on, for a task."""
@@ -75,6 +79,11 @@ class Owner:
             self.close(orderly=False)
             raise
         self.sickness.goes_on()
+
+    def counts(self) -> tuple[int, int]:
+        """Returns the attempts and the outcomes of matches since the last call."""
+        before, self._counted = self._counted, self.session.counts()
+        return self._counted[0] - before[0], self._counted[1] - before[1]
 
     def outdated(self) -> bool:
         """Whether there are newer settings, and this is a moment to end for them."""

@@ -13,17 +13,21 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "rate-micro-batch"
-SCHEMA = "partition int, epoch long, live_offset long, committed_offset long"
+COLUMNS = ("partition", "epoch", "live_offset", "committed_offset", "attempts", "outcomes")
+SCHEMA = ", ".join(f"{name} {'int' if name == 'partition' else 'long'}" for name in COLUMNS)
+"""Where a partition stands, and the attempts and the outcomes of matches since the row before."""
+COUNTS = "deliveries"
+"""Name of the metrics that Spark observes on the rows: sums over an epoch, in its progress."""
 
 
 def delivery_rows(spark: SparkSession, settings_json: str, partitions: int) -> DataFrame:
-    """Returns the rows of the query: where each partition stands, once a second.
+    """Returns the rows of the query, one a second and partition; Spark sums their counts.
 
     Args:
         spark: The session.
@@ -37,7 +41,9 @@ def delivery_rows(spark: SparkSession, settings_json: str, partitions: int) -> D
         .load()
         .select("value")
     )
-    return numbers.mapInArrow(functools.partial(_own, settings_json, partitions), SCHEMA)
+    rows = numbers.mapInArrow(functools.partial(_own, settings_json, partitions), SCHEMA)
+    counts = [functions.sum(name).alias(name) for name in ("attempts", "outcomes")]
+    return rows.observe(COUNTS, *counts)
 
 
 def task_of(number: int, partitions: int) -> tuple[int, int]:

@@ -27,7 +27,7 @@ from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, Statu
 from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, check_cluster
-from distributary.spark.delivery_source import delivery_rows
+from distributary.spark.delivery_source import COUNTS, delivery_rows
 from distributary.spark.history import History
 from distributary.spark.master import is_local
 from distributary.spark.python import write_shim
@@ -296,9 +296,12 @@ def _summary(progress: Any) -> dict[str, Any] | None:
     """Returns the fields of Spark's progress report that matter for an epoch."""
     if not progress:
         return None
+    observed = progress["observedMetrics"].get(COUNTS)
+    counts = {} if observed is None else observed.asDict()
     return {
         "batch": progress["batchId"],
-        "rows": progress["numInputRows"],
+        "attempts": counts.get("attempts"),
+        "outcomes": counts.get("outcomes"),
         "duration_ms": progress["durationMs"].get("triggerExecution"),
     }
 

@@ -39,6 +39,10 @@ class Session:
         self.epochs = []
         self.quiet = 0
         self.ends = []
+        self.counted = 5, 3
+
+    def counts(self):
+        return self.counted
 
     def wait(self, seconds):
         self.clock.move_to(self.clock.monotonic_s() + seconds)
@@ -323,3 +327,12 @@ def test_nothing_is_kept_where_spark_does_not_use_workers_again(custody, monkeyp
     monkeypatch.delenv("SPARK_REUSE_WORKER")
     serve_tasks(lambda _infile, _outfile: None, Files(), Files())
     assert not custody.possible
+
+
+def test_counts_are_those_since_the_last_time(world):
+    """Also over tasks: the first row of an epoch has what came after the last one of another."""
+    assert world.owner.counts() == (0, 0)
+    world.session.counted = 9, 4
+    world.owner.serve(2)
+    assert world.owner.counts() == (4, 1)
+    assert world.owner.counts() == (0, 0)

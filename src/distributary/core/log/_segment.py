@@ -119,7 +119,10 @@ class Segment:
 
     def headers(self, position: int, until: int) -> Iterator[tuple[int, Header]]:
         """Yield intact headers from *position* to about *until*, with their positions."""
-        needle = self.stamp().to_bytes(4, "little")
+        stamp = self.stamp()
+        if not stamp:
+            return  # No segment has a header. Zeros, which one is allocated with, would all match.
+        needle = stamp.to_bytes(4, "little")
         while position < until:
             block = self.read(position, SEARCH_BYTES + HEADER_BYTES)
             at = block.find(needle, STAMP_AT)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from distributary.core.flow import RecordKind
-from distributary.core.log import HEADER_BYTES
+from distributary.core.log import HEADER_BYTES, _segment
 from distributary.testing.small_log import LOG_DIR, PARTITION_DIR, SmallLog
 
 FIRST_SEGMENT = PARTITION_DIR / "00000000000000000000.seg"
@@ -282,3 +282,18 @@ def test_foreign_files_are_ignored(log):
     log.open()
     assert log.bodies() == [b"a"]
     assert LOG_DIR in PARTITION_DIR.parents
+
+
+def test_an_empty_partition_is_not_searched_byte_by_byte(monkeypatch):
+    """A kill before the first record leaves a long file of zeros: each looks like no stamp."""
+    log = SmallLog(segment_bytes=1 << 20)
+    log.open()
+    parsed = []
+    parse_header = _segment.parse_header
+    monkeypatch.setattr(
+        _segment, "parse_header", lambda *place: parsed.append(1) or parse_header(*place)
+    )
+    reopened = log.reopened_on(log.disk.copy())
+    assert reopened.append(b"first") == 0
+    assert reopened.bodies() == [b"first"]
+    assert len(parsed) < 100
