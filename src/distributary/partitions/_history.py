@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from distributary.core.deliver import Timers
 from distributary.core.errors import StoreError
-from distributary.core.journal import HistoryBlock
+from distributary.core.journal import NO_ROWS, HistoryBlock
 from distributary.core.meter import Meter
 from distributary.core.outcome import Batch, Ownership
 from distributary.history.names import HistoryFile
@@ -115,8 +115,7 @@ class History:
 
     def take(self) -> tuple[int, bytes]:
         """Returns the rows of the next flush: how many, and their encoding."""
-        taken = self._recorder.take()
-        return taken if self._files is not None else (0, b"")
+        return NO_ROWS if self._files is None else self._recorder.take()
 
     def flushed(self, taken: tuple[int, bytes], filed: int) -> None:
         """Take note that the rows *taken*, and *filed*, are durable."""
@@ -125,6 +124,8 @@ class History:
             self._wait(HistoryBlock(self._end, count, rows))
             self._end += count
         self._durable = filed
+        if self._failing:
+            return  # The timer tries again.
         if self._written:
             self._publish()
         elif self._waiting_rows >= FILE_ROWS:

@@ -129,8 +129,8 @@ class PartitionConsumer:
             read=self._read,
             wake_at=self._wake_at,
             drained_soon=lambda name: timers.call_later(0.0, lambda: self._on_drained(name)),
-            attempted=self._recorder.attempted,
-            ended=self._recorder.ended,
+            attempted=self._recorder.attempted if context.history_files else _ignore,
+            ended=self._recorder.ended if context.history_files else _ignore,
             report=context.report,
             warn=context.warn,
             chance=context.random.unit,
@@ -461,3 +461,7 @@ class PartitionConsumer:
         self._log_reads.close()
         self._reload.close()
         done(left)
+
+
+def _ignore(*_told: object) -> None:
+    """Record nothing: no history is kept."""

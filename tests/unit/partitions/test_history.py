@@ -129,6 +129,8 @@ def test_a_full_disk_is_told_once_and_tried_again(rig, timers):
     timers.advance(RETRY_S)
     rig.work()
     assert rig.warnings == ["history-not-written"]
+    rig.flush()
+    assert rig.jobs == []
     rig.files.failing = False
     timers.advance(RETRY_S)
     rig.work()
@@ -161,6 +163,7 @@ def test_what_waits_is_bounded_and_what_is_lost_is_counted(rig, monkeypatch):
     for _ in range(200):
         rig.drop(1)
         rig.flush()
+        rig.work()
     lost = rig.meter.counters[LOST_TOTAL]
     assert 0 < lost < 200
     assert rig.history.filed == lost
