@@ -115,12 +115,14 @@ def test_a_burst_of_attempts_uses_the_connections_of_the_one_before():
         async with FakeSink(behave) as sink, opened() as transport:
             first = []
             while len(first) < attempts:  # in steps: the sink's backlog is short
-                first += [send(transport, sink.uri("/in")) for _ in range(dials_at_once)]
+                first += [
+                    send(transport, sink.uri("/in"), timeout_s=60.0) for _ in range(dials_at_once)
+                ]
                 for _ in range(dials_at_once):
                     await arrived.get()
             release.set()
             await asyncio.gather(*first)
-            second = [send(transport, sink.uri("/in")) for _ in range(attempts)]
+            second = [send(transport, sink.uri("/in"), timeout_s=60.0) for _ in range(attempts)]
             await asyncio.gather(*second)
             return sink
 
