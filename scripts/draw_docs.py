@@ -14,6 +14,7 @@ hand and stays:
 import ast
 import inspect
 import itertools
+import json
 import operator
 import re
 import sys
@@ -21,9 +22,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import access_matrix
 import clauses
+import kafka_topic
 import knative_schemas
+import manual
 import protocol_settings
+import scale
 
 from distributary.core import errors, policy
 from distributary.core.deliver import TRANSITIONS, BreakerState
@@ -31,6 +36,9 @@ from distributary.core.engine import LIFE, MatchState
 from distributary.core.protocol import protocols
 from distributary.server import settings
 from distributary.server.processes._health import HELPS
+from distributary.spark import format as spark_format
+from distributary.subscriptions.lifecycle import DATA_SCHEMA, type_of
+from distributary.subscriptions.lifecycle import TRANSITIONS as TRANSITIONS_TOLD
 
 ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src" / "distributary"
@@ -55,6 +63,16 @@ def draw_errors() -> str:
     """The catalogue of codes."""
     rows = ((f"`{code}`", entry.status, entry.title) for code, entry in errors.CATALOGUE.items())
     return clauses.table(("Code", "HTTP status", "Title"), rows)
+
+
+def draw_spark_tables() -> str:
+    """The columns of each table of the Spark format."""
+    parts = []
+    for name, columns in spark_format.TABLES.items():
+        rows = ((f"`{each.name}`", each.type.lower(), each.meaning) for each in columns)
+        heads = ("Column", "Type", "Meaning")
+        parts.append(f"### {name}\n\n{clauses.table(heads, rows)}")
+    return "\n\n".join(parts)
 
 
 def draw_settings() -> str:
@@ -101,6 +119,14 @@ def _answers(rules: Iterable[policy.AcknowledgementRule]) -> str:
         for rule in rules
     )
     return clauses.table(("Answer", "Decision", "Meaning"), rows)
+
+
+def draw_lifecycle() -> str:
+    """Types of lifecycle events, and the JSON schema of their data."""
+    rows = ((f"`{type_of(name)}`", about) for name, about in TRANSITIONS_TOLD.items())
+    schema = json.dumps(DATA_SCHEMA, indent=2)
+    types = clauses.table(("Type", "What has happened"), rows)
+    return f"{types}\n\nThe JSON schema of the data:\n\n```json\n{schema}\n```"
 
 
 def draw_breaker() -> str:
@@ -168,17 +194,28 @@ def draw_metrics() -> str:
     return clauses.table(("Metric", "Kind", "What"), rows)
 
 
+def draw_access() -> str:
+    """Who may do what: every route, against every kind of identity."""
+    head = ("Surface", "Methods", "Path", "Nobody", *map(str.capitalize, access_matrix.GRANTS))
+    return clauses.table(head, access_matrix.rows())
+
+
 DRAWINGS: dict[str, Callable[[], str]] = {
+    "access": draw_access,
     "acknowledgements": draw_acknowledgements,
     "breaker": draw_breaker,
     "conformance": clauses.draw,
     "errors": draw_errors,
+    "kafka-topic": kafka_topic.draw,
+    "spark-tables": draw_spark_tables,
     "knative": knative_schemas.draw,
     "life": draw_life,
+    "lifecycle": draw_lifecycle,
     "limits": draw_limits,
     "metrics": draw_metrics,
     "protocol-settings": protocol_settings.draw,
     "responses": draw_responses,
+    "scale": scale.draw,
     "settings": draw_settings,
 }
 
@@ -204,6 +241,16 @@ def main(arguments: Sequence[str]) -> int:
         else:
             page.write_text(redraw(page.read_text("utf-8")), "utf-8")
             print(f"drew {name}")
+    for path, text in manual.files().items():
+        if path.exists() and path.read_text("utf-8") == text:
+            continue
+        stale.append(path)
+        name = path.relative_to(ROOT)
+        if "--check" in arguments:
+            print(f"{name} is not current: run `make docs`", file=sys.stderr)
+        else:
+            path.write_text(text, "utf-8")
+            print(f"wrote {name}")
     return 1 if stale and "--check" in arguments else 0
 
 

@@ -1,17 +1,16 @@
 """Run the test suite in stages, each with its own pytest, and sum up.
 
     python scripts/run_tests.py all [pytest arguments]
-    python scripts/run_tests.py fast|laws|spark|brokers|e2e|crash [pytest arguments]
+    python scripts/run_tests.py fast|laws|spark|brokers|e2e|crash|cluster [pytest arguments]
 
 ``fast`` is two stages, ``fast`` and ``laws``. A few stages run at a time; the next begins when one
-has ended. Without the archive of classes that ``class_archive.py`` makes, JVMs start slower.
+has ended. Without the archive that ``distributary archive-classes`` makes, JVMs start more slowly.
 
 Every stage runs even when one before it failed; the exit code is 0 only if all passed. Stages
 are processes of their own, so that a Spark session or a killed server of one cannot reach the
 next.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -25,8 +24,6 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-import class_archive
-
 ROOT = Path(__file__).resolve().parents[1]
 
 STAGES = {
@@ -37,15 +34,21 @@ STAGES = {
         "unit",
         "simulation",
         "docs",
+        "supply",
     ),
     "e2e": ("e2e",),
     "laws": ("property", "contract", "conformance"),
     "crash": ("crash",),
-    "brokers": ("brokers",),
-    "spark": ("spark",),
+    "cluster": ("cluster",),
+    "brokers": ("brokers", "postgres"),
+    "spark": ("spark", "spark_cluster"),
 }
 """Stage -> what it runs, under tests/. They begin in this order: first what says soonest that
 something is wrong, then the longest, so that no long one is left alone at the end."""
+
+PARTS = {"e2e": 2}
+"""Stage -> into how many runs its files are dealt: the longest stage must not be left alone at the
+end, when half of a machine would wait for it."""
 
 AT_ONCE = 3
 """Stages that run at the same time. Half of the time of a stage that starts servers is waiting, so
@@ -98,7 +101,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run_all(stages: Sequence[str], pytest_arguments: Sequence[str]) -> list[Result]:
     # The output of all but the first comes when they have ended.
-    runs = [partial(_run, stage, pytest_arguments, aside=stage != stages[0]) for stage in stages]
+    runs = [
+        partial(_run, stage, part, pytest_arguments, aside=(stage, part) != (stages[0], 0))
+        for stage in stages
+        for part in range(PARTS.get(stage, 1))
+    ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda run: run(), runs))
 
@@ -108,11 +115,15 @@ def _total(results: Sequence[Result]) -> str:
     return f"{passed} passed, {failed} failed, {skipped} skipped"
 
 
-def _paths(stage: str) -> Iterator[Path]:
+def _paths(stage: str, part: int) -> Iterator[Path]:
+    """What a part of a stage runs; folders whose tests share a server stay together."""
     for name in STAGES[stage]:
         path = ROOT / "tests" / name
-        if path.is_file() or any(path.rglob("test_*.py")):
-            yield path
+        found = [path]
+        if stage in PARTS:
+            found = sorted(path.iterdir())
+        found = [one for one in found if one.match("test_*.py") or any(one.rglob("test_*.py"))]
+        yield from found[part :: PARTS.get(stage, 1)]
 
 
 def _refuse_forgotten_folders() -> None:
@@ -123,31 +134,39 @@ def _refuse_forgotten_folders() -> None:
         assert top in placed, f"tests/{top} is in no stage of {__file__}"
 
 
-def _run(stage: str, pytest_arguments: Sequence[str], *, aside: bool) -> Result:
-    print(f"\n==> {stage}", flush=True)
+def _run(stage: str, part: int, pytest_arguments: Sequence[str], *, aside: bool) -> Result:
+    name = f"{stage} {part + 1}" if stage in PARTS else stage
+    print(f"\n==> {name}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        paths = [str(path.relative_to(ROOT)) for path in _paths(stage)]
-        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *paths]
+        paths = [str(path.relative_to(ROOT)) for path in _paths(stage, part)]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--durations=12",
+            f"--junitxml={report}",
+            *paths,
+        ]
         started_s = time.monotonic()
         ran = subprocess.run(
             [*command, *pytest_arguments],
             check=False,
             cwd=ROOT,
-            env=os.environ | class_archive.options(),
             stdout=subprocess.PIPE if aside else None,
             text=True,
         )
         code = ran.returncode
         if aside:
-            print(f"\n==> {stage}, all of it\n{ran.stdout}", flush=True)
+            print(f"\n==> {name}, all of it\n{ran.stdout}", flush=True)
         duration_s = time.monotonic() - started_s
         total, failed, skipped = _counts(report)
         not_run = _not_run(report)
     if code == NO_TESTS_COLLECTED:
         code = 0 if "-m" in pytest_arguments or "-k" in pytest_arguments else code
     passed = total - failed - skipped
-    return Result(stage, code, passed, failed, skipped, duration_s, not_run)
+    return Result(name, code, passed, failed, skipped, duration_s, not_run)
 
 
 def _counts(report: Path) -> tuple[int, int, int]:

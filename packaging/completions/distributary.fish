@@ -1,0 +1,1 @@
+complete --command distributary --no-files --arguments "(env _DISTRIBUTARY_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) distributary)" --condition "env _DISTRIBUTARY_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) distributary"
