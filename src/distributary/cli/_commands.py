@@ -4,25 +4,60 @@ Callers: ``main``, which is the console script. Hides: typer.
 """
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 import distributary
-from distributary.cli import _console, _serve
-from distributary.cli._dead_letters import dead_letters
-from distributary.cli._filter import filter_
-from distributary.cli._history import history
-from distributary.cli._import import import_
-from distributary.cli._kubeconfig import kubeconfig
-from distributary.cli._listen import listen
-from distributary.cli._options import add_command
-from distributary.cli._send import send
-from distributary.cli._subscribe import subscribe, subscriptions
+from distributary.cli import _console, _extras
+from distributary.cli._lazy import LazyGroup, Place
+from distributary.cli._tls import CaFile, ClientCertFile, ClientKeyFile, ClientTls, choose
 from distributary.core import protocol
 from distributary.core.errors import DistributaryError, EventError
 
+
+class _Commands(LazyGroup):
+    """All commands; each is imported when it is called, or explained."""
+
+    table: ClassVar = {
+        "serve": Place("_serve", "serve", protocols=True),
+        "send": Place("_send", "send"),
+        "subscribe": Place("_subscribe", "subscribe", protocols=True),
+        "subscriptions": Place("_subscriptions", "subscriptions", protocols=True),
+        "dead-letters": Place("_dead_letters", "dead_letters"),
+        "events": Place("_events", "events"),
+        "runs": Place("_runs", "runs"),
+        "history": Place("_history", "history"),
+        "key": Place("_keys", "key"),
+        "whoami": Place("_keys", "whoami"),
+        "can": Place("_keys", "can"),
+        "status": Place("_status", "status"),
+        "listen": Place("_listen", "listen"),
+        "filter": Place("_filter", "filter_", protocols=True),
+        "kubeconfig": Place("_kubeconfig", "kubeconfig"),
+        "import": Place("_import", "import_"),
+        "config": Place("_config", "config"),
+        "backup": Place("_backup", "backup"),
+        "restore": Place("_backup", "restore"),
+        "migrate": Place("_migrate", "migrate"),
+        "demo": Place("_server_commands", "demo"),
+        "archive": Place("_archive", "archive"),
+        "archive-classes": Place("_server_commands", "archive_classes"),
+        "version": Place("_commands", "version"),
+    }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that *args* name, and tell what is wrong with protocols it may use."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name and self.table[name].protocols:
+            for refusal in protocol.refused():
+                text = f"{refusal.code}: {refusal}"
+                _console.errors().print(text, style="yellow", markup=False, soft_wrap=True)
+        return name, command, rest
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="distributary",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -52,23 +87,16 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def options(
     *,
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback prints it
         bool,
         typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version),
     ] = False,
+    ca_file: CaFile = None,
+    client_cert_file: ClientCertFile = None,
+    client_key_file: ClientKeyFile = None,
 ) -> None:
     """Options before a command."""
-
-
-def demo() -> None:
-    """Show everything at work: real events, several sinks, one that fails and recovers.
-
-    Starts a separate server on free ports in a temporary folder, and checks the outcome of
-    every event. Takes less than two minutes, and leaves nothing behind.
-    """
-    from distributary.cli.demo import run  # noqa: PLC0415 - one command needs it
-
-    raise typer.Exit(run())
+    choose(ClientTls(ca_file, client_cert_file, client_key_file))
 
 
 def version() -> None:
@@ -76,25 +104,8 @@ def version() -> None:
     print(distributary.__version__)
 
 
-add_command(app, "serve", _serve.command())
-add_command(app, "send", send)
-add_command(app, "subscribe", subscribe)
-app.add_typer(subscriptions, name="subscriptions")
-app.add_typer(dead_letters, name="dead-letters")
-add_command(app, "history", history)
-add_command(app, "listen", listen)
-add_command(app, "filter", filter_)
-add_command(app, "kubeconfig", kubeconfig)
-add_command(app, "import", import_)
-add_command(app, "demo", demo)
-add_command(app, "version", version)
-
-
 def main() -> None:
     """Run the command line and exit; ``--help`` lists the exit codes."""
-    for refusal in protocol.refused():
-        text = f"{refusal.code}: {refusal}"
-        _console.errors().print(text, style="yellow", markup=False, soft_wrap=True)
     try:
         app()
     except EventError as error:
@@ -105,6 +116,12 @@ def main() -> None:
         sys.exit(_console.UNUSABLE)
     except DistributaryError as error:
         _console.errors().print(str(error), style="red", markup=False)
+        sys.exit(_console.UNUSABLE)
+    except ModuleNotFoundError as error:
+        needed = _extras.missing(error)
+        if needed is None:
+            raise
+        _console.errors().print(str(needed), style="red", markup=False)
         sys.exit(_console.UNUSABLE)
     except BrokenPipeError:
         sys.exit(_console.FAILED)  # the reader of our output has closed it

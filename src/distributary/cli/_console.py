@@ -5,6 +5,7 @@ Colours appear on terminals only, and never with ``NO_COLOR`` set (rich handles 
 Callers: every command. Hides: rich.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
@@ -54,6 +55,9 @@ def fits_one_line(text: object) -> str:
 ID_CHARS_WHOLE = 40
 """Ids up to this length are never folded in lists: the server's own have 36 characters."""
 
+PIPE_COLUMNS = 4_000
+"""Width of what is no terminal: 20 columns of the longest text, so no program gets a folded id."""
+
 
 def show_rows(
     rows: Iterable[dict[str, Any]],
@@ -64,8 +68,8 @@ def show_rows(
 ) -> None:
     """Print *rows* as a table of *columns* for people or as JSON lines; without rows, *none*.
 
-    The first column is folded where it does not fit, never cut: people copy it into other
-    commands.
+    A terminal folds what does not fit, the first column last, and cuts nothing: people copy ids
+    into other commands. Elsewhere each row is one line, unless ``COLUMNS`` is set.
     """
     table = Table(box=None, pad_edge=False)
     for name in columns:
@@ -80,7 +84,10 @@ def show_rows(
         table.add_row(escape(first), *map(escape, others))
     if not as_json:
         table.columns[0].min_width = min(ID_CHARS_WHOLE, longest)
-        output().print(table if table.row_count else none)
+        console = output()
+        if not (console.is_terminal or os.environ.get("COLUMNS")):
+            console.width = PIPE_COLUMNS
+        console.print(table if table.row_count else none)
 
 
 def fail(message: str, hint: str = "", code: int = UNUSABLE) -> NoReturn:

@@ -1,26 +1,36 @@
-"""``distributary dead-letters``: lists, redrives and purges kept dead letters."""
+"""``distributary dead-letters``: lists, shows, redrives and purges kept dead letters."""
 
-import re
-import time
-from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
 from distributary.cli import _console
-from distributary.cli._http import Address, parse_address
-from distributary.cli._options import DEFAULT_URL, Text, Url, add_command
-from distributary.cli._subscribe import call, checked
-from distributary.core.errors import SettingsError
-
-LOOK_EVERY_S: Final = 0.2
-"""Interval of polling for the end of a run, seconds."""
-_NEXT = re.compile(r'<([^>]+)>; rel="next"')
-
-dead_letters = typer.Typer(
-    no_args_is_help=True, help="List, send again and delete dead letters that no sink took."
+from distributary.cli._api import call, checked, in_namespace, items_of, print_json, with_query
+from distributary.cli._options import (
+    DEFAULT_URL,
+    Namespace,
+    Text,
+    TokenFrom,
+    Url,
+    add_command,
 )
+from distributary.cli._runs import (
+    Dry,
+    Filters,
+    NoWait,
+    Rate,
+    RunName,
+    follow,
+    options_of,
+)
+from distributary.cli._server import server_at
+from distributary.cli._times import time_of
+from distributary.core.errors import SettingsError
+from distributary.core.tenant import DEFAULT_NAMESPACE
+
+dead_letters = typer.Typer(no_args_is_help=True, help="List, redrive and delete dead letters.")
 
 Subscription = Annotated[
     Text, typer.Option("--subscription", metavar="ID", help="Those of this subscription.")
@@ -29,17 +39,26 @@ Route = Annotated[
     Text, typer.Option("--route", metavar="UID", help="Those of this route: of a Trigger, say.")
 ]
 All = Annotated[bool, typer.Option("--all", help="All of them.")]
+Since = Annotated[
+    Text, typer.Option("--since", metavar="TIME", help="Kept then or later, such as 1h ago: 1h.")
+]
+Until = Annotated[Text, typer.Option("--until", metavar="TIME", help="Kept before.")]
 
 
 def list_all(
     *,
     subscription: Subscription = None,
     route: Route = None,
+    since: Since = None,
+    until: Until = None,
+    namespace: Namespace = DEFAULT_NAMESPACE,
     url: Url = DEFAULT_URL,
+    token_from: TokenFrom = None,
     json: Annotated[bool, typer.Option("--json", help="JSON lines, with the events.")] = False,
 ) -> None:
     """List kept dead letters, the oldest of each partition first."""
     columns = {
+        "id": lambda dead_letter: dead_letter["id"],
         "kept": lambda dead_letter: dead_letter["kept"],
         "subscription": lambda dead_letter: (
             dead_letter.get("subscription") or dead_letter.get("object") or dead_letter["route"]
@@ -49,63 +68,81 @@ def list_all(
         "reason": lambda dead_letter: dead_letter["reason"],
         "sink": lambda dead_letter: dead_letter["sink"],
     }
-    said = {"subscription": subscription, "route": route}
-    chosen = [f"{name}={quote(value, safe='')}" for name, value in said.items() if value]
-    dead_letters = _dead_letters(
-        parse_address(url), "/dead-letters?" + "&".join(["limit=100", *chosen])
-    )
+    said = {
+        "limit": 100,
+        "subscription": subscription,
+        "route": route,
+        "since": time_of("--since", since),
+        "until": time_of("--until", until),
+    }
+    path = with_query(in_namespace(namespace, "/dead-letters"), said)
+    dead_letters = items_of(server_at(url, token_from), path)
     _console.show_rows(dead_letters, columns, as_json=json, none="no dead letters are kept")
 
 
-def _dead_letters(address: Address, path: str | None) -> Iterator[dict[str, Any]]:
-    while path is not None:
-        response = call(address, "GET", path)
-        yield from checked(response) or []
-        found = _NEXT.search(response.headers.get("link", ""))
-        path = None if found is None else found[1]
-
-
-def redrive(
+def show(
+    id_: Annotated[str, typer.Argument(metavar="ID", hidden=True)],
     *,
-    subscription: Subscription = None,
-    route: Route = None,
-    every: All = False,
+    namespace: Namespace = DEFAULT_NAMESPACE,
     url: Url = DEFAULT_URL,
+    token_from: TokenFrom = None,
 ) -> None:
-    """Send kept dead letters again, and wait until all are under way.
-
-    They go to the current sinks, if the current filters match them. Failures are kept again.
-    """
-    _run(url, "redrive", "sent again", subscription=subscription, route=route, all=every or None)
+    """Print one kept dead letter, with its event."""
+    path = in_namespace(namespace, f"/dead-letters/{quote(id_, safe='')}")
+    print_json(checked(call(server_at(url, token_from), "GET", path)))
 
 
-def purge(
-    *,
-    subscription: Subscription = None,
-    route: Route = None,
-    every: All = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Delete kept dead letters, and wait until that is done."""
-    _run(url, "purge", "deleted", subscription=subscription, route=route, all=every or None)
+def _running(kind: str, done: str, text: str) -> Callable[..., None]:
+    """The command that starts a run of *kind*, and prints how many are *done*."""
 
+    def command(
+        ids: Annotated[list[str] | None, typer.Argument(metavar="ID", hidden=True)] = None,
+        *,
+        subscription: Subscription = None,
+        route: Route = None,
+        every: All = False,
+        filters: Filters = None,
+        since: Since = None,
+        until: Until = None,
+        rate: Rate = None,
+        dry: Dry = False,
+        run: RunName = None,
+        no_wait: NoWait = False,
+        namespace: Namespace = DEFAULT_NAMESPACE,
+        url: Url = DEFAULT_URL,
+        token_from: TokenFrom = None,
+    ) -> None:
+        which = {"subscription": subscription, "route": route, "all": every or None, "ids": ids}
+        selection = {name: value for name, value in which.items() if value}
+        if len(selection) != 1:
+            raise SettingsError("Say one of --subscription ID, --route UID, --all, or ids")
+        times = {"since": time_of("--since", since), "until": time_of("--until", until)}
+        body = selection | {name: value for name, value in times.items() if value}
+        body |= options_of(filters, rate, run, dry=dry)
+        server = server_at(url, token_from)
+        path = in_namespace(namespace, f"/dead-letters/{kind}")
+        follow(server, namespace, checked(call(server, "POST", path, body)), done, wait=not no_wait)
 
-def _run(url: str, kind: str, done: str, **said: str | bool | None) -> None:
-    """Start a run, wait for its end, and print its result."""
-    selection = {name: value for name, value in said.items() if value is not None}
-    if len(selection) != 1:
-        raise SettingsError("Say one of --subscription ID, --route UID and --all")
-    address = parse_address(url)
-    asked = checked(call(address, "POST", f"/dead-letters/{kind}", selection))
-    while True:
-        state = checked(call(address, "GET", f"/dead-letters/runs/{asked['run']}"))
-        if state["state"] == "done":
-            break
-        time.sleep(LOOK_EVERY_S)
-    left = f", {state['passed']} left: filters do not match them" if state["passed"] else ""
-    _console.output().print(f"{done}: {state['handled']}{left} (run {state['run']})")
+    command.__doc__ = text
+    return command
 
 
 add_command(dead_letters, "list", list_all)
-add_command(dead_letters, "redrive", redrive)
-add_command(dead_letters, "purge", purge)
+add_command(dead_letters, "show", show)
+add_command(
+    dead_letters,
+    "redrive",
+    _running(
+        "redrive",
+        "sent again",
+        """Send kept dead letters again, and wait until all are under way.
+
+        They go to the current sinks, if the current filters match them. Failures are kept again.
+        """,
+    ),
+)
+add_command(
+    dead_letters,
+    "purge",
+    _running("purge", "deleted", "Delete kept dead letters, and wait until that is done."),
+)

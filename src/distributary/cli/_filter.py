@@ -4,16 +4,24 @@ Callers: ``_commands``. Hides: which events are shown, and the exit code.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from distributary.cli import _console, _filter_entries, _filter_request, _filter_screen
-from distributary.cli._filter_request import FilterSelection
+from distributary.cli import (
+    _console,
+    _filter_entries,
+    _filter_history,
+    _filter_request,
+    _filter_screen,
+)
 from distributary.cli._options import Exact, Files, Prefix, Source, Sql, Suffix, Types
 from distributary.cli._outgoing import Unreadable, open_events
+from distributary.core.errors import SettingsError
+from distributary.core.event import Event
+from distributary.subscriptions.resource import FilterSelection
 
 Show = Literal["all", "pass", "fail", "none"]
 Expect = Literal["all", "none"]
@@ -47,8 +55,27 @@ def filter_(
         Expect | None,
         typer.Option(metavar="all|none", help="Exit code 1 unless all, or none, pass."),
     ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="The events of the log in place of files.")
+    ] = False,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Logged then or later.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Logged before; now if not given.")
+    ] = None,
+    broker: Annotated[
+        str | None,
+        typer.Option(metavar="UID", help="Published to this Broker, not to the default one."),
+    ] = None,
+    data_dir: Annotated[
+        Path,
+        typer.Option(
+            "--data-dir", envvar="DISTRIBUTARY_DATA_DIR", metavar="DIR", help="The data folder."
+        ),
+    ] = Path("distributary-data"),
 ) -> None:
-    """Try a filter on events from files: the verdict, and the part that decided.
+    """Try a filter on events from files or of the log: the verdict, and the part that decided.
 
     FILE holds structured events, as JSON lines or as a JSON array; - is standard input.
 
@@ -64,11 +91,18 @@ def filter_(
       distributary subscriptions get ID > sub.json
       distributary filter --filter-file sub.json events.jsonl --show fail
 
+      distributary filter --history --from 7d --filter-file draft.json --show pass
+
       distributary filter - --filter '{"not": {"exact": {"source": "/test"}}}'
 
     Exit code 1 if the expectation is not met or an entry is no event; 2 if the filter cannot be
     used.
     """
+    wanted = _filter_history.asked(
+        history=history, data_dir=data_dir, since=since, until=until, broker=broker
+    )
+    if wanted is not None and files:
+        raise SettingsError("--history: name no files beside it")
     selection, misfits = _filter_request.read(
         texts=filter_json or (),
         files=filter_file or (),
@@ -82,33 +116,42 @@ def filter_(
     if misfits:
         _filter_screen.show_misfits(misfits, as_json=json)
         raise typer.Exit(_console.UNUSABLE)
-    raise typer.Exit(_run(selection, files or (), show=show, as_json=json, expect=expect))
+    if wanted is None and not files:
+        _console.errors().print(
+            "[green]the filter is valid[/]; name files of events to try it on them"
+        )
+        return
+    with contextlib.ExitStack() as stack:
+        tried = _of_files(files or (), stack) if wanted is None else _filter_history.entries(wanted)
+        raise typer.Exit(_run(selection, tried, show=show, as_json=json, expect=expect))
+
+
+def _of_files(
+    files: Sequence[str], stack: contextlib.ExitStack
+) -> Iterator[tuple[int, Event | Unreadable]]:
+    opened = [open_events(name, stack) for name in files]
+    for file in opened:
+        yield from _filter_entries.entries(file)
 
 
 def _run(
     selection: FilterSelection,
-    files: Sequence[str],
+    tried: Iterable[tuple[int | str, Event | Unreadable]],
     *,
     show: Show,
     as_json: bool,
     expect: Expect | None,
 ) -> int:
-    if not files:
-        console = _console.errors()
-        console.print("[green]the filter is valid[/]; name files of events to try it on them")
-        return _console.OK
     summary = _filter_screen.Summary()
-    with contextlib.ExitStack() as stack:
-        opened = [open_events(name, stack) for name in files]
-        for place, entry in (each for file in opened for each in _filter_entries.entries(file)):
-            if isinstance(entry, Unreadable):
-                summary.unreadable += 1
-                _filter_screen.show_unreadable(entry, place, as_json=as_json)
-                continue
-            explanation = selection.explain(entry.attributes)
-            summary.add(explanation)
-            if show in {"all", "pass" if explanation.verdict else "fail"}:
-                _filter_screen.show_event(place, entry, explanation, as_json=as_json)
+    for place, entry in tried:
+        if isinstance(entry, Unreadable):
+            summary.unreadable += 1
+            _filter_screen.show_unreadable(entry, place, as_json=as_json)
+            continue
+        explanation = selection.explain(entry.attributes)
+        summary.add(explanation)
+        if show in {"all", "pass" if explanation.verdict else "fail"}:
+            _filter_screen.show_event(place, entry, explanation, as_json=as_json)
     _filter_screen.show_summary(summary, as_json=as_json)
     unmet = _unmet(expect, summary)
     if unmet:

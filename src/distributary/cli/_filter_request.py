@@ -5,18 +5,15 @@ reported at the place where the user wrote it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from distributary.cli import _console
 from distributary.cli._subscribe_flags import parse_pair
 from distributary.core import filter as filters
 from distributary.core.errors import Fault, ResourceError, SettingsError
-from distributary.core.event import AttributeValue
-from distributary.core.filter import Explanation
 from distributary.resource import RESOURCE_BYTES_MAX, ResourceRules, SinkRule, decode_json
 from distributary.subscriptions import resource as api_subscription
+from distributary.subscriptions.resource import FilterSelection
 
 _ELSEWHERE: Final = (
     "id",
@@ -49,49 +46,6 @@ class Misfit(NamedTuple):
     given: str
     fault: Fault
     value: object
-
-
-@dataclass(slots=True)
-class FilterSelection:
-    """The condition to try: a subscription's ``source``, ``types`` and ``filters``, all ANDed.
-
-    Attributes:
-        source: Exact match; None: any.
-        types: Any-of match; empty: any.
-        filters: Filter expressions in the newest shape.
-    """
-
-    source: str | None = None
-    types: tuple[str, ...] = ()
-    filters: list[dict[str, Any]] = field(default_factory=list)
-
-    def explain(self, attributes: dict[str, AttributeValue]) -> Explanation:
-        """Whether an event with *attributes* matches, and why (decision 9, matching)."""
-        expressions = filters.explain(self.filters, attributes)
-        if self.source is None and not self.types:
-            return expressions
-        parts = []
-        if self.source is not None:
-            parts.append(_listed("source", "source", (self.source,), attributes))
-        if self.types:
-            parts.append(_listed("types", "type", self.types, attributes))
-        if self.filters:
-            parts.append(expressions)
-        against = tuple(part for part in parts if not part.verdict)[:1]
-        reason = "a part is false" if against else "every part is true"
-        every = tuple(parts)
-        return Explanation("subscription", "$", not against, reason, every, against or every)
-
-
-def _listed(
-    member: str, name: str, texts: tuple[str, ...], attributes: dict[str, AttributeValue]
-) -> Explanation:
-    """Explain whether attribute *name* is one of *texts*, from the subscription's *member*."""
-    found = _console.fits_one_line(attributes.get(name, ""))
-    verdict = attributes.get(name) in texts
-    wanted = f'"{_console.fits_one_line(texts[0])}"' if len(texts) == 1 else f"among {member}"
-    reason = f'{name} is "{found}": it is {"" if verdict else "not "}{wanted}'
-    return Explanation(member, f"$.{member}", verdict, reason)
 
 
 def read(

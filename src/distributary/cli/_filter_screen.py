@@ -63,7 +63,7 @@ class Summary:
         self.stopped_by[part.path, part.dialect] += 1
 
 
-def show_event(place: int, event: Event, explanation: Explanation, *, as_json: bool) -> None:
+def show_event(place: int | str, event: Event, explanation: Explanation, *, as_json: bool) -> None:
     """Show one event with its verdict and the parts that decided."""
     if as_json:
         print(_encode(_event_line(place, event, explanation)).decode())
@@ -78,7 +78,7 @@ def show_event(place: int, event: Event, explanation: Explanation, *, as_json: b
     console.print(tree, soft_wrap=False)
 
 
-def show_unreadable(entry: Unreadable, place: int, *, as_json: bool) -> None:
+def show_unreadable(entry: Unreadable, place: int | str, *, as_json: bool) -> None:
     """Show one entry that is not an event."""
     rows = _rows(entry.faults)
     if as_json:
@@ -168,7 +168,7 @@ def _misfit_line(misfit: Misfit) -> dict[str, Any]:
     return line if error is None else {**line, "offset": error.offset}
 
 
-def _event_line(place: int, event: Event, explanation: Explanation) -> dict[str, Any]:
+def _event_line(place: int | str, event: Event, explanation: Explanation) -> dict[str, Any]:
     attributes = event.attributes
     return {
         "place": place,

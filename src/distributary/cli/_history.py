@@ -2,17 +2,15 @@
 
 import json as json_text
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from distributary.cli import _console
+from distributary.cli import _console, _extras
 from distributary.cli._options import Text
-from distributary.core.errors import SettingsError
-from distributary.resource.durations import read_duration_s
-from distributary.resource.times import parse_time_ms
+from distributary.cli._times import moment_ms
 
 LOOK_S: Final = 0.5
 """Interval at which ``--follow`` looks for new files."""
@@ -33,6 +31,9 @@ def history(
     subscription: Annotated[
         Text, typer.Option("--subscription", metavar="ID", help="Id, name or uid of one.")
     ] = None,
+    namespace: Annotated[
+        Text, typer.Option("--namespace", "-n", metavar="NAME", help="Of one tenant.")
+    ] = None,
     event: Annotated[Text, typer.Option("--event", metavar="ID", help="Id of an event.")] = None,
     since: Annotated[
         Text,
@@ -50,6 +51,7 @@ def history(
     Reads the files of the history, whether or not the server runs; rows are there some seconds
     after their attempt. For history at a URL use Spark.
     """
+    _extras.need_server()
     from distributary.history.reading import (  # noqa: PLC0415 - for this command alone
         HistoryReader,
         Question,
@@ -62,7 +64,7 @@ def history(
             "Name the data folder of the server (--data-dir), or the folder of the setting history"
             " (--folder).",
         )
-    question = Question(subscription, event, _since(since), failures)
+    question = Question(subscription, event, _since(since), failures, namespace)
     reader = HistoryReader(place, question)
     try:
         while True:
@@ -76,19 +78,7 @@ def history(
 
 
 def _since(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return datetime.fromtimestamp(parse_time_ms(text) / 1000, UTC)
-    except ValueError:
-        pass
-    try:
-        return datetime.now(UTC) - timedelta(seconds=read_duration_s(text))
-    except (ValueError, OverflowError) as error:
-        raise SettingsError(
-            f"--since: expected a time such as 2026-01-31T12:00:00Z, or a duration such as 30m;"
-            f" got {text!r}"
-        ) from error
+    return None if text is None else datetime.fromtimestamp(moment_ms("--since", text) / 1000, UTC)
 
 
 def _line(row: dict[str, Any]) -> str:

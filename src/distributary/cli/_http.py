@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from distributary.cli import _tls
 from distributary.core.errors import SettingsError, TransportError
 from distributary.net.http1 import ClientConnection
 
@@ -23,8 +24,22 @@ RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 Headers = Sequence[tuple[str, str]]
 
 
+class Token(NamedTuple):
+    """An API key or a token, which shows a server who asks.
+
+    Attributes:
+        text: It.
+    """
+
+    text: str
+
+    def __repr__(self) -> str:
+        """Without it."""
+        return "Token(***)"
+
+
 class Address(NamedTuple):
-    """Address of a server, from its URL.
+    """Address of a server, from its URL, and who asks it.
 
     Attributes:
         secure: True for https.
@@ -32,6 +47,8 @@ class Address(NamedTuple):
         port: 1 to 65535.
         prefix: Path before every path of the API, without a slash at its end.
         authority: Value of the Host header.
+        socket: Path of its Unix socket, which takes the place of host and port; empty: none.
+        token: Shows who asks; None: nothing does.
     """
 
     secure: bool
@@ -39,6 +56,13 @@ class Address(NamedTuple):
     port: int
     prefix: str
     authority: str
+    socket: str = ""
+    token: Token | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        return self.socket or f"{self.host}:{self.port}"
 
 
 def parse_address(url: str) -> Address:
@@ -96,6 +120,8 @@ class Client:
         self._address = address
         self._timeout_s = timeout_s
         self._connection: ClientConnection | None = None
+        token = address.token
+        self._authorization = f"authorization: Bearer {token.text}\r\n" if token else ""
 
     async def request(
         self, method: str, path: str, headers: Headers = (), body: bytes = b""
@@ -114,7 +140,7 @@ class Client:
         address = self._address
         head = (
             f"{method} {address.prefix}{path} HTTP/1.1\r\nhost: {address.authority}\r\n"
-            f"user-agent: distributary\r\ncontent-length: {len(body)}\r\n"
+            f"user-agent: distributary\r\ncontent-length: {len(body)}\r\n{self._authorization}"
         ).encode()
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -131,15 +157,15 @@ class Client:
         return Response(answer.status, headers, answer.body)
 
     async def _connect(self) -> ClientConnection:
-        address = self._address
-        context = ssl.create_default_context() if address.secure else None
+        address, loop = self._address, asyncio.get_running_loop()
+        context = _tls.chosen().context() if address.secure else None
         try:
-            _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: ClientConnection(RESPONSE_BYTES_MAX),
-                address.host,
-                address.port,
-                ssl=context,
-            )
+            if address.socket:
+                _, connection = await loop.create_unix_connection(_reader, address.socket)
+            else:
+                _, connection = await loop.create_connection(
+                    _reader, address.host, address.port, ssl=context
+                )
         except ssl.SSLError as error:
             raise TransportError("tls", str(error)) from error
         except OSError as error:
@@ -152,3 +178,7 @@ class Client:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _reader() -> ClientConnection:
+    return ClientConnection(RESPONSE_BYTES_MAX)

@@ -6,27 +6,23 @@ Callers: ``_commands``. Hides: reading YAML, server-side apply, and the report o
 
 import asyncio
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 import typer
-import yaml
 from rich.markup import escape
 from rich.progress import track
 
 from distributary.cli import _console
-from distributary.cli._http import Address, Client, Response, parse_address
-from distributary.cli._options import DEFAULT_URL, Url
-from distributary.core.errors import SettingsError, TransportError
+from distributary.cli._http import Address, Client, Response
+from distributary.cli._options import DEFAULT_URL, TokenFrom, Url
+from distributary.cli._server import server_at
+from distributary.cli._yaml import documents
+from distributary.core.errors import TransportError
 from distributary.knative.kinds import BROKER
 from distributary.knative.kinds.export import Converted, converted
-
-FILE_BYTES_MAX = 64 * 1024 * 1024
-"""Largest file, bytes: an export of 10,000 objects has 30 MiB; decoded it takes 20 times that."""
 
 MANAGER = "distributary-import"
 """Field manager: a second run changes what the first has written, and no fields of others."""
@@ -53,6 +49,7 @@ def import_(
     files: Annotated[list[str], typer.Argument(metavar="FILE", hidden=True)],
     *,
     url: Url = DEFAULT_URL,
+    token_from: TokenFrom = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything at the server; write nothing.")
     ] = False,
@@ -76,7 +73,7 @@ def import_(
 
       distributary import all.yaml
     """
-    raise typer.Exit(run(parse_address(url), files, dry_run=dry_run, replace=replace))
+    raise typer.Exit(run(server_at(url, token_from), files, dry_run=dry_run, replace=replace))
 
 
 def run(address: Address, files: Sequence[str], *, dry_run: bool, replace: bool) -> int:
@@ -85,7 +82,7 @@ def run(address: Address, files: Sequence[str], *, dry_run: bool, replace: bool)
     Raises:
         SettingsError: A file cannot be read, or is not YAML. Nothing was sent then.
     """
-    objects = converted(document for name in files for document in _documents(name))
+    objects = converted(document for name in files for document in documents(name))
     outcomes: list[_Outcome] = []
     try:
         asyncio.run(_apply_all(address, objects, outcomes, dry_run=dry_run, replace=replace))
@@ -97,43 +94,6 @@ def run(address: Address, files: Sequence[str], *, dry_run: bool, replace: bool)
         _console.fail(f"no answer: {error}", hint, _console.UNREACHABLE)
     _show(objects, outcomes, dry_run=dry_run)
     return _console.FAILED if any(each.word == "refused" for each in outcomes) else _console.OK
-
-
-def _documents(name: str) -> Iterator[Any]:
-    if name == "-":
-        text = sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
-    else:
-        with Path(name).open("rb") as file:
-            text = file.read(FILE_BYTES_MAX + 1)
-    if len(text) > FILE_BYTES_MAX:
-        raise SettingsError(f"{name}: larger than {FILE_BYTES_MAX // 2**20} MiB; split the export")
-    try:
-        yield from yaml.load_all(text, Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        told = " ".join(str(error).split())
-        raise SettingsError(f"{name}: this is no YAML: {_console.fits_one_line(told)}") from error
-
-
-class _Loader(yaml.SafeLoader):
-    """Loads YAML as the API server does: times stay text, and keys become text."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Construct the mapping, with the keys that JSON allows."""
-        found = super().construct_mapping(node, deep=deep)
-        return {self._key(name, node): value for name, value in found.items()}
-
-    def _key(self, name: object, node: yaml.MappingNode) -> str:
-        if isinstance(name, bool):
-            return str(name).lower()
-        if isinstance(name, str | int | float):
-            return str(name)
-        raise yaml.constructor.ConstructorError(None, None, "a key is no text", node.start_mark)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 async def _apply_all(

@@ -17,8 +17,9 @@ from rich.text import Text as Line
 
 from distributary.cli import _behaviour, _console
 from distributary.cli._listen_server import ListenServer, Request
-from distributary.cli._options import Text, seconds
+from distributary.cli._options import Text
 from distributary.cli._outgoing import canonical_attributes
+from distributary.cli._times import seconds
 from distributary.cli.ledger import Arrival, LedgerWriter, attributes_sha256, data_sha256
 from distributary.core.clock import SystemClock
 from distributary.core.errors import EventError, SettingsError
@@ -70,7 +71,7 @@ def listen(
         bool, typer.Option("--endless-body", help="A body without end.")
     ] = False,
 ) -> None:
-    """Be a sink: show what arrives; misbehave on request.
+    """Be a sink: show what arrives, with path and data; misbehave on request.
 
     Behaviour can be changed while it runs: PUT a JSON object to /__behaviour (members
     delay_s, statuses, fail_first, fail_status, hang, reset, slow, endless_body, retry_after).
@@ -182,6 +183,9 @@ class _Arrivals:
             elif self._show == "lines":
                 cut = self._console.is_terminal  # files and pipes get whole lines
                 self._console.print(line_of(request, event, now), soft_wrap=not cut)
+                data = data_line_of(event)
+                if data is not None:
+                    self._console.print(data, soft_wrap=not cut)
 
 
 def arrivals_of(request: Request, events: list[Event], wall_ms: int) -> list[Arrival]:
@@ -204,12 +208,13 @@ def arrivals_of(request: Request, events: list[Event], wall_ms: int) -> list[Arr
 
 
 def line_of(request: Request, event: Event, clock_text: str) -> Line:
-    """One line for one event: time, status, type, source, id, subject, mode."""
+    """One line for one event: time, status, path, type, source, id, subject, mode."""
     attributes = canonical_attributes(event)
     line = Line(overflow="ellipsis", no_wrap=True)
     good = 200 <= request.status < 300
     line.append(clock_text, style="dim")
     line.append(f" {request.status or '---'} ", style="green" if good else "bold red")
+    line.append(_console.fits_one_line(request.path) + " ", style="dim")
     for name, style in (("type", "cyan"), ("source", "magenta"), ("id", "bold"), ("subject", "")):
         if name in attributes:
             line.append(_console.fits_one_line(attributes[name]) + " ", style=style)
@@ -217,6 +222,18 @@ def line_of(request: Request, event: Event, clock_text: str) -> Line:
     if "knativeerrordest" in attributes:
         code = attributes.get("knativeerrorcode", "no answer")
         line.append(f" dead letter ({_console.fits_one_line(code)})", style="yellow")
+    return line
+
+
+def data_line_of(event: Event) -> Line | None:
+    """A line with the data of an event: text shortened, other bytes by their number; None: none."""
+    if event.data is None:
+        return None
+    line = Line(overflow="ellipsis", no_wrap=True)
+    try:
+        line.append("  " + _console.fits_one_line(event.data.decode()))
+    except UnicodeDecodeError:
+        line.append(f"  {len(event.data):,} bytes", style="dim")
     return line
 
 

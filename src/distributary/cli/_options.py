@@ -11,14 +11,33 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from distributary.cli._secrets import SOURCE_HELP
 from distributary.core.errors import SettingsError
-from distributary.resource.durations import read_duration_s
+from distributary.core.tenant import NAME_EXPECTED, is_namespace
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 """Where ``serve`` listens by default."""
 
 Url = Annotated[
     str, typer.Option("--url", envvar="DISTRIBUTARY_URL", metavar="URL", help="The server.")
+]
+TokenFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--token-from",
+        metavar=SOURCE_HELP,
+        help="Where the API key or token is; default: env:DISTRIBUTARY_TOKEN.",
+    ),
+]
+Namespace = Annotated[
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        envvar="DISTRIBUTARY_NAMESPACE",
+        metavar="NAME",
+        help="The tenant whose things are meant.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")]
 Files = Annotated[
@@ -98,16 +117,12 @@ def _help_of(command: Callable[..., None]) -> str:
     )
 
 
-def seconds(flag: str, text: str, low_s: float = 0.0) -> float:
-    """Return the duration given by *flag*, of any spelling: ``30s``, ``PT30S``, ``500ms``, ``30``.
+def checked_namespace(text: str) -> str:
+    """Return *text*.
 
     Raises:
-        SettingsError: It is not a duration, or is shorter than *low_s* seconds.
+        SettingsError: It cannot name a namespace.
     """
-    try:
-        found = read_duration_s(text)
-    except ValueError as error:
-        raise SettingsError(f"{flag}: {error}") from error
-    if found < low_s:
-        raise SettingsError(f"{flag}: at least {low_s:g}s; got {text!r}")
-    return found
+    if not is_namespace(text):
+        raise SettingsError(f"--namespace: {NAME_EXPECTED}; got {text!r}")
+    return text

@@ -16,13 +16,24 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from distributary.cli import _console, _outgoing, _publish
-from distributary.cli._http import Address, Client, parse_address
-from distributary.cli._options import DEFAULT_URL, Files, Text, Url, seconds
+from distributary.cli._http import Address, Client
+from distributary.cli._options import (
+    DEFAULT_URL,
+    Files,
+    Namespace,
+    Text,
+    TokenFrom,
+    Url,
+    checked_namespace,
+)
 from distributary.cli._outgoing import Envelope, Mode, Unreadable
+from distributary.cli._server import server_at
+from distributary.cli._times import moment, seconds
 from distributary.cli.ledger import LedgerWriter
 from distributary.core.clock import Clock, SystemClock, SystemRandom
 from distributary.core.errors import SettingsError
 from distributary.core.event import Event
+from distributary.core.tenant import DEFAULT_NAMESPACE, path_in
 
 SILENCE_S = 1.0
 """Wait for the first response after which a message is shown, seconds: people wait for it."""
@@ -35,6 +46,9 @@ INTERRUPTED = 130
 
 REFUSALS_SHOWN_MAX = 20
 """Most refused requests that are shown in full; a summary line counts the others."""
+
+IDS_SHOWN_MAX = 20
+"""Most ids of acknowledged events that are printed; ``--ledger`` has all."""
 
 TIMEOUT_S_MIN = 0.1
 """Shortest ``--timeout``, seconds: with less, sending gives up before any server responds."""
@@ -83,6 +97,8 @@ class Tally:
     unreadable: int = 0
     retried: int = 0
     refusals_shown: int = 0
+    ids: list[str] = field(default_factory=list)
+    """Of the first events that were acknowledged."""
     never_reached: bool = field(default=True)
     """True while no request had any response."""
 
@@ -104,7 +120,11 @@ def send(
     files: Files = None,
     *,
     url: Url = DEFAULT_URL,
-    path: Annotated[str, typer.Option(metavar="PATH", help="Path to publish to.")] = "/events",
+    token_from: TokenFrom = None,
+    namespace: Namespace = DEFAULT_NAMESPACE,
+    path: Annotated[
+        Text, typer.Option(metavar="PATH", help="Path to publish to, in place of the namespace's.")
+    ] = None,
     type_: Annotated[
         str, typer.Option("--type", metavar="TEXT", help="Attribute type.")
     ] = "dev.distributary.example",
@@ -115,7 +135,7 @@ def send(
         Text, typer.Option("--id", metavar="TEXT", help="Attribute id; absent: a new one.")
     ] = None,
     subject: Annotated[Text, typer.Option(metavar="TEXT", help="Attribute subject.")] = None,
-    time: Annotated[Text, typer.Option(metavar="TIME", help="Attribute time (RFC 3339).")] = None,
+    time: Annotated[Text, typer.Option(metavar="TIME", help="Attribute time; now, say.")] = None,
     extension: Annotated[
         list[str] | None, typer.Option(metavar="NAME=TEXT", help="An extension attribute.")
     ] = None,
@@ -154,7 +174,7 @@ def send(
         typer.Option(metavar="FILE", help="Append what became of each event, as JSON lines."),
     ] = None,
 ) -> None:
-    """Publish events, and say what became of each.
+    """Publish events, print their ids, and say what became of each.
 
     One event from options, or many from files: FILE holds structured events, as JSON lines or as a
     JSON array; - is standard input. A request without an answer, or answered 429,
@@ -172,7 +192,7 @@ def send(
 
     Exit code 1 if any event was not acknowledged; 3 if no server answered.
     """
-    address = parse_address(url)
+    address = server_at(url, token_from)
     event = None
     if not files:
         attributes = {
@@ -180,14 +200,14 @@ def send(
             "source": source,
             "type": type_,
             "subject": subject,
-            "time": time,
+            "time": None if time is None else moment("--time", time),
             "datacontenttype": content_type,
         }
         payload = _payload(data, data_file)
         event = _outgoing.one_event(attributes, extension or (), payload)
     plan = SendPlan(
         address=address,
-        path=path,
+        path=path_in(checked_namespace(namespace), "/events") if path is None else path,
         event=event,
         files=tuple(files or ()),
         repeat=repeat,
@@ -311,7 +331,7 @@ class _Sending:
             return
         self._spoke_s = now_s
         plan = self.plan
-        where = f"{plan.address.host}:{plan.address.port}"
+        where = plan.address.place
         self._progress.console.print(
             f"no server answers at {escape(where)} ({escape(_console.fits_one_line(reason))});"
             f" trying each request for {plan.give_up_s:g} s. Start it with: distributary serve"
@@ -350,6 +370,10 @@ class _Sending:
         tally.never_reached = tally.never_reached and published.response is None
         if published.state == "acked":
             tally.acked += count
+            room = IDS_SHOWN_MAX - len(tally.ids)
+            if room > 0:
+                acked = published.envelope.events[:room]
+                tally.ids += [str(event.attributes["id"]) for event in acked]
         elif published.state == "refused":
             tally.refused += count
         else:
@@ -386,14 +410,18 @@ def _groups(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
 
 
 def _summarise(plan: SendPlan, tally: Tally, duration_s: float, *, interrupted: bool) -> None:
+    for id_ in tally.ids:
+        _console.output().print(_console.fits_one_line(id_), markup=False)
     console = _console.errors()
+    if tally.acked > len(tally.ids):
+        console.print(f"… and {tally.acked - len(tally.ids):,} more ids (--ledger has all)")
     if interrupted:
         console.print("[yellow]interrupted[/]")
     hidden = tally.refusals_shown - REFUSALS_SHOWN_MAX
     if hidden > 0:
         console.print(f"[red]… and {hidden:,} more[/]")
     if tally.exit_code() == _console.UNREACHABLE and not interrupted:
-        where = f"{plan.address.host}:{plan.address.port}"
+        where = plan.address.place
         console.print(f"[bold red]error:[/] no server answered at {escape(where)}")
         console.print("  Start it with: distributary serve")
     parts = [f"[green]{tally.acked:,} acknowledged[/]"]

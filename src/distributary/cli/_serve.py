@@ -19,20 +19,34 @@ from distributary.core.errors import SettingsError
 from distributary.server import settings
 
 
+def read_config(config: str | None) -> tuple[Path | None, str | None]:
+    """The configuration file and its text; None: there is none.
+
+    Args:
+        config: Value of ``--config``; None: not given.
+
+    Raises:
+        SettingsError: It is missing or unreadable.
+    """
+    path = settings.config_file(config, os.environ, Path.cwd())
+    if path is None:
+        return None, None
+    try:
+        return path, path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The configuration file {path} cannot be read: {error}") from error
+
+
 def load_settings(flags: dict[str, Any], config: str | None) -> settings.Settings:
     """Load settings from the command line, the environment and the file.
 
     Raises:
         SettingsError: Some are invalid; the message lists every fault.
     """
-    path = settings.config_file(config, os.environ, Path.cwd())
+    path, text = read_config(config)
     if path is None:
         return settings.load(flags, os.environ, None)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The configuration file {path} cannot be read: {error}") from error
-    return settings.load(flags, os.environ, text, settings.faults_of_sources)
+    return settings.load(flags, os.environ, text, settings.faults_of_tables)
 
 
 def command() -> Callable[..., None]:
@@ -46,12 +60,16 @@ def command() -> Callable[..., None]:
         app.end_when_asked(chosen.log_format)
         raise typer.Exit(app.serve(chosen, lambda: load_settings(flags, config)))
 
+    return with_options(serve, setting_options(), _HELP)
+
+
+def setting_options() -> list[tuple[str, Any, None]]:
+    """The options of all settings, for ``with_options``."""
     options = [_option("config", "--config", "FILE", "TOML file of settings.", "")]
-    options += [
+    return options + [
         _option(row.name, row.flag, _metavar(row), row.about, row.default)
         for row in settings.settings_table()
     ]
-    return with_options(serve, options, _HELP)
 
 
 _HELP = """Run the server: ingest, log, pipeline and deliveries, all on this machine.
@@ -64,7 +82,7 @@ For example:
 
   distributary serve
 
-  distributary serve --host 0.0.0.0 --no-auth --allowed-hosts events.shop.svc
+  distributary serve --host 0.0.0.0 --auth off --allowed-hosts events.shop.svc
 
   DISTRIBUTARY_PORT=9000 distributary serve --config distributary.toml
 
@@ -97,3 +115,6 @@ def _option(
     kind = str if metavar else bool  # a switch has no value
     option = typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
     return name, Annotated[kind | None, option], None
+
+
+serve = command()

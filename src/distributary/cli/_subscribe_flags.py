@@ -4,7 +4,6 @@ Callers: ``_subscribe``. Hides: how flags become a subscription object. The serv
 it; its faults are shown as they come.
 """
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,31 +15,31 @@ import typer
 from distributary.cli._options import (
     DEFAULT_URL,
     Exact,
+    Namespace,
     Prefix,
     Source,
     Sql,
     Suffix,
+    TokenFrom,
     Types,
     Url,
-    seconds,
 )
+from distributary.cli._secrets import SOURCE_HELP, read_secret
+from distributary.cli._times import moment, seconds
 from distributary.core.errors import SettingsError
 from distributary.core.protocol import protocols
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import one_of
 
 _OWN_FLAGS = {
     "headers": "--header",
     "format": "--format",
     "cacerts": "--cacerts",
+    "clientcertificate": "--client-certificate",
+    "signature": "--sign",
     "delivery": "--retry and the flags beside it",
 }
 """Settings with their own flags -> which."""
-
-SOURCE_HELP = "env:NAME|file:PATH"
-"""Forms of a place that a secret is read from."""
-
-SECRET_FILE_BYTES_MAX = 64 * 1024
-"""Larger than any secret that the server accepts, so that a wrong file is reported at once."""
 
 
 def parse_pair(text: str, separator: str = "=") -> tuple[str, str]:
@@ -83,40 +82,6 @@ def _content(flag: str, path: str) -> str:
         raise ValueError(f"{flag}: {path} is not text in UTF-8") from None
 
 
-def read_secret(flag: str, source: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Read the secret at *source*, without the line end that files have.
-
-    Secrets are never values of flags: a process list shows the command line to all users.
-
-    Args:
-        flag: Named in errors.
-        source: ``env:NAME`` or ``file:PATH``.
-        environ: The environment.
-
-    Raises:
-        ValueError: There is no such place, or it cannot be read. The message repeats *source*
-            only where it has one of these forms: other text may be the secret itself.
-    """
-    kind, _, name = source.partition(":")
-    if kind == "env" and name:
-        if name not in environ:
-            raise ValueError(f"{flag}: there is no environment variable {name}")
-        return environ[name]
-    if kind != "file" or not name:
-        raise ValueError(f"{flag}: expected {SOURCE_HELP}: others could read a secret there")
-    try:
-        with Path(name).expanduser().open("rb") as file:
-            content = file.read(SECRET_FILE_BYTES_MAX + 1)
-        text = content.decode()
-    except OSError as error:
-        raise ValueError(f"{flag}: cannot read {name}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise ValueError(f"{flag}: {name} is not text in UTF-8") from None
-    if len(content) > SECRET_FILE_BYTES_MAX:
-        raise ValueError(f"{flag}: {name} is longer than any secret")
-    return text.removesuffix("\n").removesuffix("\r")
-
-
 def _expressions(flag: str, texts: list[str]) -> list[Any]:
     return [_json(flag, text) for text in texts]
 
@@ -125,6 +90,16 @@ def _of_dialect(flag: str, texts: list[str]) -> list[Any]:
     dialect = flag.removeprefix("--")
     read: Callable[[str], Any] = str if dialect == "sql" else lambda text: dict([parse_pair(text)])
     return [{dialect: read(text)} for text in texts]
+
+
+def _start(flag: str, text: str) -> str:
+    """Read a place in the history; the words for its two ends are the API's."""
+    return text if text in ("earliest", "latest") else moment(flag, text)
+
+
+def _later(flag: str, text: str) -> str:
+    """Read a time; a duration without a sign counts from now."""
+    return moment(flag, text, unsigned="after")
 
 
 def _headers(_flag: str, texts: list[str]) -> dict[str, str]:
@@ -173,6 +148,7 @@ class Flag(NamedTuple):
 
 _FORMAT = Literal["binary", "structured"]
 _POLICY = Literal["linear", "exponential"]
+_SCHEME = Literal["v1", "v1a"]
 _TYPE = Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
 
 
@@ -204,12 +180,18 @@ FLAGS = (
     Flag("sink", "URI", "Where matching events are sent.", "sink"),
     Flag("file", "FILE", "A whole subscription as JSON, as get prints it, in place of the other"
          " options; - is standard input."),
+    Flag("namespace", default=DEFAULT_NAMESPACE, shared=Namespace),
     Flag("url", default=DEFAULT_URL, shared=Url),
+    Flag("token_from", shared=TokenFrom),
     *_of_protocols(),
     Flag("setting", "NAME=VALUE",
          "Any protocol setting: as text or, for other types, as JSON (qos=2).", kind=list[str]),
     Flag("cacerts", "FILE", "Certificates (PEM) to trust the sink by.",
          "protocolsettings.cacerts", _content),
+    Flag("client_certificate", "FILE", "Certificate (PEM) to show the sink by TLS.",
+         "protocolsettings.clientcertificate.certificate", _content),
+    Flag("client_key_from", SOURCE_HELP, "Where its private key is (PEM).",
+         "protocolsettings.clientcertificate.key", read_secret),
     Flag("id_", "TEXT", "Its id; absent: assigned by the server."),
     Flag("replace", "", "Replace the subscription of that id, if it is there.",
          kind=bool, default=False),
@@ -223,6 +205,8 @@ FLAGS = (
     Flag("suffix", member="filters", read=_of_dialect, shared=Suffix),
     Flag("header", "NAME:TEXT", "A header of every delivery (HTTP).", "protocolsettings.headers",
          _headers, list[str]),
+    Flag("sign", "v1|v1a", "Sign every delivery (HTTP): v1 with a secret, printed once, or v1a with"
+         " a public key.", "protocolsettings.signature.scheme", kind=_SCHEME),
     Flag("format_", "binary|structured", "Content mode of deliveries.", "protocolsettings.format",
          kind=_FORMAT),
     Flag("retry", "N", "Retries after the first attempt.", "protocolsettings.delivery.retry",
@@ -240,9 +224,14 @@ FLAGS = (
     Flag("dead_letter_sink", "URI|JSON", "Gets what cannot be delivered.",
          "protocolsettings.delivery.deadLetterSink", _uri_or_object),
     Flag("start", "latest|earliest|TIME",
-         "Where in the history it starts; a TIME such as 2026-01-31T12:00:00Z.", "config.start"),
-    Flag("expires", "TIME", "When it is deleted.", "config.expires"),
+         "Where in the history it starts; a TIME such as 2026-01-31T12:00:00Z, or -1h.",
+         "config.start", _start),
+    Flag("expires", "TIME", "When it is deleted; a duration counts from now.", "config.expires",
+         _later),
     Flag("max_events", "N", "Deliveries after which it is deleted.", "config.maxevents", kind=int),
+    Flag("broker", "NAME", "The Broker of its namespace whose events it gets; lifecycle: what"
+         " becomes of subscriptions.", "config.broker"),
+    Flag("lifecycle", "", "Tell its sink what becomes of it.", "config.lifecycle", kind=bool),
     Flag("interval", "DURATION", "Interval of a timer that makes events for it.", "config.interval",
          seconds),
     Flag("data", "JSON", "Data of the timer's events.", "config.data", _json),
@@ -255,8 +244,8 @@ FLAGS = (
          "sinkCredential.accessToken", read_secret),
     Flag("access_token_type", "TEXT", "Its type, such as Bearer.",
          "sinkCredential.accessTokenType"),
-    Flag("access_token_expires", "TIME", "When it expires, such as 2026-01-31T12:00:00Z.",
-         "sinkCredential.accessTokenExpiresUtc"),
+    Flag("access_token_expires", "TIME", "When it expires, such as 2026-01-31T12:00:00Z, or 8h.",
+         "sinkCredential.accessTokenExpiresUtc", _later),
     Flag("refresh_token_from", SOURCE_HELP, "Where the refresh token is.",
          "sinkCredential.refreshToken", read_secret),
     Flag("refresh_token_endpoint", "URL", "Where new access tokens come from.",
@@ -343,14 +332,15 @@ def body_from(file: str, said: Mapping[str, Any]) -> dict[str, Any]:
         SettingsError: It is not a JSON object, or another flag was given too.
         ValueError: It cannot be read.
     """
-    alone = {"file", "url", "id_", "replace"}
+    alone = {"file", "namespace", "url", "token_from", "id_", "replace"}
     if any(
         said.get(each.name) not in (None, [], each.default)
         for each in FLAGS
         if each.name not in alone
     ):
         raise SettingsError(
-            "--file holds the whole subscription: of the others give --id and --replace"
+            "--file holds the whole subscription: of the others give --id, --replace and"
+            " --namespace"
         )
     text = sys.stdin.read() if file == "-" else _content("--file", file)
     try:

@@ -18,11 +18,30 @@ class Clock(Protocol):
         """Return milliseconds since 1970-01-01T00:00:00Z; may jump. For stamps, never for waits."""
 
 
+def until_next_s(period_s: float, now_s: float) -> float:
+    """Returns the seconds until the next multiple of *period_s* on the clock that says *now_s*.
+
+    Loops that wait so, with periods that divide one another, wake their process together: most of
+    what an idle server costs is waking up. A multiple that is very near counts as now.
+    """
+    wait_s = period_s - now_s % period_s
+    return wait_s if wait_s > period_s / 10 else wait_s + period_s
+
+
 class Random(Protocol):
     """A random generator that a test can seed."""
 
     def unit(self) -> float:
         """Return a number x with ``0.0 <= x < 1.0``."""
+
+
+def boot_s() -> float:
+    """Seconds since the machine started, those that it slept included; the same in each process.
+
+    Nobody sets this clock, and it does not stand while the machine is suspended: by it a process
+    knows that others may have taken it for dead.
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class SystemClock:

@@ -16,6 +16,7 @@ The tree::
     │   └── LogFormatError        written by a newer version
     ├── StoreError          the resource or delivery store cannot do what was asked
     │   ├── FencedError           another process has taken over; nothing was written
+    │   ├── StoreAwayError        in a moment: the database is away
     │   └── StoreTrimmedError     never: the requested history was trimmed
     ├── TransportError      no answer came from a sink (never an invented status code)
     ├── ProtocolUnavailableError  the protocol of another package cannot be used
@@ -66,6 +67,9 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     "malformed-event": CatalogueEntry(400, "The request does not hold a CloudEvent"),
     "hop-limit": CatalogueEntry(400, "The event has made all its passes through Brokers"),
     "bad-request": CatalogueEntry(400, "The request breaks a rule of HTTP"),
+    "unauthenticated": CatalogueEntry(401, "The request does not show who sends it"),
+    "invalid-credentials": CatalogueEntry(401, "The server does not accept what the request shows"),
+    "forbidden": CatalogueEntry(403, "The sender may not do this"),
     "cross-origin": CatalogueEntry(403, "The request comes from a web page of another origin"),
     "notfound": CatalogueEntry(404, "There is no such resource"),
     "method-not-allowed": CatalogueEntry(405, "The resource does not know this method"),
@@ -75,6 +79,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     "uri-too-long": CatalogueEntry(414, "The request line is longer than the limit"),
     "unsupported-media-type": CatalogueEntry(415, "The content type is not supported"),
     "misdirected": CatalogueEntry(421, "The request is for a host that this server is not"),
+    "quota-exceeded": CatalogueEntry(429, "The namespace has used up a quota"),
     "headers-too-large": CatalogueEntry(431, "The header fields are larger than the limit"),
     "internal": CatalogueEntry(500, "The server failed"),
     "unavailable": CatalogueEntry(503, "The server cannot take this now; try again later"),
@@ -185,6 +190,13 @@ class StoreError(DistributaryError):
 
 class FencedError(StoreError):
     """Another process has taken over; nothing was written, and this one must stop."""
+
+
+class StoreAwayError(StoreError):
+    """The database cannot be reached, or takes nothing for now; the same may succeed in a moment.
+
+    Whether a transaction that was being committed counts is unknown.
+    """
 
 
 class StoreTrimmedError(StoreError):

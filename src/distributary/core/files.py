@@ -6,8 +6,11 @@ temporary file, its mode, the syncs.
 """
 
 import os
+import stat
 from pathlib import Path
 from typing import Final
+
+from distributary.core.errors import StoreError
 
 PRIVATE_MODE: Final = 0o600
 """For files that may hold tokens or whole events: only their owner reads and writes them."""
@@ -46,6 +49,47 @@ def write_atomically(
     beside.rename(path)
     if durable:
         sync_folder(path.parent)
+
+
+def open_bits_of(path: Path, service_folder: Path | None) -> int:
+    """The bits of the mode of *path* that let others read it.
+
+    Args:
+        path: A file with a secret.
+        service_folder: Folder of a service manager for this service alone: the mode of a file
+            directly in it may show an access list as rights of the group. None: there is none.
+    """
+    return 0o037 if service_folder is not None and path.parent == service_folder else 0o077
+
+
+def read_private(
+    path: Path, bytes_max: int, *, what: str, remedy: str, open_bits: int = 0o077
+) -> bytes:
+    """The first *bytes_max* bytes of a file that others may not read.
+
+    Args:
+        path: The file; its mode counts only where it is a regular one.
+        bytes_max: More is not read.
+        what: Name of the file, for people.
+        remedy: What to do if others have read it.
+        open_bits: Those of its mode that let others read it.
+
+    Raises:
+        StoreError: Others may read it, or it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            state = os.fstat(descriptor)
+            if stat.S_ISREG(state.st_mode) and state.st_mode & open_bits:
+                raise StoreError(
+                    f"others may read {what} {path} (mode {stat.S_IMODE(state.st_mode):o}):"
+                    f" make it private with: chmod 600 {path}. If others may have read it,"
+                    f" {remedy}"
+                )
+            return file.read(bytes_max)
+    except OSError as error:
+        raise StoreError(f"{what} {path} cannot be read: {error.strerror}") from error
 
 
 def create_private(path: Path) -> bool:

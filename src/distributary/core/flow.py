@@ -112,12 +112,14 @@ class Received(msgspec.Struct, frozen=True):
         event_count: How many events, from 1 to the batch limit.
         partition_key: Events with the same key share a partition; None: any partition.
         kind: What ``body`` is: ``EVENTS``, ``ADDRESSED`` or ``CARRIED``.
+        by: Name of who sent them; empty: nobody was asked.
     """
 
     body: bytes
     event_count: int
     partition_key: str | None
     kind: RecordKind = RecordKind.EVENTS
+    by: str = ""
 
 
 class Logged(NamedTuple):
@@ -277,6 +279,13 @@ def decode_route(body: bytes) -> RouteRecord:
         raise EventError([Fault("$", "route-record", str(error))]) from error
 
 
+ABOUT_ROUTE: Final = 0
+"""Number of a timer event that tells of its route, whatever the filters of that are."""
+
+TOLD: Final = "!"
+"""``AddressedEvents.address`` of such an event; nothing has this address."""
+
+
 class TimerEvent(NamedTuple):
     """One event that the timer of a subscription made (DESIGN rule 6, timers).
 
@@ -284,8 +293,8 @@ class TimerEvent(NamedTuple):
         uid: The only route that sees it.
         revision: Of the resource whose timer it is.
         number: Of the timer event, from 1; with uid and revision unique for ever. Numbers may
-            be skipped.
-        event: The event. The filters of the route apply to it.
+            be skipped. ``ABOUT_ROUTE``: no timer made it, it tells of the route itself.
+        event: The event. The filters of the route apply to it, unless it tells of the route.
     """
 
     uid: str
@@ -336,7 +345,7 @@ class AddressedEvents(NamedTuple):
 
     Attributes:
         address: Uid of the Broker or Channel that they were published to; empty: the default
-            broker. A recreated one has another.
+            broker. A recreated one has another. ``TOLD``: no filter holds them back.
         ttls: TTL of each event, 1 to ``TTL_MAX``.
         events: The events, without the attribute ``knativebrokerttl`` (decision 17).
         carried: Carried header lines of all of them (``event.carried``).
@@ -412,7 +421,9 @@ def decode_addressed(body: bytes) -> AddressedEvents:
     return AddressedEvents(found.address, found.ttls, events, carried)
 
 
+# Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
 _EVENTS: Final = int(RecordKind.EVENTS)
+_WITH_ADDRESS: Final = int(RecordKind.ADDRESSED), int(RecordKind.CARRIED)
 _ALL_PASSES: Final = (TTL_DEFAULT,)
 
 
@@ -429,11 +440,12 @@ def events_of(logged: Logged) -> AddressedEvents | None:
         events = event_record.decode(body) if event is None else [event]
         # Once an event on the hot path: the tuple's own constructor takes a third of the time.
         return tuple.__new__(AddressedEvents, ("", _ALL_PASSES * len(events), events, b"", ""))
-    if kind in (RecordKind.ADDRESSED, RecordKind.CARRIED):
+    if kind in _WITH_ADDRESS:
         return decode_addressed(logged.body)
     if kind == RecordKind.TIMER_EVENT:
         timer_event = decode_timer_event(logged.body)
-        return AddressedEvents("", (TTL_DEFAULT,), [timer_event.event], b"", timer_event.uid)
+        address = TOLD if timer_event.number == ABOUT_ROUTE else ""
+        return AddressedEvents(address, (TTL_DEFAULT,), [timer_event.event], b"", timer_event.uid)
     return None
 
 
@@ -445,9 +457,9 @@ def events_for(logged: Logged, address: str, route: str) -> AddressedEvents | No
     Raises:
         EventError: The record cannot be read.
     """
-    if logged.kind in (RecordKind.ADDRESSED, RecordKind.CARRIED):
+    if logged.kind in _WITH_ADDRESS:
         return decode_addressed(logged.body) if address_of(logged.body) == address else None
-    if logged.kind == RecordKind.EVENTS and address:
+    if logged.kind == _EVENTS and address:
         return None
     found = events_of(logged)
     return found if found is None or found.route in ("", route) else None
@@ -476,25 +488,3 @@ def _carried_body(body: bytes) -> tuple[_AddressedBody, bytes]:
 
 def _not_addressed(message: str) -> EventError:
     return EventError([Fault("$", "addressed", message)])
-
-
-DemandKind = Literal["resume", "redrive", "purge"]
-
-
-class Demand(NamedTuple):
-    """A request to all partition consumers, each for its own partition.
-
-    Attributes:
-        seq: Its number, from 1.
-        kind: ``resume``: send to a parked route again. ``redrive``: send kept dead letters again.
-            ``purge``: delete them.
-        route: Uid of the route; empty: all of them.
-        run: Its id, for people; a repeated request has the same one.
-        asked_ms: Wall clock of the request, milliseconds.
-    """
-
-    seq: int
-    kind: DemandKind
-    route: str
-    run: str
-    asked_ms: int

@@ -14,28 +14,27 @@ journal until a frame says that files of the history hold them: no kill loses on
 
 import contextlib
 import os
-import struct
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from distributary.core.errors import StoreError
 from distributary.core.files import sync_folder
 from distributary.core.flow import DoneKey, Mark
+from distributary.core.journal_frames import (
+    BLOCKS_DECODER,
+    MAGIC_HISTORY,
+    Frame,
+    HistoryBlock,
+    bodies,
+    decode_frames,
+    encode_frame,
+)
 
-_HEADER = struct.Struct("<4sII")
-_MAGIC = b"DOJ1"
-_MAGIC_HISTORY = b"DOJ2"
-"""A frame whose body goes on with the history: rows below which files hold all, number of the first
-row in the frame, how many, and their encoding. Without news of the history a frame is a ``DOJ1``,
-which earlier versions read too."""
-_FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""A longer frame is damage: a frame holds what finished in 10 ms, or one compaction."""
 _FRAME_MATCHES_MAX = 50_000
 """Matches in one frame of a rewritten journal: 5 MiB, far below ``_FRAME_BYTES_MAX``."""
 COMPACT_BYTES = 4 * 1024 * 1024
@@ -46,25 +45,6 @@ MARKS_KEPT = 256
 
 NO_ROWS: Final = 0, b""
 """No row of the history."""
-
-
-class HistoryBlock(NamedTuple):
-    """Rows of the history that one frame carries.
-
-    Attributes:
-        first: Number of the first row.
-        length: How many rows.
-        rows: Their encoding (``history.rows``).
-    """
-
-    first: int
-    length: int
-    rows: bytes
-
-    @property
-    def end(self) -> int:
-        """Number after the last row."""
-        return self.first + self.length
 
 
 @dataclass(slots=True)
@@ -119,100 +99,92 @@ class Files(Protocol):
         """Sync; on return everything written is on the medium."""
 
 
-class _Frame(NamedTuple):
-    """One frame: the cursor, the matches done, and news of the history, if there are any.
-
-    ``end`` is the position after it, in bytes.
-    """
-
-    mark: Mark
-    done: list[tuple[int, int, str, int]]
-    filed: int = 0
-    block: HistoryBlock | None = None
-    end: int = 0
-
-
-def _frame(
-    mark: Mark,
-    done: Iterable[tuple[DoneKey, int]],
-    filed: int = 0,
-    block: HistoryBlock | None = None,
-) -> bytes:
-    body: list[object] = [
-        mark.offset,
-        mark.checksum,
-        [[k.offset, k.index, k.route, crc] for k, crc in done],
-    ]
-    magic = _MAGIC
-    if block is not None:
-        magic = _MAGIC_HISTORY
-        body += [filed, *block]
-    encoded = msgspec.msgpack.encode(body)
-    return _HEADER.pack(magic, len(encoded), zlib.crc32(encoded)) + encoded
-
-
-_Done = list[tuple[int, int, str, int]]
-_decoders: Final[dict[bytes, msgspec.msgpack.Decoder[tuple[Any, ...]]]] = {
-    _MAGIC: msgspec.msgpack.Decoder(tuple[int, int, _Done]),
-    _MAGIC_HISTORY: msgspec.msgpack.Decoder(tuple[int, int, _Done, int, int, int, bytes]),
-}
-
-
-def _frames(content: bytes) -> Iterable[_Frame]:
-    """Yield whole frames from the start of *content*.
-
-    Stops at the first bytes that are no frame: a journal is written in order and synced frame by
-    frame, so nothing after damage was ever treated as durable.
-    """
-    at = 0
-    while at + _HEADER.size <= len(content):
-        magic, length, checksum = _HEADER.unpack_from(content, at)
-        start = at + _HEADER.size
-        decoder = _decoders.get(magic)
-        if decoder is None or length > _FRAME_BYTES_MAX or start + length > len(content):
-            return
-        body = content[start : start + length]
-        if zlib.crc32(body) != checksum:
-            return
-        try:
-            offset, crc, done, *history = decoder.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return
-        at = start + length
-        if history:
-            filed, *block = history
-            yield _Frame(Mark(offset, crc), done, filed, HistoryBlock(*block), at)
-        else:
-            yield _Frame(Mark(offset, crc), done, end=at)
-
-
 def read_journal(path: Path) -> tuple[JournalState, int]:
     """Read the journal at *path*; return its state, and the length of its whole part in bytes.
 
     A missing file is an empty journal. Any bytes are accepted: the whole frames count.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return JournalState(), 0
-    except OSError as error:
-        raise StoreError(f"cannot read the outcome journal {path}: {error}") from error
-    state = JournalState()
+    frames = list(decode_frames(_content(path)))
+    return _state_of(frames), frames[-1].end if frames else 0
+
+
+def state_of_frames(contents: Iterable[bytes]) -> tuple[JournalState, int]:
+    """Return what frames say that a database keeps one by one, and their length in bytes.
+
+    Raises:
+        StoreError: One of them is no whole frame: unlike the end of a file, each was durable.
+    """
+    frames: list[Frame] = []
     length = 0
-    filed = 0
-    for frame in _frames(content):
+    for content in contents:
+        found = list(decode_frames(content))
+        if not found or found[-1].end != len(content):
+            raise StoreError(f"frame {len(frames) + 1} of the outcomes is damaged")
+        frames += found
+        length += len(content)
+    return _state_of(frames), length
+
+
+def _state_of(frames: Sequence[Frame]) -> JournalState:
+    state = JournalState()
+    for frame in frames:
         state.marks.append(frame.mark)
         for offset, index, route, crc in frame.done:
             state.done[DoneKey(offset, index, route)] = crc
-        if frame.block is not None:
-            filed = max(filed, frame.filed)
-            if frame.block.length:
-                state.blocks.append(frame.block)
-            elif not state.blocks:
-                filed = max(filed, frame.block.first)
-        length = frame.end
-    state.file_history(filed)
-    return state, length
+    state.blocks, state.filed = _blocks_of(
+        (frame.filed, frame.block) for frame in frames if frame.block is not None
+    )
+    return state
+
+
+def _blocks_of(news: Iterable[tuple[int, HistoryBlock]]) -> tuple[list[HistoryBlock], int]:
+    """Return the blocks that files of the history may not hold yet, and where those files end.
+
+    Args:
+        news: Of each frame that has any, in order: rows below which files hold all, and a block.
+            An empty block before all others says where the history goes on.
+    """
+    blocks: list[HistoryBlock] = []
+    filed = 0
+    for frame_filed, block in news:
+        filed = max(filed, frame_filed)
+        if block.length:
+            blocks.append(block)
+        elif not blocks:
+            filed = max(filed, block.first)
+    return [block for block in blocks if block.end > filed], filed
+
+
+def read_blocks(path: Path) -> list[HistoryBlock]:
+    """The blocks of the journal at *path* that files of the history may not hold yet, in order.
+
+    For readers beside the owner, who want nothing else of it: a journal of some MiB has 50,000
+    matches, which take a tenth of a second to read.
+
+    Raises:
+        StoreError: It cannot be read; a missing one has no block.
+    """
+    return _blocks_of(_block_news(path))[0]
+
+
+def _block_news(path: Path) -> Iterator[tuple[int, HistoryBlock]]:
+    for magic, body, _ in bodies(_content(path)):
+        if magic == MAGIC_HISTORY:
+            try:
+                _, _, _, filed, first, length, rows = BLOCKS_DECODER.decode(body)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                return
+            yield filed, HistoryBlock(first, length, rows)
+
+
+def _content(path: Path) -> bytes:
+    """All bytes of the journal at *path*; a missing one has none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise StoreError(f"cannot read the outcome journal {path}: {error}") from error
 
 
 def fit(state: JournalState, fits: Callable[[Mark], bool]) -> JournalState:
@@ -253,6 +225,83 @@ def unfenced() -> None:
     """A fence that passes everybody, for tests and tools without a lease."""
 
 
+class Recorder:
+    """The next frame, and the frames that replace all before it; knows no medium.
+
+    Args:
+        state: What the frames so far say; each ``frame`` changes it.
+        length: Of those frames, bytes.
+        rows_from: Number of the first row of the history, if there has been none.
+
+    Attributes:
+        state: With every frame that was made.
+        length: Of the frames that are kept, bytes.
+    """
+
+    def __init__(self, state: JournalState, length: int, rows_from: int = 0) -> None:
+        self.state = state
+        self.length = length
+        if not state.history_end:
+            state.filed = rows_from
+        self._compact_at = COMPACT_BYTES
+        self._remembered_max = _remembered_min()
+
+    def frame(
+        self,
+        mark: Mark,
+        done: Iterable[tuple[DoneKey, int]],
+        history: tuple[int, bytes] = NO_ROWS,
+        filed: int = 0,
+    ) -> bytes:
+        """Take note of a cursor and what comes with it, and return their frame."""
+        state = self.state
+        state.done.update(done)
+        if not state.marks or mark != state.marks[-1]:
+            state.marks.append(mark)
+            if len(state.marks) > 8 * MARKS_KEPT:
+                del state.marks[:-MARKS_KEPT]
+        block = None
+        if history[0] or filed > state.filed:
+            block = state.add_history(*history, filed)
+        return encode_frame(mark, done, state.filed, block)
+
+    def grown(self, length: int, backfilling: Mapping[str, int]) -> bool:
+        """Note that a frame of *length* bytes is kept; True if all is to be ``rewritten``."""
+        self.length += length
+        state = self.state
+        if self.length > self._compact_at or len(state.done) > self._remembered_max:
+            state.done = _needed(state.done, state.mark, backfilling)
+            self._remembered_max = max(_remembered_min(), 2 * len(state.done))
+        if self.length <= self._compact_at:
+            return False
+        needed = sum(64 + len(key.route) for key in state.done)
+        if needed + sum(len(block.rows) for block in state.blocks) < self._compact_at // 2:
+            return True
+        # Nearly all of it is needed: to compact at each frame would cost more and more; at
+        # double the size the cost is a constant share.
+        self._compact_at = 2 * self.length
+        return False
+
+    def rewritten(self, state: JournalState) -> list[bytes]:
+        """Go on from *state*; return the frames that say it, instead of all before."""
+        self.state = state
+        marks = state.marks[-MARKS_KEPT:] or [Mark(0, 0)]
+        frames = [encode_frame(mark, ()) for mark in marks[:-1]]
+        entries = list(state.done.items())
+        frames += [
+            encode_frame(marks[-1], entries[start : start + _FRAME_MATCHES_MAX])
+            for start in range(0, max(len(entries), 1), _FRAME_MATCHES_MAX)
+        ]
+        if state.history_end:
+            # Without rows too: numbers of rows are never used again.
+            blocks = state.blocks or [HistoryBlock(state.history_end, 0, b"")]
+            frames += [encode_frame(marks[-1], (), state.filed, block) for block in blocks]
+        self.length = sum(map(len, frames))
+        self._compact_at = max(COMPACT_BYTES, 2 * self.length)
+        state.marks = list(marks)
+        return frames
+
+
 class Journal:
     """The journal of one partition, open for its only writer (the holder of the partition's lease).
 
@@ -277,13 +326,14 @@ class Journal:
         self._path = path
         self._fence = fence
         self._files = files
-        self.state, self._bytes = read_journal(path)
-        if not self.state.history_end:
-            self.state.filed = rows_from
-        self._compact_at = COMPACT_BYTES
-        self._remembered_max = _remembered_min()
+        self._recorder = Recorder(*read_journal(path), rows_from)
         self._dead: str | None = None
-        self._fd = self._open(self._bytes)
+        self._fd = self._open(self._recorder.length)
+
+    @property
+    def state(self) -> JournalState:
+        """What is recorded."""
+        return self._recorder.state
 
     def _open(self, length: int) -> int:
         try:
@@ -303,16 +353,7 @@ class Journal:
         Written beside and renamed, so a crash leaves the old journal or the new one.
         """
         self._fence()
-        self.state = state
-        marks = state.marks[-MARKS_KEPT:] or [Mark(0, 0)]
-        content = b"".join(_frame(mark, ()) for mark in marks[:-1])
-        entries = list(state.done.items())
-        for start in range(0, max(len(entries), 1), _FRAME_MATCHES_MAX):
-            content += _frame(marks[-1], entries[start : start + _FRAME_MATCHES_MAX])
-        if state.history_end:
-            # Without rows too: numbers of rows are never used again.
-            blocks = state.blocks or [HistoryBlock(state.history_end, 0, b"")]
-            content += b"".join(_frame(marks[-1], (), state.filed, block) for block in blocks)
+        content = b"".join(self._recorder.rewritten(state))
         beside = self._path.with_suffix(".new")
         try:
             fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -325,8 +366,6 @@ class Journal:
             raise self._die(error) from error
         os.close(self._fd)
         self._fd = fd
-        self._bytes = len(content)
-        state.marks = list(marks)
 
     def record(
         self,
@@ -356,34 +395,14 @@ class Journal:
         if self._dead is not None:
             raise StoreError(f"the outcome journal {self._path} failed before: {self._dead}")
         self._fence()
-        state = self.state
-        state.done.update(done)
-        if not state.marks or mark != state.marks[-1]:
-            state.marks.append(mark)
-            if len(state.marks) > 8 * MARKS_KEPT:
-                del state.marks[:-MARKS_KEPT]
-        block = None
-        if history[0] or filed > state.filed:
-            block = state.add_history(*history, filed)
-        frame = _frame(mark, done, state.filed, block)
+        frame = self._recorder.frame(mark, done, history, filed)
         try:
             self._write(self._fd, frame)
             self._files.fdatasync(self._fd)
         except OSError as error:
             raise self._die(error) from error
-        self._bytes += len(frame)
-        if self._bytes > self._compact_at or len(state.done) > self._remembered_max:
-            state.done = _needed(state.done, mark, backfilling)
-            self._remembered_max = max(_remembered_min(), 2 * len(state.done))
-        if self._bytes > self._compact_at:
-            needed = sum(64 + len(key.route) for key in state.done)
-            if needed + sum(len(block.rows) for block in state.blocks) < self._compact_at // 2:
-                self.restart_at(state)
-                self._compact_at = max(COMPACT_BYTES, 2 * self._bytes)
-            else:
-                # Nearly all of it is needed: to compact at each frame would cost more and more; at
-                # double the size the cost is a constant share.
-                self._compact_at = 2 * self._bytes
+        if self._recorder.grown(len(frame), backfilling):
+            self.restart_at(self.state)
 
     def _write(self, fd: int, content: bytes) -> None:
         view = memoryview(content)

@@ -38,6 +38,10 @@ class Lease(Protocol):
 
     generation: int
 
+    @property
+    def lapsing(self) -> bool:
+        """Whether the holder must start nothing now: its time is nearly over. Costs little."""
+
     def check(self) -> None:
         """Raise if the name is lost. Call it inside each durable write, before the write counts.
 
@@ -63,9 +67,14 @@ class FileLease:
         sleep: Sleeps for that many seconds.
         held: Message of the error, with places for ``holder``, ``path`` and ``wait_s``.
 
+    Attributes:
+        lapsing: False: a lock has no end but its holder's.
+
     Raises:
         LogLockedError: Another process still holds it.
     """
+
+    lapsing: Final = False
 
     def __init__(
         self,
@@ -143,6 +152,23 @@ def is_held(path: Path) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def read_holder(path: Path) -> tuple[int, int]:
+    """Process id and generation of the newest holder of the ``FileLease`` of *path*; 0: unknown.
+
+    Takes no lock, which somebody might be waiting for: it may have ended.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0, 0
+    try:
+        found = [int(each) if each.isdecimal() else 0 for each in _numbers(fd)]
+    finally:
+        os.close(fd)
+    pid, generation = (*found, 0, 0)[:2]
+    return pid, generation
 
 
 def _numbers(fd: int) -> list[str]:

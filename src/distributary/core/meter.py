@@ -18,9 +18,13 @@ from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
+    Metric,
 )
 
 from distributary.core.files import write_atomically
+
+PREFIX = "distributary_"
+"""What the names of all metrics begin with, where others see them."""
 
 LATENCY_BOUNDS_S = (
     0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
@@ -184,11 +188,7 @@ class _Files:
     def _histograms(self) -> Iterable[HistogramMetricFamily]:
         sums: dict[str, Histogram] = {}
         for saved in self._saved:
-            for name, (bounds, counts, total) in saved.histograms.items():
-                merged = sums.setdefault(name, Histogram(tuple(bounds)))
-                if merged.bounds == tuple(bounds):
-                    merged.counts = [a + b for a, b in zip(merged.counts, counts, strict=True)]
-                    merged.total += total
+            _add_histograms(sums, saved)
         for name, histogram in sorted(sums.items()):
             base, keys, values = _split(name)
             family = HistogramMetricFamily(self._prefix + base, self._help(base), labels=keys)
@@ -202,15 +202,48 @@ class _Files:
             yield family
 
 
-def render(paths: Iterable[Path], now: Meter, helps: dict[str, str]) -> bytes:
-    """Return the Prometheus text of the snapshots at *paths* and of the numbers in *now*.
+def read_sums(paths: Iterable[Path]) -> tuple[dict[str, float], dict[str, Histogram]]:
+    """Return the counters and histograms of the snapshots at *paths*, summed over all of them."""
+    counters: dict[str, float] = {}
+    histograms: dict[str, Histogram] = {}
+    for saved in map(_load, paths):
+        for name, value in saved.counters.items():
+            counters[name] = counters.get(name, 0) + value
+        _add_histograms(histograms, saved)
+    return counters, histograms
+
+
+def _add_histograms(sums: dict[str, Histogram], saved: _Saved) -> None:
+    for name, (bounds, counts, total) in saved.histograms.items():
+        merged = sums.setdefault(name, Histogram(tuple(bounds)))
+        if merged.bounds == tuple(bounds):
+            merged.counts = [a + b for a, b in zip(merged.counts, counts, strict=True)]
+            merged.total += total
+
+
+class Families:
+    """The metrics of the snapshots at *paths* and the numbers in *now*, summed.
 
     Args:
         paths: Snapshot files, one a role.
         now: Numbers of the calling process.
         helps: Name (without prefix) -> its help line.
     """
-    saved = [*map(_load, paths), _snapshot(now)]
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Files(saved, helps, "distributary_"))
-    return generate_latest(registry)
+
+    def __init__(self, paths: Iterable[Path], now: Meter, helps: dict[str, str]) -> None:
+        self._files = _Files([*map(_load, paths), _snapshot(now)], helps, PREFIX)
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield each metric with its samples, as Prometheus names them."""
+        return self._files.collect()
+
+    def render(self) -> bytes:
+        """Return them as Prometheus text."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self._files)
+        return generate_latest(registry)
+
+
+def render(paths: Iterable[Path], now: Meter, helps: dict[str, str]) -> bytes:
+    """Return the Prometheus text of ``Families`` of the same arguments."""
+    return Families(paths, now, helps).render()

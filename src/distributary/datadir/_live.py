@@ -1,15 +1,14 @@
 """Settings that change while the server runs: a file that ``serve`` writes and its children poll.
 
-Read by the child processes of ``server`` and by ``spark``: the driver ends an epoch after a change,
-and owners start with the newest settings. A file outlives processes, so a restarted one finds them.
+Read by the child processes of ``server`` and by ``spark``: owners go on with the newest settings at
+a quiet moment. A file outlives processes, so a restarted one finds them.
 """
 
 from pathlib import Path
 
 import msgspec
 
-from distributary.core.errors import StoreError
-from distributary.core.files import PRIVATE_MODE, write_atomically
+from distributary.datadir._polled_file import PolledFile
 
 
 class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,21 +35,15 @@ class LiveFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen = (0, 0)
+        self._file = PolledFile(path)
 
     def look(self) -> LiveSettings | None:
         """Returns the settings if they have changed since the last call; else None."""
         try:
-            found = self._path.stat()
-            seen = (found.st_ino, found.st_mtime_ns)
-            if seen == self._seen:
-                return None
-            live = msgspec.json.decode(self._path.read_bytes(), type=LiveSettings)
+            data = self._file.look()
+            return None if data is None else msgspec.json.decode(data, type=LiveSettings)
         except (OSError, msgspec.MsgspecError):
             return None  # missing, or in the format of an earlier version
-        self._seen = seen
-        return live
 
     def write(self, live: LiveSettings) -> None:
         """Replace the settings atomically.
@@ -58,7 +51,4 @@ class LiveFile:
         Raises:
             StoreError: Writing failed; the file is unchanged.
         """
-        try:
-            write_atomically(self._path, msgspec.json.encode(live), mode=PRIVATE_MODE)
-        except OSError as error:
-            raise StoreError(f"cannot write {self._path}: {error.strerror or error}") from error
+        self._file.write(msgspec.json.encode(live))

@@ -7,19 +7,10 @@ where other addresses fall into both slots.
 """
 
 import enum
-import hashlib
-import mmap
-import os
-import secrets
 from pathlib import Path
 from typing import Final
 
-from distributary.core.files import PRIVATE_MODE, write_atomically
-
-_KEY_BYTES: Final = 16
-_WORD_BYTES: Final = 4
-SLOTS: Final = 4_096
-"""Slots of client addresses in each half of a row: twice the default of ``connections_max``."""
+from distributary.datadir._shared_rows import SLOTS, SharedRows, make_rows
 
 
 class NodeCount(enum.IntEnum):
@@ -39,9 +30,7 @@ def make_node_counts(path: Path, receivers: int) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = bytes(receivers * _WORDS * _WORD_BYTES)
-    write_atomically(path, secrets.token_bytes(_KEY_BYTES) + rows, mode=PRIVATE_MODE)
+    make_rows(path, receivers, _WORDS)
 
 
 class NodeCounts:
@@ -59,23 +48,9 @@ class NodeCounts:
     """
 
     def __init__(self, path: Path | None = None, number: int = 0) -> None:
-        self._key = b""
-        self._own = memoryview(bytearray(_WORDS * _WORD_BYTES)).cast("I")
-        self._others: list[memoryview] = []
-        if path is None:
-            return
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            size = os.fstat(fd).st_size
-            shared = memoryview(mmap.mmap(fd, size))
-        finally:
-            os.close(fd)
-        self._key = bytes(shared[:_KEY_BYTES])
-        words = shared[_KEY_BYTES:].cast("I")
-        rows = [words[start : start + _WORDS] for start in range(0, len(words), _WORDS)]
-        self._own = rows.pop(number)
-        self._others = rows
-        for index in range(_WORDS):
+        self._rows = SharedRows(path, number, _WORDS)
+        self._own, self._others = self._rows.own, self._rows.others
+        for index in range(_WORDS):  # gauges: an earlier process holds nothing any more
             self._own[index] = 0
 
     @property
@@ -118,7 +93,5 @@ class NodeCounts:
         )
 
     def _slots(self, address: str) -> tuple[int, int]:
-        digest = hashlib.blake2b(address.encode(), digest_size=8, key=self._key).digest()
-        first = int.from_bytes(digest[:4], "little") % SLOTS
-        second = int.from_bytes(digest[4:], "little") % SLOTS
-        return len(NodeCount) + first, len(NodeCount) + SLOTS + second
+        first, second = self._rows.slots(address)
+        return len(NodeCount) + first, len(NodeCount) + second

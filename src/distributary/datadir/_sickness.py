@@ -4,12 +4,16 @@ The state is on the partition's status page, so that the backoff holds for which
 next, and readiness reports it.
 """
 
-from structlog.typing import FilteringBoundLogger
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from distributary.core.clock import Clock
 from distributary.core.files import write_atomically
 from distributary.datadir._layout import DataDir
 from distributary.datadir._status_page import ConsumerPhase, StatusField, StatusPage
+
+if TYPE_CHECKING:  # client commands have no structlog
+    from structlog.typing import FilteringBoundLogger
 
 WAIT_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Backoff of a partition that cannot be owned; the last wait repeats. A cause may pass in a moment
@@ -29,6 +33,7 @@ class Sickness:
         status_page: Status page of the partition.
         clock: For the backoff.
         log: Logs each failure.
+        tell: Told each reason, last of all; may block.
     """
 
     def __init__(
@@ -37,13 +42,16 @@ class Sickness:
         partition: int,
         status_page: StatusPage,
         clock: Clock,
-        log: FilteringBoundLogger,
+        log: "FilteringBoundLogger",
+        *,
+        tell: Callable[[str], None] = lambda _reason: None,
     ) -> None:
         self._path = paths.sick(partition)
         self._partition = partition
         self._status_page = status_page
         self._clock = clock
         self._log = log
+        self._tell = tell
         self._began_s: float | None = None
 
     def due(self) -> bool:
@@ -77,8 +85,9 @@ class Sickness:
         failures = status_page[StatusField.FAILURES] + 1
         wait_s = WAIT_S[min(failures, len(WAIT_S)) - 1]
         reason = str(error) or repr(error)
+        kept = reason[:REASON_CHARS_MAX]
         try:
-            write_atomically(self._path, reason[:REASON_CHARS_MAX].encode("utf-8", "replace"))
+            write_atomically(self._path, kept.encode("utf-8", "replace"))
         except OSError:
             self._log.error("reason-not-kept", partition=self._partition)
         status_page[StatusField.RETRY_AT_MS] = self._clock.wall_ms() + int(wait_s * 1000)
@@ -91,6 +100,7 @@ class Sickness:
             failures=failures,
             wait_s=wait_s,
         )
+        self._tell(kept)
 
 
 def is_sick(status_page: StatusPage) -> bool:

@@ -59,6 +59,16 @@ class StatusField(enum.IntEnum):
     # Written by the ingest process, on its own status page.
     COMMITTING = 24
     """1 while its event loop commits: it waits for the disk."""
+    ACCESS = 26
+    """Number of the ``access.AccessSnapshot`` that it decides by."""
+    ADDRESSES = 27
+    """Number of the addresses of Brokers and Channels that it serves, where nodes share them."""
+
+    # Written by the node process, on a page of its own, where nodes share log and store.
+    FRESH_UNTIL_MS = 28
+    """Until when what it has read counts: milliseconds of ``boot_s``."""
+    LEADS_UNTIL_MS = 29
+    """Until when this node may lead, likewise; 0: it does not lead."""
 
     # Written by the driver.
     END_EPOCH = 33

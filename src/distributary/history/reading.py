@@ -27,12 +27,14 @@ class Question(NamedTuple):
         event: Id of an event.
         since: No earlier rows.
         failures: Failed attempts, and matches that were not delivered.
+        namespace: Of the subscription or Trigger.
     """
 
     subscription: str | None = None
     event: str | None = None
     since: datetime | None = None
     failures: bool = False
+    namespace: str | None = None
 
 
 class HistoryReader:
@@ -110,6 +112,8 @@ class HistoryReader:
         if asked.subscription is not None:
             named = pc.field("subscription") == asked.subscription
             rows &= named | (pc.field("uid") == asked.subscription)
+        if asked.namespace is not None:
+            rows &= pc.field("namespace") == asked.namespace
         if asked.event is not None:
             rows &= pc.field("event_id") == asked.event
         if asked.since is not None:

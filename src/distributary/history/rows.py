@@ -20,6 +20,8 @@ DECISIONS: Final = tuple(decision.value for decision in Decision)
 """By the number in a row. Blocks outlive a version: append only."""
 OUTCOMES: Final = (None, "delivered", "dead-lettered", "dropped")
 """By the number of ``flow.Ending``; None: the match goes on."""
+ANSWER_BYTES_MAX: Final = 1024
+"""Bytes kept of the answer of a failed attempt: as many as a dead letter quotes."""
 VALUE_CHARS_MAX: Final = 1024
 """Longer attribute values are truncated, which bounds the length of a row."""
 ROUTES_KNOWN_MAX: Final = 10_000
@@ -28,6 +30,8 @@ ROUTES_KNOWN_MAX: Final = 10_000
 _NUMBERS: Final = {decision: number for number, decision in enumerate(Decision)}
 _DELIVERED: Final = _NUMBERS[Decision.DELIVERED]
 _NO_NAMES: Final = None, None, None
+# A constant: a member read from its enumeration costs as much as several calls.
+_REPLY: Final = Stage.REPLY
 
 
 class RouteNames(NamedTuple):
@@ -68,6 +72,8 @@ class Row(NamedTuple):
         decision: Place in ``DECISIONS``; None: no attempt.
         reason: Of the decision, or of the outcome.
         outcome: Place in ``OUTCOMES``; 0: none yet.
+        answer: The beginning of the answer of a failed attempt; None: there was none, or it may
+            not be kept. Rows of earlier versions end before it.
     """
 
     event: int
@@ -80,6 +86,7 @@ class Row(NamedTuple):
     decision: int | None
     reason: str | None
     outcome: int
+    answer: str | None = None
 
 
 class Block(NamedTuple):
@@ -168,22 +175,23 @@ class Recorder:
         attempt, verdict, now_ms = last
         task, answer = attempt.task, attempt.answer
         status = answer.status if type(answer) is Reply else None
-        decision, reason = _DELIVERED, why
+        decision, reason, said = _DELIVERED, why, None
         if verdict is not DELIVERED:
             decision, reason = _NUMBERS[verdict.decision], why or verdict.reason
+            if type(answer) is Reply and answer.body:
+                # The transport has cut secrets, and what no subscriber may see of its sink.
+                said = answer.body[:ANSWER_BYTES_MAX].decode("utf-8", "replace")
         elif self._failures_only and task.attempt == 1 and ending == Ending.DELIVERED:
             return
         place = self._places.get(task.position)
         if place is None:
-            place = self._event(
-                task.position, task.event if task.stage is not Stage.REPLY else None
-            )
+            place = self._event(task.position, task.event if task.stage is not _REPLY else None)
         route = self._route_places.get(task.route)
         if route is None:
             route = self._route(task.route)
         duration_us = int(attempt.duration_s * 1e6)
         stage = int(task.stage)
-        row = (
+        row: tuple[object, ...] = (
             place,
             route,
             now_ms,
@@ -195,7 +203,7 @@ class Recorder:
             reason,
             ending,
         )
-        self._rows.append(row)
+        self._rows.append(row if said is None else (*row, said))
 
     def _event(self, position: Position, event: Event | None) -> int:
         """Place of an event in the block."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from distributary.core.errors import StoreError
 from distributary.core.files import sync_folder
-from distributary.core.journal import HistoryBlock
+from distributary.core.journal_frames import HistoryBlock
 from distributary.history.names import HistoryFile, parse
 from distributary.history.rows import DECISIONS, OUTCOMES, STAGES, decode
 
@@ -45,6 +45,7 @@ SCHEMA: Final = pa.schema(
         ("decision", _TEXT),
         ("reason", _TEXT),
         ("outcome", _TEXT),
+        ("answer", _TEXT),
     ]
 )
 """Columns of a row, as ``docs/reference/history.md`` tells them."""
@@ -60,16 +61,17 @@ def table(partition: int, blocks: Sequence[HistoryBlock]) -> pa.Table:
     """
     events: list[tuple[Any, ...]] = []
     routes: list[tuple[Any, ...]] = []
-    columns: list[list[Any]] = [[] for _ in range(10)]
+    columns: list[list[Any]] = [[] for _ in range(11)]
     for block in blocks:
         found = decode(block.rows)
         before = len(events), len(routes)
         events += found.events
         routes += found.routes
         parts = zip(*found.rows, strict=True)
-        for column, base, part in zip(columns, chain(before, [0] * 8), parts, strict=True):
+        for column, base, part in zip(columns, chain(before, [0] * 9), parts, strict=True):
             column.extend([place + base for place in part] if base else part)
-    event, route, time_ms, stage, attempt, duration_us, status, decision, reason, outcome = columns
+    event, route, time_ms, stage, attempt, duration_us, status, decision, *texts = columns
+    reason, outcome, answer = texts
     offsets, indexes, ids, sources, types = zip(*events, strict=True)
     uids, namespaces, subscriptions, revisions = zip(*routes, strict=True)
     first = blocks[0].first
@@ -97,6 +99,7 @@ def table(partition: int, blocks: Sequence[HistoryBlock]) -> pa.Table:
         named(DECISIONS, decision),
         pa.array(reason, _TEXT),
         named(OUTCOMES, outcome),
+        pa.array(answer, _TEXT),
     ]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 

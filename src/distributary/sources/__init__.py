@@ -5,4 +5,5 @@ consumers, the requests to the receiver, and acknowledgement: only after the log
 """
 
 from distributary.sources._source import UNSETTLED_TOTAL_MAX, Source, SourceState
+from distributary.sources._spread import Step, next_step
 from distributary.sources._tables import make_consumer, read_tables, readings, secret_variables

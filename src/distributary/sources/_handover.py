@@ -17,13 +17,14 @@ yet; 429, 503), or none                             settlements make the broker 
 ==================================================  ==============================================
 """
 
+import dataclasses
 import heapq
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from distributary.core.deliver import Answer, Destination, TimerHandle, Timers, Transport
+from distributary.core.deliver import Answer, Destination, TimerHandle, Timers, Transport, signed
 from distributary.core.errors import EventError, Fault, TransportError
 from distributary.core.event import Event, json_format
 from distributary.core.policy import Reply
@@ -81,9 +82,11 @@ class Handover:
     Args:
         transport: HTTP.
         uri: Publish events to this URI, on this machine.
+        dial: Where that is; see ``Destination``.
         body_bytes_max: Largest body that the receiver accepts.
         timers: For pauses.
         watcher: Called for metrics and log lines.
+        token: Shows the receiver on whose behalf events are published.
     """
 
     def __init__(
@@ -93,11 +96,14 @@ class Handover:
         body_bytes_max: int,
         timers: Timers,
         watcher: Watcher,
+        *,
+        token: str = "",
+        dial: str | None = None,
     ) -> None:
         self._transport = transport
         self._body_bytes_max = body_bytes_max
-        self._binary = Destination(uri=uri, own=True)
-        self._structured = Destination(uri=uri, own=True, format="structured")
+        self._binary = signed(Destination(uri=uri, dial=dial, own=True), token)
+        self._structured = dataclasses.replace(self._binary, format="structured")
         self._timers = timers
         self._watcher = watcher
         self._numbers = itertools.count()

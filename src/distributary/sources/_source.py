@@ -19,6 +19,7 @@ import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.deliver import TimerHandle, Timers, Transport
+from distributary.core.deliver.endpoint import UNIX
 from distributary.core.errors import TransportError
 from distributary.core.meter import Meter
 from distributary.core.source import Consumer, Message, SourceSpec
@@ -66,7 +67,8 @@ class Source:
         spec: What to read.
         consumer: Reads it.
         transport: HTTP, to the receiver.
-        base: Scheme, host and port of the receiver.
+        base: Scheme, host and port of the receiver; or ``unix:`` and the path of its socket.
+        token: Shows the receiver on whose behalf events are published.
         body_bytes_max: Largest body that the receiver accepts.
         unsettled_max: Limit of unsettled messages, up to ``UNSETTLED_MAX``.
         meter: Counts.
@@ -82,6 +84,7 @@ class Source:
         transport: Transport,
         base: str,
         *,
+        token: str = "",
         body_bytes_max: int,
         unsettled_max: int,
         meter: Meter,
@@ -92,7 +95,11 @@ class Source:
         self._spec = spec
         self._consumer = consumer
         self._unsettled_max = min(unsettled_max, UNSETTLED_MAX)
-        self._handover = Handover(transport, base + spec.to, body_bytes_max, timers, self)
+        dial = base if base.startswith(UNIX) else None
+        uri = (base if dial is None else "http://localhost") + spec.to
+        self._handover = Handover(
+            transport, uri, body_bytes_max, timers, self, token=token, dial=dial
+        )
         self._meter = meter
         self._clock = clock
         self._timers = timers

@@ -17,6 +17,7 @@ from distributary.core.environment import ENV_PREFIX
 from distributary.core.errors import ResourceError
 from distributary.core.protocol import Check, Reading, load, protocols
 from distributary.core.source import Consumer, SourceSpec
+from distributary.core.tenant import LABEL, NAMESPACE_PATTERN
 from distributary.net import Connector
 from distributary.resource import SinkUri, broker_uri, certificates_in
 
@@ -29,8 +30,10 @@ SECRET_BYTES_MAX: Final = 64 * 1024
 CERTIFICATES_BYTES_MAX: Final = 1024 * 1024
 """Largest file of certificates: a system's whole trust store has 200 to 300 KiB."""
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_TO = re.compile(r"/events|/(brokers|channels)/[a-z0-9][a-z0-9.-]{0,252}/[a-z0-9][a-z0-9.-]{0,252}")
+_TO = re.compile(
+    rf"/events|/namespaces/{NAMESPACE_PATTERN}/events"
+    r"|/(brokers|channels)/[a-z0-9][a-z0-9.-]{0,252}/[a-z0-9][a-z0-9.-]{0,252}"
+)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMON: Final = ("name", "protocol", "uri", "to")
 _SECRETS: Final = ("identifier", "secret_file", "secret_env", "token_file", "token_env")
@@ -115,7 +118,7 @@ class _Reading:
     def spec(self) -> SourceSpec | None:
         """Returns the source, or None with the faults noted."""
         count_before = len(self._faults)
-        name = self._matching("name", _NAME, "a DNS label: a-z, 0-9 and -, at most 63 characters")
+        name = self._matching("name", LABEL, "a DNS label: a-z, 0-9 and -, at most 63 characters")
         protocol = self._protocol()
         to = "/events"
         if "to" in self._table:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from distributary.core.errors import FencedError, LogLockedError, StoreError
 from distributary.core.flow import DoneKey, Mark, Stage
-from distributary.core.journal import HistoryBlock
+from distributary.core.journal_frames import HistoryBlock
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,
@@ -20,6 +20,7 @@ from distributary.core.outcome import (
     Deliveries,
     Failure,
     GivenUp,
+    LetterChoice,
     Ownership,
     ParkedRow,
     RetryRow,
@@ -245,7 +246,7 @@ def check_an_owner_that_lost_the_partition_writes_nothing(made: Ownerships) -> N
     others = old.store
     writes: tuple[Callable[[], object], ...] = (
         lambda: others.begin_run(1),
-        lambda: others.purge(RunRow(1, 0, 100, 0, 0, done=False), None),
+        lambda: others.begin_run_as(RunRow(1, 0, 100, 0, 0, done=False)),
         lambda: others.keep_house(["r"], 10**12),
         lambda: old.fit(lambda _mark: False),
         lambda: old.flush(SECOND),
@@ -335,15 +336,53 @@ def check_a_run_takes_the_letters_of_its_beginning(made: Ownerships) -> None:
     run = ownership.store.begin_run(5)
     ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=[_dead_letter(8, "r", kept_ms=8)])))
     assert ownership.store.begin_run(5) == run
-    run = ownership.store.purge(run, "r")
-    assert (run.handled, run.done) == (2, False)
+    choice = LetterChoice("r", through=run.through)
+    chosen = ownership.store.chosen_letters(choice, 9, run.at, 1_000_000)
+    assert [found.dead_letter.key.offset for found in chosen] == [1, 2]
+    run = run._replace(at=chosen[0].id, handled=1, selected=1, looked=1, cancelled=True)
+    taken = Changes(taken=[chosen[0].dead_letter.key], runs={5: run})
+    ownership.flush(Batch(Mark(9, 1), [], taken))
     made.let_go(ownership)
     ownership = made.open(0)
     store: Deliveries = ownership.store
     assert store.begin_run(5) == run
-    run = store.purge(run, "r")
-    assert (run.handled, run.done) == (2, True)
-    assert [found.dead_letter.key.offset for found in store.kept_dead_letters(9)] == [3, 8]
+    assert store.runs([5, 6]) == {5: run}
+    assert [found.dead_letter.key.offset for found in store.kept_dead_letters(9)] == [2, 3, 8]
+    made.let_go(ownership)
+
+
+def check_a_run_begins_where_it_is_told(made: Ownerships) -> None:
+    """A replay has its place in the log; whoever begins it again finds what was done."""
+    ownership = made.open(0)
+    told = RunRow(7, 40, 90, 0, 0, done=False, total=50, oldest_ms=123)
+    assert ownership.store.begin_run_as(told) == told
+    assert ownership.store.begin_run_as(told._replace(at=60)) == told
+    made.let_go(ownership)
+
+
+def check_letters_are_chosen(made: Ownerships) -> None:
+    """By route, number and time; an event of a run has no error attributes."""
+    ownership = made.open(0)
+    dead_letters = [_dead_letter(n, "odd" if n % 2 else "even", kept_ms=n) for n in range(1, 8)]
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=dead_letters)))
+    choose = ownership.store.chosen_letters
+    every = choose(LetterChoice(), 100, 0, 1_000_000)
+    offsets = [found.dead_letter.key.offset for found in every]
+    assert offsets == [1, 2, 3, 4, 5, 6, 7]
+    assert all(found.dead_letter.event == found.event for found in every)
+
+    def told(choice: LetterChoice, limit: int = 100, bytes_max: int = 1_000_000) -> list[int]:
+        return [kept.dead_letter.key.offset for kept in choose(choice, limit, 0, bytes_max)]
+
+    assert told(LetterChoice("odd")) == [1, 3, 5, 7]
+    assert told(LetterChoice("odd", since_ms=3, until_ms=7)) == [3, 5]
+    assert told(LetterChoice(ids=(every[1].id, every[4].id, 999))) == [2, 5]
+    assert told(LetterChoice("odd", through=every[3].id)) == [1, 3]
+    assert told(LetterChoice("nobody")) == []
+    assert told(LetterChoice(), 2) == [1, 2]
+    assert told(LetterChoice(), 100, 1) == [1]
+    assert ownership.store.begin_run(1, LetterChoice("odd", until_ms=7)).total == 3
+    assert ownership.store.begin_run(2, LetterChoice("nobody")).done
     made.let_go(ownership)
 
 
@@ -406,5 +445,7 @@ CHECKS: tuple[Check, ...] = (
     check_letters_are_read_in_slices,
     check_old_letters_and_those_of_deleted_routes_go,
     check_a_run_takes_the_letters_of_its_beginning,
+    check_a_run_begins_where_it_is_told,
+    check_letters_are_chosen,
 )
 """Every check; each needs new partitions."""

@@ -4,10 +4,11 @@
 restores changes that a log may have lost. Called by tests here, and by those of further back ends.
 """
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
-from distributary.core.flow import DemandKind
+from distributary.core.demand import DemandKind
 from distributary.partitions.ports import NewestTargets
 from distributary.partitions.routes import RouteHistory
 
@@ -36,10 +37,22 @@ class Resources(Protocol):
         """Make a request to the owners."""
         ...
 
+    def halt(self, route: str) -> None:
+        """Pause the deliveries of *route*, which exists."""
+        ...
+
+    def unhalt(self, route: str) -> None:
+        """Resume them."""
+        ...
+
     def append(self) -> None:
         """Append all changes so far to each partition of the log."""
         ...
 
+
+NEWS_S_MAX = 30.0
+"""Longest wait for the sign of a change: back ends take a quarter of a second, and the machine may
+be busy."""
 
 A, B = "http://127.0.0.1:9/a", "http://127.0.0.1:9/b"
 
@@ -47,6 +60,14 @@ A, B = "http://127.0.0.1:9/a", "http://127.0.0.1:9/b"
 def _sink(targets: NewestTargets, route: str) -> str | None:
     target = targets.get(route)
     return None if target is None else target.sink.uri
+
+
+def _wait_for_news(targets: NewestTargets) -> None:
+    """Wait for the sign of a change, which a back end may see some time after it."""
+    deadline_s = time.monotonic() + NEWS_S_MAX
+    while not targets.may_have_news():
+        assert time.monotonic() < deadline_s, "a change gave no sign"
+        time.sleep(0.01)
 
 
 def check_nothing_is_there_at_first(made: Resources) -> None:
@@ -94,7 +115,7 @@ def check_a_change_is_never_overlooked(made: Resources) -> None:
     targets, _ = made.look()
     for sink in (A, B, A, B):
         made.put("r", sink)
-        assert targets.may_have_news()
+        _wait_for_news(targets)
         take = targets.read()
         assert take is not None
         take()
@@ -182,6 +203,34 @@ def check_demands_are_numbered(made: Resources) -> None:
     assert targets.demands(second.seq) == []
 
 
+def check_halted_routes_are_known(made: Resources) -> None:
+    """Also to an owner that comes later; no target changes by it."""
+    targets, _ = made.look()
+    for route in ("r", "q"):
+        made.put(route, A)
+    targets.refresh()
+    assert targets.halted() == frozenset()
+    target = targets.get("r")
+    made.halt("r")
+    assert targets.halted() == frozenset()
+    _wait_for_news(targets)
+    assert targets.refresh()
+    halted = targets.halted()
+    assert halted == {"r"}
+    made.put("q", B)
+    targets.refresh()
+    assert targets.halted() is halted
+    assert targets.get("r") is target
+    made.halt("q")
+    later, _ = made.look()
+    later.refresh()
+    assert later.halted() == {"r", "q"}
+    made.unhalt("r")
+    for reader in (targets, later):
+        assert reader.refresh()
+        assert reader.halted() == {"q"}
+
+
 def check_every_change_of_a_route_is_in_its_history(made: Resources) -> None:
     """By number, without gaps."""
     _, history = made.look()
@@ -213,6 +262,7 @@ CHECKS: tuple[Callable[[Resources], None], ...] = (
     check_a_deleted_resource_has_no_target,
     check_it_is_known_whether_others_wait_too,
     check_demands_are_numbered,
+    check_halted_routes_are_known,
     check_every_change_of_a_route_is_in_its_history,
 )
 """Every check; each needs an empty store."""

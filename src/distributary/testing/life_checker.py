@@ -60,7 +60,7 @@ class LifeChecker:
         state = states.get(key)
         if state is None:
             state = _FIRST[Origin.RETRY if task is None else task.origin]
-            if step is Step.REDRIVE:
+            if step is Step.SEND_AGAIN:
                 state = MatchState.DONE
         assert state in row.sources, f"{key} is {state.value}: no {step.name} ({task})"
         self.met[state, step] += 1

@@ -39,6 +39,11 @@ class MemoryLease:
         self._leases = leases
         self._name = name
 
+    @property
+    def lapsing(self) -> bool:
+        """Whether another holder has it."""
+        return self._leases.holder(self._name) is not self
+
     def check(self) -> None:
         """See ``Lease``."""
         if self._leases.holder(self._name) is not self:

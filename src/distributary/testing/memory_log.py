@@ -78,8 +78,9 @@ class MemoryLog:
         if from_offset >= self.durable_end():
             return b"", from_offset
         start = stop = self._index(from_offset)
+        end = self._index(self.durable_end())
         size = 0
-        while stop < len(self._frames) and (stop == start or size <= bytes_max):
+        while stop < end and (stop == start or size <= bytes_max):
             size += len(self._frames[stop])
             stop += 1
         if stop > start + 1 and size > bytes_max:
@@ -141,3 +142,87 @@ class MemoryLog:
 
     def _index(self, offset: int) -> int:
         return min(max(offset - self._first, 0), len(self._records))
+
+
+class LaggingLog(MemoryLog):
+    """One whose durable end is seen late, as that of a replicated log; readers may find it away.
+
+    Attributes:
+        away_until_s: Until then ``reader``s fail, by the monotonic clock.
+    """
+
+    away_until_s = 0.0
+
+    _seen: int | None = None
+
+    def reader(self) -> "AwayReader":
+        """Returns a reader beside the live path."""
+        return AwayReader(self, self._clock)
+
+    def lag(self) -> None:
+        """Show no record that is appended from now on, until ``catch_up``."""
+        if self._seen is None:
+            self._seen = self.durable_end()
+
+    def catch_up(self) -> None:
+        """Show all records."""
+        self._seen = None
+
+    def append(self, entries: Sequence[tuple[int, bytes]]) -> int:
+        """See ``MemoryLog.append``."""
+        seen, self._seen = self._seen, None
+        first = super().append(entries)
+        self._seen = seen
+        return first
+
+    def durable_end(self) -> int:
+        """The offset after the last record that is shown."""
+        return super().durable_end() if self._seen is None else self._seen
+
+
+class AwayReader:
+    """A reader of a ``LaggingLog`` that fails while the log is away; see ``ports.Records``."""
+
+    def __init__(self, log: LaggingLog, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+
+    def _there(self) -> LaggingLog:
+        if self._clock.monotonic_s() < self._log.away_until_s:
+            raise LogUnavailableError("the simulated log is away")
+        return self._log
+
+    def start(self) -> int:
+        """See ``MemoryLog``."""
+        return self._there().start()
+
+    def durable_end(self) -> int:
+        """See ``LaggingLog``."""
+        return self._there().durable_end()
+
+    def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
+        """See ``LaggingLog``."""
+        return self._there().read_chunk(from_offset, bytes_max)
+
+    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+        """See ``MemoryLog``."""
+        return self._there().read(from_offset, to_offset)
+
+    def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
+        """See ``MemoryLog``."""
+        return self._there().kinds(from_offset, to_offset, kind)
+
+    def offset_at(self, time_ms: int) -> int:
+        """See ``MemoryLog``."""
+        return self._there().offset_at(time_ms)
+
+    def offset_within(self, bytes_max: int) -> int:
+        """See ``MemoryLog``."""
+        return self._there().offset_within(bytes_max)
+
+    def route_snapshot(self) -> tuple[int, bytes] | None:
+        """See ``MemoryLog``."""
+        return self._there().route_snapshot()
+
+    def close(self) -> None:
+        """Nothing is held."""

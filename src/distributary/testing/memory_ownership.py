@@ -3,14 +3,16 @@
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark
 from distributary.core.journal import NO_ROWS, JournalState, fit, unfenced
 from distributary.core.outcome import (
+    EVERY_LETTER,
     IN_STORE,
+    NO_NAMES,
     BackfillRow,
     Batch,
     Budgets,
@@ -20,12 +22,15 @@ from distributary.core.outcome import (
     GivenUp,
     KeptDeadLetter,
     KeptDeadLetters,
+    LetterChoice,
     ParkedRow,
     RetryRow,
     RunRow,
+    selected,
 )
 from distributary.core.outcome._dead_letter_tables import DEAD_LETTER_BYTES
-from distributary.core.outcome._dead_letters import SLICE, join, split
+from distributary.core.outcome._letter_events import join, split
+from distributary.core.outcome._slices import NAMES_MAX
 
 __all__ = ["MemoryOwnership", "MemoryStore"]
 
@@ -84,10 +89,13 @@ class MemoryStore:
         self, limit: int, after: int = 0, route: str | None = None
     ) -> list[KeptDeadLetter]:
         """See ``Deliveries``."""
+        wanted = selected(route or "")
         found = (
             kept
             for kept in self._dead_letters.values()
-            if kept.id > after and route in {None, kept.dead_letter.key.route}
+            if kept.id > after
+            and wanted[0] in {"", kept.dead_letter.namespace}
+            and wanted[1] in {"", kept.dead_letter.key.route}
         )
         return list(itertools.islice(found, limit))
 
@@ -135,9 +143,9 @@ class MemoryStore:
         given_up: Counter[str] = Counter()
         for route in {kept.dead_letter.key.route for kept in self._dead_letters.values()}:
             while (over := self._bytes_of(route) - budgets.route_bytes_max) > 0:
-                self._give_up(self.kept_dead_letters(SLICE, route=route), over, given_up)
+                self._give_up(self.kept_dead_letters(NAMES_MAX, route=route), over, given_up)
         while (over := self._bytes() - budgets.bytes_max) > 0 and self._dead_letters:
-            self._give_up(self.kept_dead_letters(SLICE), over, given_up)
+            self._give_up(self.kept_dead_letters(NAMES_MAX), over, given_up)
         return [GivenUp(route, count, "kept-bytes") for route, count in given_up.items()]
 
     def _give_up(self, oldest: list[KeptDeadLetter], excess: int, given_up: Counter[str]) -> None:
@@ -165,12 +173,21 @@ class MemoryStore:
         ]
         return len(self._dead_letters) * DEAD_LETTER_BYTES + sum(map(len, events)) + sum(sizes)
 
-    def keep_house(self, gone: Collection[str], now_ms: int) -> KeptDeadLetters:
+    def keep_house(
+        self, gone: Collection[str], now_ms: int, namespaces: Mapping[str, str] = NO_NAMES
+    ) -> KeptDeadLetters:
         """See ``Deliveries``."""
         self.fence()
+        for number, kept in self._dead_letters.items():
+            letter = kept.dead_letter
+            if letter.namespace is None:
+                named = letter._replace(namespace=namespaces.get(letter.key.route))
+                self._dead_letters[number] = kept._replace(dead_letter=named)
         oldest_ms = now_ms - int(self.budgets.age_max_s * 1000)
         given_up: Counter[str] = Counter()
-        while (found := self.kept_dead_letters(SLICE)) and found[0].dead_letter.kept_ms < oldest_ms:
+        while (found := self.kept_dead_letters(NAMES_MAX)) and found[
+            0
+        ].dead_letter.kept_ms < oldest_ms:
             old = [kept for kept in found if kept.dead_letter.kept_ms < oldest_ms]
             given_up.update(kept.dead_letter.key.route for kept in old)
             self._drop(old)
@@ -179,22 +196,51 @@ class MemoryStore:
         )
         told = [GivenUp(route, count, "kept-age") for route, count in given_up.items()]
         routes = {kept.dead_letter.key.route for kept in self._dead_letters.values()}
-        return KeptDeadLetters(sorted(routes), told, more=False)
+        unnamed = {
+            kept.dead_letter.key.route
+            for kept in self._dead_letters.values()
+            if kept.dead_letter.namespace is None
+        }
+        return KeptDeadLetters(sorted(routes), told, more=False, unnamed=sorted(unnamed))
 
-    def begin_run(self, seq: int) -> RunRow:
+    def chosen_letters(
+        self, choice: LetterChoice, limit: int, after: int, bytes_max: int
+    ) -> list[KeptDeadLetter]:
+        """See ``Deliveries``."""
+        found: list[KeptDeadLetter] = []
+        size = 0
+        for kept in self._chosen(choice):
+            if kept.id > after and len(found) < limit and size < bytes_max:
+                plain = kept.dead_letter._replace(event=kept.event)
+                found.append(kept._replace(dead_letter=plain))
+                size += len(kept.event)
+        return found
+
+    def _chosen(self, choice: LetterChoice) -> list[KeptDeadLetter]:
+        every = self.kept_dead_letters(len(self._dead_letters), 0, choice.route)
+        return [
+            kept
+            for kept in every
+            if (not choice.ids or kept.id in choice.ids)
+            and (choice.through is None or kept.id <= choice.through)
+            and (choice.since_ms is None or kept.dead_letter.kept_ms >= choice.since_ms)
+            and (choice.until_ms is None or kept.dead_letter.kept_ms < choice.until_ms)
+        ]
+
+    def begin_run(self, seq: int, choice: LetterChoice = EVERY_LETTER) -> RunRow:
+        """See ``Deliveries``."""
+        through = max(self._dead_letters, default=0)
+        total = len(self._chosen(choice))
+        return self.begin_run_as(RunRow(seq, 0, through, 0, 0, done=not total, total=total))
+
+    def begin_run_as(self, row: RunRow) -> RunRow:
         """See ``Deliveries``."""
         self.fence()
-        return self._runs.setdefault(
-            seq, RunRow(seq, 0, max(self._dead_letters, default=0), 0, 0, done=False)
-        )
+        return self._runs.setdefault(row.seq, row)
 
-    def purge(self, row: RunRow, route: str | None) -> RunRow:
+    def runs(self, seqs: Sequence[int]) -> dict[int, RunRow]:
         """See ``Deliveries``."""
-        self.fence()
-        found = [kept for kept in self.kept_dead_letters(SLICE, 0, route) if kept.id <= row.through]
-        self._drop(found)
-        row = self._runs[row.seq] = row._replace(handled=row.handled + len(found), done=not found)
-        return row
+        return {seq: self._runs[seq] for seq in seqs if seq in self._runs}
 
     def close(self) -> None:
         """Nothing is held."""

@@ -4,6 +4,7 @@ Called by ``simulation`` with everything observable: published events, arrivals 
 and what became durable. Fails at the first violation of a promise of DESIGN section 1.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
@@ -94,6 +95,11 @@ class OutcomeChecker:
         self._in_flush = 0
         self._limits: dict[str, int | None] = {}
         self._acknowledged: dict[str, set[DoneKey]] = {}
+        self._published: dict[str, tuple[Position, Event]] = {}
+        self._at: dict[tuple[int, int], str] = {}
+        self._replays: Counter[str] = Counter()
+        self._again: Counter[tuple[str, str]] = Counter()
+        self._redriving: set[str] = set()
 
     # -- what is expected ---------------------------------------------------------------------
 
@@ -104,6 +110,55 @@ class OutcomeChecker:
         fate = Fate(position, route, event, created_at=created_at)
         name = str(event.attributes["id"]), route
         self._fates[name] = self._open[name] = self._by_key[fate.key] = fate
+
+    def published(self, position: Position, event: Event) -> None:
+        """Note an event of the log."""
+        self._published[str(event.attributes["id"])] = position, event
+        self._at[position.offset, position.index] = str(event.attributes["id"])
+
+    def replayed(self, route: str) -> None:
+        """Note a replay: *route* may get each event once more, or for once."""
+        self._replays[route] += 1
+
+    def may_redrive(self, route: str) -> None:
+        """Note a redrive of *route*: what is kept of it until then may be sent once more."""
+        self._redriving.add(route)
+
+    def _reopen(self, fate: Fate) -> None:
+        """Let a run send a match again that has had its outcome."""
+        name = str(fate.event.attributes["id"]), fate.route
+        again = fate.final == "kept" and fate.route in self._redriving
+        if fate.final is not None and not again:
+            # Twice: it may have begun before the outcome before it was heard of.
+            again = self._again[name] < 2 * self._replays[fate.route]
+            self._again[name] += again
+        if again:
+            self._begin_again(fate)
+
+    def _begin_again(self, fate: Fate) -> None:
+        self._in_flush -= sum(entry[0] is fate for entry in self._new[: self._in_flush])
+        self._new = [entry for entry in self._new if entry[0] is not fate]
+        self._forget_outcome(fate)
+
+    def _perhaps(self, name: str, route: str) -> Fate | None:
+        """The match of a replayed event that *route* did not match when it came."""
+        if not self._replays[route] or name not in self._published:
+            return None
+        fate = Fate(self._published[name][0], route, self._published[name][1], unsure=True)
+        self._fates[name, route] = self._by_key[fate.key] = fate
+        return fate
+
+    def _fate_at(self, key: DoneKey) -> Fate:
+        known = self._by_key.get(key)
+        fate = known or self._perhaps(self._at.get((key.offset, key.index), ""), key.route)
+        assert fate is not None, f"{key} is no match"
+        return fate
+
+    @staticmethod
+    def _forget_outcome(fate: Fate) -> None:
+        fate.final, fate.durable, fate.unsure = None, False, True
+        fate.numbers.clear()
+        fate.durable_number.clear()
 
     def limit(self, route: str, events_max: int | None) -> None:
         """A revision of *route* lets it deliver so many events.
@@ -152,10 +207,11 @@ class OutcomeChecker:
 
     def sent(self, event: Event, route: str, stage: Stage, *, own: bool = False) -> None:
         """An attempt starts; *own*: to a Broker, which alone gets the hops left."""
-        fate = self._fates.get((origin_id(event), route))
+        fate = self._fates.get((origin_id(event), route)) or self._perhaps(origin_id(event), route)
         assert fate is not None, f"{event} was sent to {route}, which does not match it there"
         assert own == (TTL_ATTRIBUTE in event.attributes), "who is told the passes left"
         _check_content(event, fate.event, stage)
+        self._reopen(fate)
         if stage is Stage.REPLY:
             assert fate.replied is not None, f"the reply to {fate} was sent, and nobody sent it"
             assert fate.replied[0] == self.life, f"the reply to {fate} is of another life"
@@ -177,6 +233,8 @@ class OutcomeChecker:
         if task.route in self.parking and isinstance(answer, Reply) and answer.status == GONE:
             fate.numbers.pop(task.stage, None)  # Whoever resumes begins with a first attempt.
             return
+        if task.attempt == 1 and task.stage in fate.numbers and self._replays[task.route]:
+            self._begin_again(fate)
         numbers = fate.numbers.setdefault(task.stage, [])
         here = [number for life, number in numbers if life == self.life]
         first = fate.durable_number.get(task.stage, 0) + 1
@@ -222,7 +280,7 @@ class OutcomeChecker:
 
     def kept(self, dead_letter: DeadLetter) -> None:
         """A dead letter is in the store."""
-        fate = self._by_key[dead_letter.key]
+        fate = self._fate_at(dead_letter.key)
         (event,) = event_record.decode(dead_letter.event)
         _check_content(event, fate.event, Stage.DEAD_LETTER)
         self._end(fate, "kept")
@@ -241,25 +299,24 @@ class OutcomeChecker:
                     del self._open[name]
             return
         key = DoneKey(_int(fields["offset"]), _int(fields["index"]), str(fields["route"]))
-        self._end(self._by_key[key], "dropped")
+        self._end(self._fate_at(key), "dropped")
 
     def redriven(self, route: str) -> None:
         """Note a redrive of the kept dead letters of *route*: any outcome will do."""
         for fate in self._fates.values():
             if fate.route == route and fate.final == "kept" and fate.durable:
-                fate.final, fate.durable, fate.unsure = None, False, True
-                fate.numbers.clear()
-                fate.durable_number.clear()
+                self._forget_outcome(fate)
 
     def reply_dropped(self, fields: dict[str, object]) -> None:
         """The owner reports a reply that goes nowhere: its delivery is done."""
         assert fields["reason"]
         key = DoneKey(_int(fields["offset"]), _int(fields["index"]), str(fields["route"]))
-        fate = self._by_key[key]
+        fate = self._fate_at(key)
         if fate.replied is not None:
             self._reply_answered(fate, taken=True)
 
     def _end(self, fate: Fate, final: str) -> None:
+        self._reopen(fate)
         assert fate.final is None, f"{fate} was {fate.final}, and now {final}"
         fate.final = final
         fate.final_life = self.life
@@ -309,7 +366,7 @@ class OutcomeChecker:
 
     def perhaps_kept(self, dead_letter: DeadLetter) -> None:
         """The owner died while *dead_letter* went into the store: it may be tried again, or not."""
-        fate = self._by_key[dead_letter.key]
+        fate = self._fate_at(dead_letter.key)
         fate.unsure = True
         self._open.pop((str(fate.event.attributes["id"]), fate.route), None)
 

@@ -8,7 +8,9 @@ from distributary.core.event import carried as event_carried
 from distributary.core.event import record as event_record
 from distributary.core.flow import (
     TTL_DEFAULT,
+    Position,
     RecordKind,
+    RouteRecord,
     Stage,
     Task,
     TimerEvent,
@@ -17,9 +19,12 @@ from distributary.core.flow import (
     encode_timer_event,
 )
 from distributary.testing.binary_form import in_binary_form
+from distributary.testing.memory_log import MemoryLog
+from distributary.testing.naive_routes import matches, published
+from distributary.testing.outcome_checker import OutcomeChecker
 from distributary.testing.simulated_sinks import origin_id
 
-__all__ = ["Publisher"]
+__all__ = ["Publisher", "expect_history"]
 
 
 class Publisher:
@@ -79,3 +84,16 @@ class Publisher:
         if task.stage is Stage.REPLY:
             carried = event_carried.trace(carried)
         assert task.carried == carried, f"{task.carried!r} go along, not {carried!r}"
+
+
+def expect_history(
+    log: MemoryLog, checker: OutcomeChecker, record: RouteRecord, begin_ms: int
+) -> None:
+    """Expect outcomes of what the log holds since *begin_ms* for the new route of *record*."""
+    end = log.durable_end()
+    for logged in log.read(log.offset_at(begin_ms), end):
+        address, events = published(logged)
+        for index, event in enumerate(events):
+            if address == record.address and matches(record, event.attributes):
+                position = Position(0, logged.offset, index)
+                checker.expect(position, record.uid, event, created_at=end)

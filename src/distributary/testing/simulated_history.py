@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey
-from distributary.core.journal import HistoryBlock
+from distributary.core.journal_frames import HistoryBlock
 from distributary.history.names import HistoryFile
 from distributary.history.rows import OUTCOMES, decode
 

@@ -1,25 +1,27 @@
 """An owner of a simulation, with the state that dies with it."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distributary.core.demand import Demand
 from distributary.core.errors import DistributaryError
 from distributary.core.journal import Journal, JournalState
-from distributary.core.outcome import FileOwnership, Ownership
+from distributary.core.outcome import Budgets, DeadLetter, FileOwnership, Ownership, Quota
 from distributary.datadir import MappedStatusPage
 from distributary.partitions.consumer import PartitionConsumer
 from distributary.testing.memory_ownership import MemoryOwnership
 from distributary.testing.simulated_ports import (
     LifeTimers,
     SimulatedFiles,
+    SimulatedTargets,
     StoreWatch,
     WatchedMemory,
     WatchedStore,
 )
 
-__all__ = ["Life", "check_floor", "finish", "own"]
+__all__ = ["Life", "check_floor", "finish", "own", "runs_are_done", "take_new", "used_up", "watch"]
 
 
 @dataclass(slots=True)
@@ -33,6 +35,11 @@ class Life:
     status_page: MappedStatusPage
     read_to: int
     failure: DistributaryError | None = None
+
+
+def watch(budgets: Budgets | None, *, in_memory: bool) -> WatchedStore | WatchedMemory:
+    """Returns a store of rows: plain objects, or a database in memory."""
+    return WatchedMemory(budgets) if in_memory else WatchedStore(budgets)
 
 
 def own(
@@ -79,3 +86,28 @@ def check_floor(floor: int, cursor: int, store: StoreWatch) -> None:
         row.key.offset for row in store.kept_rows.values() if not row.done and row.event is None
     ]
     assert floor <= min(needed), f"retention may delete up to {floor}, needed {min(needed)}"
+
+
+def take_new(store: StoreWatch) -> list[DeadLetter]:
+    """Remove and return the dead letters that *store* has taken since the last call."""
+    dead_letters, store.new_dead_letters = store.new_dead_letters, []
+    return dead_letters
+
+
+def runs_are_done(asked: Sequence[Demand], store: WatchedStore | WatchedMemory) -> bool:
+    """Returns whether every run that was *asked* for is durably over."""
+    seqs = [demand.seq for demand in asked if demand.kind not in {"resume", "cancel"}]
+    found = store.runs(seqs)
+    return all(seq in found and found[seq].done for seq in seqs)
+
+
+def used_up(quotas: Quota, targets: SimulatedTargets, routes: Iterable[str]) -> list[str]:
+    """Returns those of *routes* that have made all their deliveries."""
+    found = []
+    for route in quotas.used_up():
+        if route in routes:
+            events_max = targets.now[route].events_max
+            # The count is of the revision that was asked under; this may be another one.
+            if events_max is not None and quotas.delivered(route) >= events_max:
+                found.append(route)
+    return found

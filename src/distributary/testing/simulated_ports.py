@@ -6,11 +6,14 @@ does, except ``LifeTimers`` and ``LateWork``, which die with their owner.
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import ParamSpec, TypeAlias
 
+from distributary.core.database import memory_url
+from distributary.core.deliver import Limits
+from distributary.core.demand import NO_DETAILS, Demand, DemandDetails, DemandKind
 from distributary.core.engine import RouteTarget
 from distributary.core.errors import StoreError
-from distributary.core.flow import Demand, DemandKind, DoneKey, RouteRecord
+from distributary.core.flow import DoneKey, RouteRecord
 from distributary.core.outcome import (
     BackfillRow,
     Budgets,
@@ -23,11 +26,11 @@ from distributary.core.outcome import (
     QuotaStore,
     RetryRow,
 )
-from distributary.core.sqlite import memory_url
 from distributary.testing.memory_ownership import MemoryStore
 from distributary.testing.virtual import VirtualTimer, VirtualTimers
 
 __all__ = [
+    "SMALL_LIMITS",
     "Crashed",
     "FaultyQuotas",
     "LateFlushes",
@@ -42,8 +45,15 @@ __all__ = [
 ]
 
 
+_Given = ParamSpec("_Given")
 Work: TypeAlias = Callable[[], None]
 Told: TypeAlias = Callable[[StoreError | None], None]
+
+
+SMALL_LIMITS = Limits(
+    queued_max=6, held_bytes_max=1 << 20, in_flight_max=8, in_flight_total_max=12, retry_reserve=2
+)
+"""Small, so that queues fill up, and backfills begin and end within a few events."""
 
 
 class Crashed(BaseException):
@@ -57,6 +67,7 @@ class SimulatedTargets:
         self.now: dict[str, RouteTarget] = {}
         self.changes: list[RouteRecord] = []
         self.asked: list[Demand] = []
+        self.halted: frozenset[str] = frozenset()
         self.version = 0
 
     def put(self, route: str, target: RouteTarget) -> None:
@@ -64,15 +75,42 @@ class SimulatedTargets:
         self.now[route] = target
         self.version += 1
 
-    def ask(self, kind: DemandKind, route: str) -> str:
+    def ask(
+        self,
+        kind: DemandKind,
+        route: str,
+        details: DemandDetails = NO_DETAILS,
+        asked_ms: int = 0,
+    ) -> str:
         """Make a request to the owners; returns the id of the run."""
         seq = len(self.asked) + 1
-        self.asked.append(Demand(seq, kind, route, f"run-{seq}", 0))
+        self.asked.append(Demand(seq, kind, route, f"run-{seq}", asked_ms, details))
         return f"run-{seq}"
+
+    def cancel(self, run: str) -> None:
+        """End a run."""
+        of = next(demand.seq for demand in self.asked if demand.run == run)
+        self.ask("cancel", "", DemandDetails(of=of))
+
+    def halt(self, route: str) -> None:
+        """Pause or disable *route*."""
+        self.halted |= {route}
+        self.version += 1
+
+    def unhalt(self, route: str) -> None:
+        """Resume or enable *route*."""
+        self.halted -= {route}
+        self.version += 1
+
+    def unhalt_all(self) -> None:
+        """Resume and enable every route."""
+        for route in sorted(self.halted):
+            self.unhalt(route)
 
     def delete(self, route: str) -> None:
         """Delete the resource of *route*."""
         del self.now[route]
+        self.halted -= {route}
         self.version += 1
 
     def last_seq(self) -> int:
@@ -95,6 +133,7 @@ class TargetsView:
         self._targets = targets
         self._version = -1
         self._seq = 0
+        self._halted: frozenset[str] = frozenset()
         self._listed: dict[str, RouteTarget] = {}
         self._used: dict[str, RouteTarget] = {}
         self._changed: set[str] = set()
@@ -116,11 +155,13 @@ class TargetsView:
         if self._version == self._targets.version:
             return None
         version, seq = self._targets.version, self._targets.last_seq()
-        listed = dict(self._targets.now)
-        return lambda: self._take(version, seq, listed)
+        listed, halted = dict(self._targets.now), self._targets.halted
+        return lambda: self._take(version, seq, listed, halted)
 
-    def _take(self, version: int, seq: int, listed: dict[str, RouteTarget]) -> None:
-        self._version, self._seq, self._listed = version, seq, listed
+    def _take(
+        self, version: int, seq: int, listed: dict[str, RouteTarget], halted: frozenset[str]
+    ) -> None:
+        self._version, self._seq, self._listed, self._halted = version, seq, listed, halted
         for route, used in list(self._used.items()):
             if self._listed.get(route) is not used:
                 ways = (used.sink, used.dead_letter, used.reply)
@@ -146,6 +187,10 @@ class TargetsView:
     def demands(self, after_seq: int) -> list[Demand]:
         """Returns the requests to the owners."""
         return self._targets.asked[after_seq:]
+
+    def halted(self) -> frozenset[str]:
+        """Returns the routes that are paused or disabled."""
+        return self._halted
 
     def changed_uris(self) -> list[str]:
         """Returns former sinks of changed or deleted routes."""
@@ -311,15 +356,39 @@ class SimulatedFiles:
 
 
 class LifeTimers:
-    """Timers of one owner: none of them fires once it is dead."""
+    """Timers of one owner: none of them fires once it is dead.
+
+    Attributes:
+        alive: Whether it lives.
+        current: Whether it is the newest owner; a former one may live, and not know it.
+        stopped_until_s: Until then it is stopped, as by ``SIGSTOP``: nothing of it runs.
+    """
 
     def __init__(self, timers: VirtualTimers) -> None:
         self._timers = timers
         self.alive = True
+        self.current = True
+        self.stopped_until_s = 0.0
 
     def call_later(self, delay_s: float, fn: Callable[[], None]) -> VirtualTimer:
-        """Call *fn* later, if the owner still lives then."""
-        return self._timers.call_later(delay_s, lambda: fn() if self.alive else None)
+        """Call *fn* later, if the owner still lives then; once it goes on, if it is stopped."""
+        return self._timers.call_later(delay_s, lambda: self._fire(fn))
+
+    def _fire(self, fn: Callable[[], None]) -> None:
+        left_s = self.stopped_until_s - self._timers.now_s()
+        if left_s > 0:
+            self._timers.call_later(left_s, lambda: self._fire(fn))
+        elif self.alive:
+            fn()
+
+    def of_current(self, fn: Callable[_Given, None]) -> Callable[_Given, None]:
+        """*fn*, which is not called any more once the owner is a former one."""
+
+        def call(*args: _Given.args, **named: _Given.kwargs) -> None:
+            if self.current:
+                fn(*args, **named)
+
+        return call
 
 
 class LateWork:
@@ -363,7 +432,8 @@ class LateWork:
         except StoreError as raised:
             error = raised
         except Crashed:
-            self._crashed()
+            if self._timers.alive:
+                self._crashed()
             return
         else:
             self._durable()
@@ -398,6 +468,11 @@ class LateFlushes(LateWork):
         super().__init__(timers, delay_s, crashed)
         self._on_begun = begun
         self._on_durable = durable
+
+    @property
+    def under_way(self) -> bool:
+        """Whether there is one whose end the owner has not learnt."""
+        return bool(self._jobs)
 
     def run(self, work: Work, done: Told) -> None:
         """Run *work* later, tell *done* later still."""

@@ -1,7 +1,8 @@
 """Random runs of a ``simulation.Partition``, each generated from a seed.
 
 Called by tests and soaks. The same seed gives the same run: sinks that change their behaviour,
-created and deleted routes, batches, crashes, rollovers, failing media, retention, clock jumps.
+created and deleted routes, batches, crashes, rollovers, failing media, retention, clock jumps,
+pauses, replays, redrives and their ends.
 """
 
 import random
@@ -9,14 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from distributary.core.deliver import Answer
+from distributary.core.demand import DemandDetails
 from distributary.core.engine import EngineLimits
 from distributary.core.errors import TransportError
 from distributary.core.flow import TTL_DEFAULT
 from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
+from distributary.testing.simulated_shared import SharedPartition
 from distributary.testing.simulation import Behaviour, Partition, answers, hangs, replies
 
-__all__ = ["play"]
+__all__ = ["play", "play_shared"]
 
 URIS = tuple(f"http://sink-{number}.example/" for number in range(4))
 DEAD_URIS = ("http://dead-0.example/", "http://dead-1.example/")
@@ -61,9 +64,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
 class _Run:
     """A partition, with seeded random actions on it."""
 
-    def __init__(self, folder: Path, seed: int, limits: EngineLimits, *, in_memory: bool) -> None:
+    def __init__(self, partition: Partition, seed: int, limits: EngineLimits) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
-        self.partition = Partition(folder, seed, in_memory=in_memory)
+        self.partition = partition
         self.partition.engine_limits = limits
         self._created = 0
         self._steps: tuple[tuple[int, Callable[[], None]], ...] = (
@@ -75,6 +78,12 @@ class _Run:
             (2, self._delete),
             (4, self._timer_event),
             (6, self._end_used_up),
+            (5, self._pause),
+            (5, self._resume),
+            (4, self._replay),
+            (3, self._redrive),
+            (2, self._cancel),
+            (2, self._retry),
             (4, self._crash),
             (3, self._hand_over),
             (3, self._arm_fault),
@@ -158,6 +167,43 @@ class _Run:
     def _end_used_up(self) -> None:
         self.partition.end_used_up()
 
+    def _pause(self) -> None:
+        if self.partition.routes:
+            self.partition.targets.halt(self.chance.choice(self.partition.routes))
+
+    def _resume(self) -> None:
+        halted = sorted(self.partition.targets.halted)
+        if halted:
+            self.partition.targets.unhalt(self.chance.choice(halted))
+
+    def _replay(self) -> None:
+        if not self.partition.routes:
+            return
+        chance, partition = self.chance, self.partition
+        route = chance.choice(partition.routes)
+        partition.checker.replayed(route)
+        since_ms = chance.choice([None, partition.clock.wall_ms() - 1_000])
+        rate = chance.choice([None, None, 5.0, 200.0])
+        details = DemandDetails(since_ms=since_ms, rate=rate, dry=chance.random() < 0.1)
+        partition.targets.ask("replay", route, details, partition.clock.wall_ms())
+
+    def _redrive(self) -> None:
+        if not self.partition.routes:
+            return
+        route = self.chance.choice(self.partition.routes)
+        rate = self.chance.choice([None, 20.0])
+        self.partition.checker.may_redrive(route)
+        self.partition.targets.ask("redrive", route, DemandDetails(rate=rate))
+
+    def _cancel(self) -> None:
+        runs = [demand.run for demand in self.partition.targets.asked if demand.kind != "cancel"]
+        if runs:
+            self.partition.targets.cancel(self.chance.choice(runs))
+
+    def _retry(self) -> None:
+        if self.partition.routes:
+            self.partition.targets.ask("retry", self.chance.choice(self.partition.routes))
+
     def _delete(self) -> None:
         if self.partition.routes:
             self.partition.delete_route(self.chance.choice(self.partition.routes))
@@ -194,6 +240,79 @@ class _Run:
         self.partition.clock.jump(self.chance.choice([-1, 1]) * 86_400_000)
 
 
+class _SharedRun(_Run):
+    """The same with owners on several machines, and failures of what they share."""
+
+    def __init__(self, partition: SharedPartition, seed: int, limits: EngineLimits) -> None:
+        super().__init__(partition, seed, limits)
+        self.shared = partition
+        self._steps = (
+            *self._steps,
+            (4, self._go_away),
+            (5, self._doubt),
+            (4, self._stop_for_a_while),
+            (4, self._stop_for_long),
+            (4, self._believe_dead),
+            (4, self._lag),
+            (8, self._catch_up),
+            (3, self._append_twice),
+            (3, self._read_slowly),
+            (3, self._lose_the_log),
+        )
+
+    def _go_away(self) -> None:
+        """The database restarts, or another machine takes its place."""
+        away_s = 10 ** self.chance.uniform(-1, 1.3)
+        self.shared.database.away_until_s = self.shared.clock.monotonic_s() + away_s
+
+    def _doubt(self) -> None:
+        self.shared.database.doubt = self.chance.choice([True, False])
+
+    def _stop_for_a_while(self) -> None:
+        self.shared.stop(self.chance.uniform(0.1, 3.0))
+
+    def _stop_for_long(self) -> None:
+        seconds = self.chance.uniform(6.5, 60.0)
+        woken_s = self.shared.clock.monotonic_s() + seconds
+        self.shared.stop(seconds)
+        left_s = woken_s - self.shared.clock.monotonic_s()
+        if left_s > 0 and self.chance.random() < 0.4:
+            # It wakes while the database cannot tell it that there is another owner.
+            self.shared.advance(max(0.0, left_s - 0.5))
+            self.shared.database.away_until_s = woken_s + self.chance.uniform(0.5, 8.0)
+
+    def _believe_dead(self) -> None:
+        self.shared.believe_dead()
+
+    def _lag(self) -> None:
+        self.shared.log.lag()
+
+    def _catch_up(self) -> None:
+        self.shared.log.catch_up()
+
+    def _append_twice(self) -> None:
+        self.shared.twice = True
+
+    def _read_slowly(self) -> None:
+        self.shared.read_s_max = self.chance.choice([0.02, 0.02, 1.0, 40.0])
+
+    def _lose_the_log(self) -> None:
+        away_s = 10 ** self.chance.uniform(-1, 1.5)
+        self.shared.log.away_until_s = self.shared.clock.monotonic_s() + away_s
+
+    def _arm_fault(self) -> None:
+        fault = self.chance.randrange(4)
+        if fault == 0:
+            self.partition.store.crash_after = self.chance.randrange(3)
+        elif fault == 1:
+            self.partition.store.failing = True
+        elif fault == 2:
+            self.partition.quotas.crash_after = self.chance.randrange(3)
+            self.partition.quotas.crash_before = self.chance.random() < 0.5
+        else:
+            self.partition.quotas.failing = not self.partition.quotas.failing
+
+
 def play(
     folder: Path,
     seed: int,
@@ -207,6 +326,22 @@ def play(
     Returns:
         The reports of the owners.
     """
-    run = _Run(folder, seed, limits, in_memory=in_memory)
+    run = _Run(Partition(folder, seed, in_memory=in_memory), seed, limits)
     run.play(step_count)
     return run.partition.reports
+
+
+def play_shared(
+    folder: Path,
+    seed: int,
+    step_count: int = 60,
+    limits: EngineLimits = EngineLimits(),  # noqa: B008 - a value
+) -> SharedPartition:
+    """As ``play``, with owners on several machines.
+
+    Returns:
+        The partition, which is closed.
+    """
+    partition = SharedPartition(folder, seed)
+    _SharedRun(partition, seed, limits).play(step_count)
+    return partition

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from distributary.core.deliver import Destination
 from distributary.core.deliver.broker_settings import SinkSettings
+from distributary.core.engine import RouteTarget
 from distributary.core.event import Event
 from distributary.core.flow import Stage
 from distributary.core.policy import DeliveryPolicy, Reply
@@ -25,6 +26,7 @@ __all__ = [
     "replied",
     "replies",
     "reply_to",
+    "target_of",
 ]
 
 _REPLY = ".reply"
@@ -84,6 +86,24 @@ class ScriptSettings(SinkSettings):
     @property
     def place(self) -> None:
         """The URI names the whole sink."""
+
+
+def target_of(
+    route: str,
+    sink: str,
+    policy: DeliveryPolicy,
+    dead_letter: str | None,
+    reply: str | None,
+    *,
+    own: bool,
+) -> RouteTarget:
+    """The target of the first revision of *route*; *own*: replies go to our own Broker."""
+    dead = back = None
+    if dead_letter is not None:
+        dead = destination(dead_letter, route, Stage.DEAD_LETTER, policy)
+    if reply is not None:
+        back = dataclasses.replace(destination(reply, route, Stage.REPLY, policy), own=own)
+    return RouteTarget(1, destination(sink, route, Stage.PRIMARY, policy), dead, reply=back)
 
 
 def addressee(destination: Destination) -> tuple[str, Stage]:

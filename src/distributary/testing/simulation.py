@@ -1,14 +1,14 @@
 """A simulation of one partition from log to sinks, in virtual time, with crashes of its owner.
 
-``Partition`` runs a real ``partitions.consumer.PartitionConsumer`` with a real dispatcher, journal
-and delivery store over a log in memory, and scripted sinks. Owners are replaced by ``crash`` (which
-loses all that is not durable) and ``rollover`` (an orderly drain); an ``OutcomeChecker`` checks
-every promise. ``simulated_runs.play`` generates a whole run from a seed.
-
-Called by tests. The same seed gives the same run.
+``Partition`` runs a real ``partitions.consumer.PartitionConsumer`` with real dispatcher, journal
+and delivery store over a log in memory, and scripted sinks. ``crash`` replaces an owner and loses
+all that is not durable, ``rollover`` drains it; an ``OutcomeChecker`` checks every promise.
+``simulated_runs.play`` makes a run of a seed, the same each time; ``SharedPartition`` is for many
+machines.
 """
 
 import dataclasses
+import functools
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -16,38 +16,44 @@ from pathlib import Path
 from typing import cast
 
 from distributary.core.deliver import Destination, Dispatcher, Limits
-from distributary.core.engine import EngineLimits, RouteTarget
+from distributary.core.engine import EngineLimits, Step
 from distributary.core.errors import DistributaryError
 from distributary.core.event import Event
 from distributary.core.flow import (
     TTL_DEFAULT,
     Attempt,
+    DoneKey,
     Position,
     RecordKind,
     RouteRecord,
-    Stage,
+    Task,
     encode_route,
 )
 from distributary.core.journal import JournalState
 from distributary.core.log import Reader
 from distributary.core.meter import Meter
-from distributary.core.outcome import Budgets, DeadLetter
+from distributary.core.outcome import Budgets, FailingRoutesFile, Ownership
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import MappedStatusPage, StatusField
 from distributary.partitions import stands_in
+from distributary.partitions._tallying import STORED_EVERY_S
 from distributary.partitions.consumer import PartitionConsumer
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.ports import BackfillBudget
 from distributary.partitions.routes import follow_from
+from distributary.testing import simulated_life
 from distributary.testing.life_checker import LifeChecker
 from distributary.testing.memory_log import MemoryLog
-from distributary.testing.naive_routes import matches, published
+from distributary.testing.memory_tallies import MemoryTallies
+from distributary.testing.naive_routes import matches
 from distributary.testing.outcome_checker import OutcomeChecker
-from distributary.testing.scripted_transport import ScriptedTransport, Step
-from distributary.testing.simulated_events import Publisher
+from distributary.testing.scripted_transport import ScriptedTransport
+from distributary.testing.scripted_transport import Step as Scripted
+from distributary.testing.simulated_events import Publisher, expect_history
 from distributary.testing.simulated_history import SimulatedHistory
-from distributary.testing.simulated_life import Life, check_floor, finish, own
+from distributary.testing.simulated_life import Life
 from distributary.testing.simulated_ports import (
+    SMALL_LIMITS,
     FaultyQuotas,
     LateFlushes,
     LateWork,
@@ -55,26 +61,21 @@ from distributary.testing.simulated_ports import (
     SimulatedFiles,
     SimulatedTargets,
     TargetsView,
-    WatchedMemory,
-    WatchedStore,
 )
 from distributary.testing.simulated_sinks import (
     Behaviour,
     addressee,
     answers,
-    destination,
     hangs,
     replied,
     replies,
+    target_of,
 )
+from distributary.testing.tally_checker import TallyChecker
 from distributary.testing.virtual import SeededRandom, VirtualClock, VirtualTimers
 
 __all__ = ["Behaviour", "Partition", "answers", "hangs", "replies"]
 
-SMALL_LIMITS = Limits(
-    queued_max=6, held_bytes_max=1 << 20, in_flight_max=8, in_flight_total_max=12, retry_reserve=2
-)
-"""Small, so that queues fill up, and backfills begin and end within a few events."""
 FLUSH_S_MAX = 0.02
 """Longest delay of a flush before its work, and again before its owner is notified."""
 FEED_S = 0.004
@@ -121,10 +122,12 @@ class Partition:
         self.timers = VirtualTimers(self.clock)
         self.log = MemoryLog(self.clock)
         self.targets = SimulatedTargets()
-        self.store = WatchedMemory(budgets) if in_memory else WatchedStore(budgets)
+        self.store = simulated_life.watch(budgets, in_memory=in_memory)
+        self._board = "board"
         self._state = JournalState()
         self.history = SimulatedHistory()
         self.quotas = FaultyQuotas(folder / "quota.db", self.clock)
+        self.tallies, self.tally_checker = MemoryTallies(), TallyChecker()
         self.files = SimulatedFiles(os.write)
         self.checker = OutcomeChecker()
         self.lives_of_matches = LifeChecker()
@@ -162,24 +165,13 @@ class Partition:
         self.checker.retry_max = max(self.checker.retry_max, policy.retry)
         old = self._routes.get(route)
         revision = 1 if old is None else old.revision + 1
-        dead = None
-        if dead_letter is not None:
-            dead = destination(dead_letter, route, Stage.DEAD_LETTER, policy)
-        back = None
-        self.checker.replying.discard(route)
-        if reply is not None:
-            back = dataclasses.replace(
-                destination(reply, route, Stage.REPLY, policy), own=reply_kept
-            )
-            self.checker.replying.add(route)
-        target = RouteTarget(
-            revision,
-            destination(sink, route, Stage.PRIMARY, policy),
-            dead,
-            events_max,
-            back,
-            reply_kept,
-            parks,
+        (self.checker.replying.discard if reply is None else self.checker.replying.add)(route)
+        target = dataclasses.replace(
+            target_of(route, sink, policy, dead_letter, reply, own=reply_kept),
+            revision=revision,
+            events_max=events_max,
+            reply_kept=reply_kept,
+            parks=parks,
         )
         self.targets.put(route, target)
         self.checker.limit(route, events_max)
@@ -197,24 +189,16 @@ class Partition:
             address=address,
         )
         if record.begin_ms is not None:
-            self._expect_history(record, record.begin_ms)
+            expect_history(self.log, self.checker, record, record.begin_ms)
         self._append_change(record)
         self._routes[route] = record
-
-    def _expect_history(self, record: RouteRecord, begin_ms: int) -> None:
-        end = self.log.durable_end()
-        for logged in self.log.read(self.log.offset_at(begin_ms), end):
-            address, events = published(logged)
-            for index, event in enumerate(events):
-                if address == record.address and matches(record, event.attributes):
-                    position = Position(0, logged.offset, index)
-                    self.checker.expect(position, record.uid, event, created_at=end)
 
     def delete_route(self, route: str) -> None:
         """Delete a route: from the store first, then by a record in the log."""
         self.targets.delete(route)
         seq = self.targets.last_seq() + 1
         old = self._routes.pop(route)
+        self.tally_checker.deleted.add(route)
         self._append_change(RouteRecord(seq=seq, op="delete", uid=route, revision=old.revision))
 
     def _append_change(self, record: RouteRecord) -> None:
@@ -234,6 +218,7 @@ class Partition:
         kind, body, events = self._publisher.record(types, address, ttl)
         offset = self.log.append([(kind, body)])
         for index, event in enumerate(events):
+            self.checker.published(Position(0, offset, index), event)
             for route, record in self._routes.items():
                 if record.address == address and matches(record, event.attributes):
                     self.checker.expect(Position(0, offset, index), route, event)
@@ -246,12 +231,11 @@ class Partition:
         """
         body, event = self._publisher.timer_event(route, name)
         offset = self.log.append([(RecordKind.TIMER_EVENT, body)])
+        self.checker.published(Position(0, offset, 0), event)
         record = self._routes.get(route)
         if record is not None and matches(record, event.attributes):
             self.checker.expect(Position(0, offset, 0), route, event)
         return str(event.attributes["id"])
-
-    # -- owners -------------------------------------------------------------------------------
 
     @property
     def consumer(self) -> PartitionConsumer:
@@ -282,11 +266,12 @@ class Partition:
         assert self._life is None
         self.checker.life += 1
         self.lives_of_matches.begin()
+        self.tally_checker.begin(self.tallies.kept)
         timers = LifeTimers(self.timers)
-        ownership, let_go = own(self.store, self.files, self._folder / "journal", self._state)
+        ownership, let_go = self._own(timers)
         ownership.fit(lambda mark: stands_in(cast("Reader", self.log), mark))
         cursor = ownership.state.mark.offset
-        status_page = MappedStatusPage(self._folder / "board")
+        status_page = MappedStatusPage(self._folder / self._board)
         path = self._folder / "routes"
         context = PartitionContext(
             partition=0,
@@ -295,6 +280,7 @@ class Partition:
             targets=TargetsView(self.targets),
             ownership=ownership,
             quota=self.quotas,
+            tallies=self.tallies,
             status_page=status_page,
             meter=Meter(),
             history_files=self.history,
@@ -306,26 +292,34 @@ class Partition:
             reading=self._aside(timers),
             make_dispatcher=lambda answered, drained: self._dispatcher(timers, answered, drained),
             routes_path=path,
-            failing_path=self._folder / "failing.json",
-            on_failed=self._on_failed,
+            failing=FailingRoutesFile(self._folder / "failing.json"),
+            on_failed=timers.of_current(self._on_failed),
             on_taken=lambda: None,
-            report=self._report,
+            report=timers.of_current(self._report),
             warn=lambda event, fields: self.warnings.append((event, fields)),
             backfill_budget=self._backfill_budget,
             limits=self.engine_limits,
-            watch=self.lives_of_matches.step,
+            watch=timers.of_current(self._stepped),
         )
-        consumer = PartitionConsumer(context)
+        consumer = PartitionConsumer(self._adapted(context, timers))
         self._life = Life(consumer, timers, ownership, let_go, status_page, cursor)
         consumer.start()
         self._feed(self._life)
+
+    def _own(self, _timers: LifeTimers) -> tuple[Ownership, Callable[[], None]]:
+        """Own the partition; returns its state, and what releases it."""
+        return simulated_life.own(self.store, self.files, self._folder / "journal", self._state)
+
+    def _adapted(self, context: PartitionContext, _timers: LifeTimers) -> PartitionContext:
+        """The ports of the owner of *timers*; for other back ends than those of files."""
+        return context
 
     def _blocking(self, timers: LifeTimers) -> LateFlushes:
         return LateFlushes(
             timers,
             lambda: self._chance.random() * FLUSH_S_MAX,
-            begun=self.checker.flush_begun,
-            durable=self._on_durable,
+            begun=timers.of_current(self.checker.flush_begun),
+            durable=timers.of_current(self._on_durable),
             crashed=self.crash,
         )
 
@@ -339,14 +333,17 @@ class Partition:
         on_drained: Callable[[str], None],
     ) -> Dispatcher:
         def answered(attempt: Attempt) -> None:
-            if timers.alive:  # The last answers, of closing connections, are ignored.
-                self._publisher.check_task(attempt.task)
+            if (
+                timers.alive and timers.current
+            ):  # The last answers, of closing connections, are ignored.
+                if attempt.task.position.offset >= self.log.start():  # else redriven as it is
+                    self._publisher.check_task(attempt.task)
                 self.checker.answered(attempt)
                 self.lives_of_matches.answered(attempt.task)
             on_attempt(attempt)
 
         return Dispatcher(
-            {"HTTP": ScriptedTransport(timers, self._script)},
+            {"HTTP": ScriptedTransport(timers, functools.partial(self._script, timers))},
             clock=self.clock,
             timers=timers,
             random=SeededRandom(self._chance.randrange(1 << 30)),
@@ -355,8 +352,10 @@ class Partition:
             on_drained=on_drained,
         )
 
-    def _script(self, event: Event, destination: Destination) -> Step:
+    def _script(self, _timers: LifeTimers, event: Event, destination: Destination) -> Scripted:
         route, stage = addressee(destination)
+        for letter in simulated_life.take_new(self.store):  # a run may be there before the flush
+            self.checker.kept(letter)
         self.checker.sent(event, route, stage, own=destination.own)
         event_id = str(event.attributes["id"])
         self.lives_of_matches.started(event_id, route, stage)
@@ -365,7 +364,7 @@ class Partition:
 
     def _feed(self, life: Life) -> None:
         """The reader: chunks of a few records, whenever there are any."""
-        if self._life is not life or life.failure is not None:
+        if not life.timers.alive or life.failure is not None:
             return
         if life.consumer.buffered_bytes < 4096:
             chunk, after = self.log.read_chunk(life.read_to, self._chance.randrange(50, 2000))
@@ -376,10 +375,16 @@ class Partition:
 
     def _report(self, event: str, fields: dict[str, object]) -> None:
         self.reports.append((event, fields))
-        if event == "dropped":
+        if event == "dropped" and "to" in fields and "count" not in fields:
             self.checker.dropped(fields)
         elif event == "reply-dropped":
             self.checker.reply_dropped(fields)
+
+    def _stepped(self, step: Step, key: DoneKey, task: Task | None) -> None:
+        self.lives_of_matches.step(step, key, task)
+        self.tally_checker.step(step, key, task)
+        if step is Step.DROP:
+            self.checker.dropped(key._asdict() | {"reason": "a step"})
 
     def _on_failed(self, error: DistributaryError) -> None:
         assert self._life is not None
@@ -388,23 +393,17 @@ class Partition:
         self.failures.append(error)
 
     def _on_durable(self) -> None:
-        for dead_letter in self._new_dead_letters():
+        for dead_letter in simulated_life.take_new(self.store):
             self.checker.kept(dead_letter)
-        self.checker.flush_durable(
-            self.cursor, self.store.kept_rows, self.store.kept_backfills.values()
-        )
-        check_floor(self.status_page[StatusField.KEEP_FROM], self.cursor, self.store)
-
-    def _new_dead_letters(self) -> list[DeadLetter]:
-        dead_letters, self.store.new_dead_letters = self.store.new_dead_letters, []
-        return dead_letters
+        store = self.store
+        self.checker.flush_durable(self.cursor, store.kept_rows, store.kept_backfills.values())
+        simulated_life.check_floor(self.status_page[StatusField.KEEP_FROM], self.cursor, store)
 
     def crash(self) -> None:
         """Kill the owner between two instructions."""
         life = self._life
         assert life is not None
         life.timers.alive = False
-        self.checker.died()
         self._end(life)
 
     def rollover(self, deadline_s: float = 5.0) -> int:
@@ -423,15 +422,15 @@ class Partition:
             assert self.checker.undurable_count == 0, "drained, and not everything is durable"
         sends = len(self.sends)
         life.timers.alive = False
-        finish(life.consumer.dispatcher.close(abort=True))
+        simulated_life.finish(life.consumer.dispatcher.close(abort=True))
         assert len(self.sends) == sends, "an attempt started after the drain"
-        self.checker.died()
         self._end(life)
         return left[0]
 
     def _end(self, life: Life) -> None:
-        for dead_letter in self._new_dead_letters():
-            self.checker.perhaps_kept(dead_letter)
+        self.checker.died()
+        for letter in simulated_life.take_new(self.store):
+            self.checker.perhaps_kept(letter)
         life.let_go()
         life.status_page.close()
         self._life = None
@@ -440,8 +439,6 @@ class Partition:
     def lives(self) -> bool:
         """Whether there is an owner that has not failed."""
         return self._life is not None and self._life.failure is None
-
-    # -- time ---------------------------------------------------------------------------------
 
     def advance(self, seconds: float) -> None:
         """Let *seconds* pass."""
@@ -457,21 +454,19 @@ class Partition:
 
     def end_used_up(self) -> None:
         """Delete routes that have made all their deliveries, as the control leader does."""
-        for route in self.quotas.used_up():
-            if route in self._routes:
-                events_max = self.targets.now[route].events_max
-                # The count is of the revision that was asked under; this may be another one.
-                if events_max is not None and self.quotas.delivered(route) >= events_max:
-                    self.delete_route(route)
+        for route in simulated_life.used_up(self.quotas, self.targets, self._routes):
+            self.delete_route(route)
 
     def at_rest(self) -> bool:
         """Whether nothing waits, durably."""
         waits = self.checker.open_count or self.store.kept_rows or self.store.kept_backfills
-        return self.lives and not waits and self.cursor == self.log.durable_end()
+        runs = simulated_life.runs_are_done(self.targets.asked, self.store)
+        return self.lives and not waits and runs and self.cursor == self.log.durable_end()
 
     def rest(self) -> None:
-        """Heal every sink and wait until all is done; fails after ``REST_S_MAX``."""
+        """Heal every sink, resume every route, and wait until all is done, ``REST_S_MAX`` long."""
         self.sinks.clear()
+        self.targets.unhalt_all()
         self.quotas.failing = self.history.failing = False
         until_s = self.clock.monotonic_s() + REST_S_MAX
         while not self.at_rest() and self.clock.monotonic_s() < until_s:
@@ -481,6 +476,8 @@ class Partition:
             self.advance(1.0)
         self.checker.finish()
         self.history.complete(self.checker.ended(), self.advance)
+        self.advance(STORED_EVERY_S + 1.0)
+        self.tally_checker.check(self.tallies.kept, self.targets.now)
         assert not self.store.kept_rows, f"rows that never end: {self.store.kept_rows}"
         assert not self.store.kept_backfills, f"lags that never end: {self.store.kept_backfills}"
         assert self.cursor == self.log.durable_end(), "the cursor stands still"

@@ -81,7 +81,12 @@ class VirtualTimers:
         until_s = self._clock.monotonic_s() + seconds
         while self._fire_next(until_s):
             pass
-        self._clock.move_to(until_s)
+        # One of them may have waited beyond that time itself.
+        self._clock.move_to(max(until_s, self._clock.monotonic_s()))
+
+    def now_s(self) -> float:
+        """The monotonic time."""
+        return self._clock.monotonic_s()
 
     def run_until_idle(self, until_s: float = float("inf")) -> None:
         """Fire timers until none is left, or none before the monotonic time *until_s*.

@@ -8,10 +8,13 @@ Everything here runs on the thread of the transports' event loop. Other threads 
 """
 
 import asyncio
+import functools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from distributary.core.clock import Clock, Random
+from distributary.core.deliver._closed import ClosedQueue
 from distributary.core.deliver._paced import PacedQueue
 from distributary.core.deliver._queue import DestinationQueue
 from distributary.core.deliver._shared import Shared
@@ -20,11 +23,17 @@ from distributary.core.deliver.breaker import BreakerState
 from distributary.core.deliver.destination import Destination
 from distributary.core.deliver.limits import Limits, attribute_bytes
 from distributary.core.deliver.queue_state import Admission, QueueState
+from distributary.core.deliver.tracing import AttemptTracing, TracedQueue
 from distributary.core.deliver.transport import Transport
 from distributary.core.flow import Attempt, Task
 
 _SWEEP_SHARE: Final = 0.5
 """Interval of the search for unused queues, as a share of their lifetime."""
+
+_HELD: Final = -1.0
+"""As ``Shared.slow_s``: every queue is slow, those without an attempt in flight too."""
+
+_Queue = DestinationQueue | PacedQueue | ClosedQueue
 
 
 def _ignore_drained(_uri: str) -> None:
@@ -32,7 +41,10 @@ def _ignore_drained(_uri: str) -> None:
 
 
 class Dispatcher:
-    """The set of destination queues of one partition, with budgets that they share.
+    """The set of destination queues of one partition.
+
+    The queues of one tenant share its budgets. With n tenants, each has the n-th part of the whole,
+    so that none can use up what another needs; alone, it has all.
 
     Args:
         transports: Delivery protocol name (``Destination.protocol``) -> its transport. The
@@ -44,6 +56,7 @@ class Dispatcher:
         limits: Bounds on waiting tasks and attempts in flight.
         on_drained: Called with the name of a queue that refused a task, once it has room again, its
             breaker has closed, or it needs a task as a probe.
+        tracing: Traces attempts; None: nobody does.
     """
 
     def __init__(
@@ -56,20 +69,25 @@ class Dispatcher:
         on_attempt: Callable[[Attempt], None],
         limits: Limits | None = None,
         on_drained: Callable[[str], None] = _ignore_drained,
+        tracing: AttemptTracing | None = None,
     ) -> None:
-        self._shared = Shared(
-            transports,
-            clock=clock,
-            timers=timers,
-            random=random,
-            on_attempt=on_attempt,
-            on_drained=on_drained,
-            limits=limits or Limits(),
+        self._transports = transports
+        self._clock = clock
+        self._timers = timers
+        self._random = random
+        self._on_attempt = on_attempt
+        self._on_drained = on_drained
+        self._limits = limits or Limits()
+        self._slow_s: float | None = None
+        self._drain_s: float | None = None
+        self._stopped = False
+        self._make_queue: Callable[..., DestinationQueue] = (
+            DestinationQueue if tracing is None else functools.partial(TracedQueue, tracing)
         )
+        self._tenants: dict[str, Shared] = {}
         self._sinks: dict[str, DestinationQueue] = {}
-        self._queues: dict[
-            str, DestinationQueue | PacedQueue
-        ] = {}  # those, and the queues with a rate limit
+        # Those, the queues with a rate limit, and those of targets without consent.
+        self._queues: dict[str, _Queue] = {}
         self._sweep: TimerHandle | None = None
 
     def offer(self, task: Task, destination: Destination) -> Admission:
@@ -88,30 +106,57 @@ class Dispatcher:
 
     def offer_retry(self, task: Task, destination: Destination) -> Admission:
         """Like ``offer``, with a small reserve above the limit of the queue."""
-        reserve = self._shared.limits.retry_reserve
+        reserve = self._limits.retry_reserve
         more_bytes = attribute_bytes(task.event)
         return self._queue_of(destination).offer(
             task, destination, reserve=reserve, more_bytes=more_bytes
         )
 
-    def _queue_of(self, destination: Destination) -> DestinationQueue | PacedQueue:
+    def _queue_of(self, destination: Destination) -> _Queue:
         queue = self._queues.get(destination.queue)
         return self._new_queue(destination) if queue is None else queue
 
-    def _new_queue(self, destination: Destination) -> DestinationQueue | PacedQueue:
+    def _new_queue(self, destination: Destination) -> _Queue:
         if self._sweep is None:
             self._sweep_later()
+        if destination.awaits:
+            closed = ClosedQueue(destination.queue, self._clock, self._limits.idle_s)
+            self._queues[destination.queue] = closed
+            return closed
         name = destination.sink_queue
         of_sink = self._sinks.get(name)
         if of_sink is None:
-            broker = destination.at_broker
-            of_sink = self._sinks[name] = DestinationQueue(name, self._shared, broker=broker)
+            shared, broker = self._shared(destination.tenant), destination.at_broker
+            of_sink = self._sinks[name] = self._make_queue(name, shared, broker=broker)
             self._queues[name] = of_sink
         if destination.queue == name:
             return of_sink
-        paced = PacedQueue(destination.queue, of_sink, self._shared)
+        paced = PacedQueue(destination.queue, of_sink, self._shared(destination.tenant))
         self._queues[destination.queue] = paced
         return paced
+
+    def _shared(self, tenant: str) -> Shared:
+        """What the queues of *tenant* share."""
+        found = self._tenants.get(tenant)
+        if found is None:
+            found = self._tenants[tenant] = Shared(
+                self._transports,
+                clock=self._clock,
+                timers=self._timers,
+                random=self._random,
+                on_attempt=self._on_attempt,
+                on_drained=self._on_drained,
+                limits=self._limits,
+            )
+            found.slow_s, found.stopped = self._slow_s, self._stopped
+            self._divide()
+        return found
+
+    def _divide(self) -> None:
+        """Give each tenant its part of the budgets."""
+        part = self._limits.divided(len(self._tenants))
+        for shared in self._tenants.values():
+            shared.keep_within(part)
 
     def queue(self, uri: str) -> QueueState | None:
         """State of a queue; None: there is none, as nothing was sent there lately."""
@@ -127,31 +172,49 @@ class Dispatcher:
         queue = self._queues.get(uri)
         return queue is not None and queue.breaker is BreakerState.OPEN
 
+    def probe(self, uri: str) -> None:
+        """End the pause of this queue's breaker, if it is open: one task may try its sink."""
+        queue = self._queues.get(uri)
+        if queue is not None:
+            queue.probe()
+
     def cut_off(self) -> list[str]:
         """Queues with tasks behind a breaker that has opened since the last call and still is."""
-        opened, self._shared.opened = self._shared.opened, {}
-        return [uri for queue in opened for uri in queue.cut_off()]
+        found: list[str] = []
+        for shared in self._tenants.values():
+            opened, shared.opened = shared.opened, {}
+            found += [uri for queue in opened for uri in queue.cut_off()]
+        return found
 
     @property
     def in_flight(self) -> int:
         """Attempts in flight."""
-        return self._shared.in_flight
+        return sum(shared.in_flight for shared in self._tenants.values())
 
     @property
     def queued(self) -> int:
         """Waiting tasks."""
-        return self._shared.queued
+        return sum(shared.queued for shared in self._tenants.values())
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all tasks, waiting and in flight, with a fixed overhead for each."""
-        return self._shared.held_bytes
+        return sum(shared.held_bytes for shared in self._tenants.values())
+
+    def flying(self) -> Counter[str]:
+        """Attempts in flight by route: as many steps as there are attempts."""
+        return Counter(
+            flight.task.route for shared in self._tenants.values() for flight in shared.flights
+        )
 
     def oldest_in_flight_s(self) -> float:
         """Age of the oldest attempt in flight, seconds; 0 if there is none."""
-        for flight in self._shared.flights:
-            return self._shared.clock.monotonic_s() - flight.started_s
-        return 0.0
+        began = [
+            next(iter(shared.flights)).started_s
+            for shared in self._tenants.values()
+            if shared.flights
+        ]
+        return self._clock.monotonic_s() - min(began) if began else 0.0
 
     def begin_drain(self, slow_s: float) -> None:
         """Prepare for ``close``: from now on slow queues start nothing new.
@@ -160,7 +223,24 @@ class Dispatcher:
         continue, so the wait for a moment to close delays no fast sink.
         """
         assert slow_s >= 0.0
-        self._shared.slow_s = slow_s
+        self._drain_s = slow_s
+        if self._slow_s != _HELD:  # ``go_on`` ends a hold, nothing else
+            self._slow_after(slow_s)
+
+    def hold(self) -> None:
+        """Start no attempt until ``go_on``; accept tasks as before, and await answers."""
+        self._slow_after(_HELD)
+
+    def go_on(self) -> None:
+        """Start attempts again, those first that waited in ``hold``."""
+        self._slow_after(self._drain_s)
+        for queue in list(self._sinks.values()):
+            queue.pump()
+
+    def _slow_after(self, slow_s: float | None) -> None:
+        self._slow_s = slow_s
+        for shared in self._tenants.values():
+            shared.slow_s = slow_s
 
     def take_queued(self, uri: str | None = None) -> list[Task]:
         """Remove and return all tasks that have not started.
@@ -188,41 +268,51 @@ class Dispatcher:
                 sink has the event is unknown. False: wait for their answers (each attempt has its
                 own deadline).
         """
-        self._shared.stopped = True
+        self._stopped = True
+        for shared in self._tenants.values():
+            shared.stopped = True
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
         for queue in self._queues.values():
             queue.stop()
-        if not abort and self._shared.in_flight:
+        if not abort and self.in_flight:
             await self._last_answer()
-        for transport in dict.fromkeys(self._shared.transports.values()):
+        for transport in dict.fromkeys(self._transports.values()):
             await transport.close()
 
     async def _last_answer(self) -> None:
-        shared = self._shared
-        on_attempt = shared.on_attempt
         quiet = asyncio.Event()
 
         def count(attempt: Attempt) -> None:
-            if shared.in_flight == 0:
+            if self.in_flight == 0:
                 quiet.set()
-            on_attempt(attempt)
+            self._on_attempt(attempt)
 
-        shared.on_attempt = count
+        for shared in self._tenants.values():
+            shared.on_attempt = count
         await quiet.wait()
 
     def _sweep_later(self) -> None:
-        delay_s = self._shared.limits.idle_s * _SWEEP_SHARE
-        self._sweep = self._shared.timers.call_later(delay_s, self._drop_unused)
+        delay_s = self._limits.idle_s * _SWEEP_SHARE
+        self._sweep = self._timers.call_later(delay_s, self._drop_unused)
 
     def _drop_unused(self) -> None:
         """Drop queues of sinks that are no longer used."""
         self._sweep = None
-        now_s = self._shared.clock.monotonic_s()
+        now_s = self._clock.monotonic_s()
         for queue in [queue for queue in self._queues.values() if queue.unused(now_s)]:
             queue.drop()
             del self._queues[queue.uri]
             self._sinks.pop(queue.uri, None)
+        used = {
+            id(queue.shared)
+            for queue in self._queues.values()
+            if not isinstance(queue, ClosedQueue)
+        }
+        left = {name: one for name, one in self._tenants.items() if id(one) in used}
+        if len(left) < len(self._tenants):
+            self._tenants = left
+            self._divide()
         if self._queues:
             self._sweep_later()

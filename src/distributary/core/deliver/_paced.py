@@ -8,8 +8,9 @@ queue (decision 12, Retry-After).
 from collections import deque
 from typing import Final
 
+from distributary.core.deliver._entry import QueuedTask
 from distributary.core.deliver._pacing import Pace
-from distributary.core.deliver._queue import DestinationQueue, QueuedTask
+from distributary.core.deliver._queue import DestinationQueue
 from distributary.core.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.core.deliver._timers import Soon, TimerHandle
 from distributary.core.deliver.breaker import BreakerState
@@ -37,10 +38,10 @@ class PacedQueue:
         "_queued_bytes",
         "_rate_per_s",
         "_refused",
-        "_shared",
         "_tell",
         "_timer",
         "_used_s",
+        "shared",
         "sink_queue",
         "uri",
     )
@@ -48,7 +49,7 @@ class PacedQueue:
     def __init__(self, uri: str, sink_queue: DestinationQueue, shared: Shared) -> None:
         self.uri = uri
         self.sink_queue = sink_queue
-        self._shared = shared
+        self.shared = shared
         self._queue: deque[QueuedTask] = deque()
         self._queued_bytes = 0
         self._pace = Pace()
@@ -64,7 +65,7 @@ class PacedQueue:
         self, task: Task, destination: Destination, *, reserve: int, more_bytes: int = 0
     ) -> Admission:
         """Like ``DestinationQueue.offer``; starts when the rate and the sink's queue allow."""
-        shared = self._shared
+        shared = self.shared
         queue = self._queue
         if shared.stopped:
             return Admission.FULL
@@ -87,8 +88,8 @@ class PacedQueue:
         return Admission.ADMITTED
 
     def _fits(self, size: int, reserve: int) -> bool:
-        limits = self._shared.limits
-        free = limits.held_bytes_total_max - self._shared.held_bytes
+        limits = self.shared.limits
+        free = limits.held_bytes_total_max - self.shared.held_bytes
         share = min(limits.held_bytes_max, free) + reserve * TASK_BYTES_OVERHEAD
         return len(self._queue) < limits.queued_max + reserve and self._queued_bytes + size <= share
 
@@ -100,9 +101,9 @@ class PacedQueue:
 
     def _list(self) -> None:
         """Join the turns of the sink's queue if the rate allows it, else set the timer."""
-        if self._listed or not self._queue or self._shared.stopped:
+        if self._listed or not self._queue or self.shared.stopped:
             return
-        now_s = self._shared.clock.monotonic_s()
+        now_s = self.shared.clock.monotonic_s()
         wait_s = self._pace.wait_s(self._rate_per_s, now_s)
         if wait_s <= 0.0:
             self._listed = True
@@ -110,7 +111,7 @@ class PacedQueue:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._shared.timers.call_later(max(wait_s, _TIMER_S_MIN), self._woken)
+        self._timer = self.shared.timers.call_later(max(wait_s, _TIMER_S_MIN), self._woken)
 
     def _woken(self) -> None:
         self._timer = None
@@ -134,7 +135,7 @@ class PacedQueue:
             self._tell.ask()
 
     def _has_capacity(self) -> bool:
-        shared = self._shared
+        shared = self.shared
         return (
             self.sink_queue.takes(nothing_waits=not self._queue)
             and len(self._queue) <= shared.low_water
@@ -142,21 +143,21 @@ class PacedQueue:
         )
 
     def _notify_drained(self) -> None:
-        if self._refused and not self._shared.stopped and self._has_capacity():
+        if self._refused and not self.shared.stopped and self._has_capacity():
             self._refused = False
-            self._shared.on_drained(self.uri)
+            self.shared.on_drained(self.uri)
 
     def take_queued(self) -> list[Task]:
         """Remove and return all waiting tasks, oldest first."""
         tasks = [entry.task for entry in self._queue]
         self._queue.clear()
-        self._shared.queued -= len(tasks)
-        self._shared.held_bytes -= self._queued_bytes
+        self.shared.queued -= len(tasks)
+        self.shared.held_bytes -= self._queued_bytes
         self._queued_bytes = 0
         if self._listed:
             self._listed = False
             self.sink_queue.not_due(self)
-        if tasks and not self._shared.stopped:
+        if tasks and not self.shared.stopped:
             self._refused = (
                 True  # As in ``DestinationQueue``: the caller must learn when there is room.
             )
@@ -184,15 +185,19 @@ class PacedQueue:
         """The breaker's state of its sink."""
         return self.sink_queue.breaker
 
+    def probe(self) -> None:
+        """As that of its sink's queue."""
+        self.sink_queue.probe()
+
     def unused(self, now_s: float) -> bool:
         """Whether it can be dropped: idle for long, and no past attempt counts for its rate."""
         if self._queue or self._pace.due_s > now_s:
             return False
-        return now_s - self._used_s >= self._shared.limits.idle_s
+        return now_s - self._used_s >= self.shared.limits.idle_s
 
     def state(self) -> QueueState:
         """A snapshot: that of the sink's queue, with the tasks and the rate of this one."""
-        now_s = self._shared.clock.monotonic_s()
+        now_s = self.shared.clock.monotonic_s()
         sink_queue = self.sink_queue.state()
         queued = len(self._queue)
         drain_s = 0.0

@@ -81,12 +81,17 @@ class Concurrency:
 class Pace:
     """A rate limiter (GCRA): its state is the time at which the next attempt is due.
 
-    In any window of T seconds at most ``rate * (T + BURST_S) + 1`` attempts start.
+    In any window of T seconds at most ``rate * (T + burst_s) + 1`` attempts start.
+
+    Args:
+        burst_s: Burst, in seconds' worth of attempts; none for the rate that a target allows, which
+            counts minutes and answers 429 to what exceeds it.
     """
 
-    __slots__ = ("_due_s", "_rate_per_s")
+    __slots__ = ("_burst_s", "_due_s", "_rate_per_s")
 
-    def __init__(self) -> None:
+    def __init__(self, burst_s: float = BURST_S) -> None:
+        self._burst_s = burst_s
         self._due_s = float("-inf")
         self._rate_per_s = 0.0
 
@@ -106,7 +111,12 @@ class Pace:
         if rate_per_s != self._rate_per_s:
             self._rate_per_s = rate_per_s
             self._due_s = min(self._due_s, now_s + 1.0 / rate_per_s)
-        return max(0.0, self._due_s - BURST_S - now_s)
+        return max(0.0, self._due_s - self._burst_s - now_s)
+
+    def count(self, rate_per_s: float, now_s: float) -> float:
+        """Count an attempt that starts now; returns when the next one may."""
+        self.take(rate_per_s, now_s)
+        return self._due_s
 
     def take(self, rate_per_s: float, now_s: float) -> float:
         """Count one attempt, or return how long to wait.

@@ -7,23 +7,23 @@ event loop, thread or clock: it runs in its caller.
 
 import math
 from collections import deque
-from typing import Final, Protocol
+from typing import Final
 
-import msgspec
-
+from distributary.core.deliver._entry import Paced, QueuedTask
 from distributary.core.deliver._health import SLOW_DOWN, healthy, silent
 from distributary.core.deliver._outgoing import identity_of, with_passes_left
 from distributary.core.deliver._pacing import (
     BROKER_CONCURRENCY_MAX,
     CONCURRENCY_MAX,
     Concurrency,
+    Pace,
 )
 from distributary.core.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.core.deliver._timers import TimerHandle
 from distributary.core.deliver.breaker import BROKER_OPEN_S_MAX, OPEN_S_MAX, Breaker, BreakerState
 from distributary.core.deliver.destination import Destination
 from distributary.core.deliver.queue_state import Admission, QueueState
-from distributary.core.deliver.transport import NOT_THE_SINKS, obstacle
+from distributary.core.deliver.transport import NOT_THE_SINKS, Done, obstacle
 from distributary.core.errors import TransportError
 from distributary.core.flow import Attempt, Task
 from distributary.core.policy import Answer, Reply, retry_after_s
@@ -49,36 +49,6 @@ _UNUSED_LIVES: Final = 10
 dead) is worth more."""
 
 
-class QueuedTask(msgspec.Struct, eq=False):
-    """A task in a queue, first waiting, then in flight; its ``answered`` is the ``Done``."""
-
-    queue: "DestinationQueue"
-    task: Task
-    destination: Destination
-    bytes: int
-    started_s: float = 0.0
-    probe: bool = False
-
-    def answered(self, answer: Answer) -> None:
-        self.queue.answered(self, answer)
-
-
-class Paced(Protocol):
-    """A queue with a rate limit that feeds the sink's queue."""
-
-    uri: str
-
-    @property
-    def queued(self) -> int:
-        """Waiting tasks."""
-
-    def take(self, now_s: float) -> QueuedTask:
-        """Remove and return the next task, which starts now."""
-
-    def check_drained(self) -> None:
-        """Report room if a task was refused: the breaker may have closed."""
-
-
 class DestinationQueue:
     """The queue of one sink, with its concurrency limit and circuit breaker.
 
@@ -101,25 +71,26 @@ class DestinationQueue:
         "_flights",
         "_held_bytes",
         "_hold_until_s",
+        "_pace",
         "_paced",
         "_probe_at_s",
         "_queue",
         "_queued_bytes",
         "_rate_per_s",
         "_refused",
-        "_shared",
         "_timer",
         "_timer_at_s",
         "_used_s",
         "_window_count",
         "_window_s",
+        "shared",
         "uri",
     )
 
     def __init__(self, uri: str, shared: Shared, *, broker: bool = False) -> None:
         now_s = shared.clock.monotonic_s()
         self.uri = uri
-        self._shared = shared
+        self.shared = shared
         self._queue: deque[QueuedTask] = deque()
         self._flights: dict[QueuedTask, None] = {}  # in the order of their start
         self._queued_bytes = 0
@@ -130,6 +101,7 @@ class DestinationQueue:
         self._due: deque[Paced] = deque()  # those whose rate allows a start now
         self._due_first = True
         self._hold_until_s = now_s
+        self._pace = Pace(burst_s=0.0)  # of a target that allows so many requests
         self._probe_at_s = now_s
         self._timer: TimerHandle | None = None
         self._timer_at_s = 0.0
@@ -150,7 +122,7 @@ class DestinationQueue:
             reserve: Tasks above the limit of the queue that this caller may use.
             more_bytes: Bytes of the task besides its data and the fixed overhead.
         """
-        shared = self._shared
+        shared = self.shared
         if shared.stopped:
             return Admission.FULL
         if self._breaker.state is not _CLOSED and not self._lacks_probe():
@@ -172,8 +144,8 @@ class DestinationQueue:
         return _ADMITTED
 
     def _fits(self, size: int, reserve: int) -> bool:
-        limits = self._shared.limits
-        free = limits.held_bytes_total_max - self._shared.held_bytes
+        limits = self.shared.limits
+        free = limits.held_bytes_total_max - self.shared.held_bytes
         share = min(limits.held_bytes_max, free) + reserve * TASK_BYTES_OVERHEAD
         return len(self._queue) < limits.queued_max + reserve and self._held_bytes + size <= share
 
@@ -192,7 +164,7 @@ class DestinationQueue:
         Args:
             now_s: Monotonic time, seconds; None: not read yet.
         """
-        shared = self._shared
+        shared = self.shared
         queue = self._queue
         due = self._due
         flights = self._flights
@@ -221,6 +193,10 @@ class DestinationQueue:
                 entry = queue.popleft()
                 self._queued_bytes -= entry.bytes
             entry.probe = not closed
+            entry.started_s = now_s
+            flights[entry] = shared.flights[entry] = None
+            shared.in_flight += 1
+            shared.queued -= 1
             self._start(entry, now_s)
 
     def _may_start(self, now_s: float) -> bool:
@@ -229,23 +205,28 @@ class DestinationQueue:
         if self._hold_until_s > now_s:
             self._wake_at(self._hold_until_s, now_s)
             return False
-        slow_s = self._shared.slow_s
+        slow_s = self.shared.slow_s
         return slow_s is None or self.oldest_in_flight_s(now_s) <= slow_s
 
     def _start(self, entry: QueuedTask, now_s: float) -> None:
-        shared = self._shared
+        """Send the task of *entry*, which counts as in flight."""
         destination = entry.destination
-        entry.started_s = now_s
-        self._flights[entry] = None
-        shared.flights[entry] = None
-        shared.in_flight += 1
-        shared.queued -= 1
-        transport = shared.transports.get(destination.protocol)
+        transport = self.shared.transports.get(destination.protocol)
         task = entry.task
-        timeout_s = destination.policy.timeout_s
         if destination.plain and transport is not None:
-            transport.send(task.event, destination, timeout_s, entry.answered)
+            transport.send(task.event, destination, destination.policy.timeout_s, entry.answered)
             return
+        # Only sinks of Knative's kinds get a publisher's header fields.
+        carried = b"" if destination.namespace is None else task.carried
+        self._send(entry, now_s, entry.answered, carried)
+
+    def _send(self, entry: QueuedTask, now_s: float, done: Done, carried: bytes) -> None:
+        """Send the task of *entry* with *carried* header lines, if nothing prevents it."""
+        shared, destination, task = self.shared, entry.destination, entry.task
+        transport = shared.transports.get(destination.protocol)
+        if destination.consent is not None and destination.consent.rate_per_s is not None:
+            due_s = self._pace.count(destination.consent.rate_per_s, now_s)
+            self._hold_until_s = max(self._hold_until_s, due_s)
         event = task.event
         ttl = task.ttl
         if destination.passes:
@@ -257,20 +238,19 @@ class DestinationQueue:
             failure = error or TransportError(
                 "protocol", f"No transport for {destination.protocol}", retryable=False
             )
-            shared.timers.call_later(0.0, lambda: entry.answered(failure))
+            shared.timers.call_later(0.0, lambda: done(failure))
             return
         if destination.own:
             event = with_passes_left(event, ttl)
-        # Brokers only: HTTP has no field for it, and it costs a tenth of a delivery.
-        identity = identity_of(task) if destination.at_broker else ""
-        # Only sinks of Knative's kinds get a publisher's header fields.
-        carried = b"" if destination.namespace is None else task.carried
-        done = entry.answered
+        # For brokers and signatures only: it costs a tenth of a delivery.
+        identified = destination.at_broker or destination.signing is not None
+        identity = identity_of(task) if identified else ""
+        timeout_s = destination.policy.timeout_s
         transport.send(event, destination, timeout_s, done, identity, carried=carried)
 
     def answered(self, entry: QueuedTask, answer: Answer) -> None:
         """Take the answer of an attempt, start what may follow, and pass the answer on."""
-        shared = self._shared
+        shared = self.shared
         now_s = shared.monotonic_s()
         flights = self._flights
         del flights[entry], shared.flights[entry]
@@ -320,7 +300,7 @@ class DestinationQueue:
         if is_silent or status in (429, 503):
             self._concurrency.shrink(entry.started_s, now_s)
         if isinstance(answer, Reply) and status in (429, 503):
-            wall_ms = self._shared.clock.wall_ms()
+            wall_ms = self.shared.clock.wall_ms()
             asked_s = retry_after_s(answer.retry_after, wall_ms)
             if asked_s is not None:
                 until_s = now_s + min(asked_s, entry.destination.policy.asked_wait_s_max)
@@ -331,9 +311,9 @@ class DestinationQueue:
             if self._breaker.answered():
                 self._closed_again()
             return
-        pause_s = self._breaker.failed(probe=entry.probe, jitter=self._shared.random.unit())
+        pause_s = self._breaker.failed(probe=entry.probe, jitter=self.shared.random.unit())
         if pause_s is not None:
-            self._shared.opened[self] = None
+            self.shared.opened[self] = None
             self._probe_at_s = max(now_s + pause_s, self._hold_until_s)
             self._wake_at(self._probe_at_s, now_s)
 
@@ -348,7 +328,7 @@ class DestinationQueue:
             paced.check_drained()
 
     def _notify_drained(self) -> None:
-        shared = self._shared
+        shared = self.shared
         if self._refused and (
             self._lacks_probe()
             or (
@@ -358,7 +338,7 @@ class DestinationQueue:
             )
         ):
             self._refused = False
-            self._shared.on_drained(self.uri)
+            self.shared.on_drained(self.uri)
 
     def _take_rate(self, now_s: float) -> None:
         """End a window of the completion rate."""
@@ -374,11 +354,21 @@ class DestinationQueue:
             self._timer.cancel()
         self._timer_at_s = due_s
         delay_s = max(due_s - now_s, _TIMER_S_MIN)
-        self._timer = self._shared.timers.call_later(delay_s, self._woken)
+        self._timer = self.shared.timers.call_later(delay_s, self._woken)
+
+    def probe(self) -> None:
+        """End the pause of an open breaker, soon and never inside this call.
+
+        What the sink has asked for (``Retry-After``) still holds.
+        """
+        if self._breaker.state is _OPEN:
+            now_s = self.shared.monotonic_s()
+            self._probe_at_s = max(now_s, self._hold_until_s)
+            self._wake_at(self._probe_at_s, now_s)
 
     def _woken(self) -> None:
         self._timer = None
-        now_s = self._shared.clock.monotonic_s()
+        now_s = self.shared.clock.monotonic_s()
         if self._breaker.state is BreakerState.OPEN:
             if now_s < self._probe_at_s:
                 self._wake_at(self._probe_at_s, now_s)
@@ -391,16 +381,16 @@ class DestinationQueue:
         """Remove and return all waiting tasks, oldest first; attempts in flight stay."""
         tasks = [entry.task for entry in self._queue]
         self._queue.clear()
-        self._shared.queued -= len(tasks)
+        self.shared.queued -= len(tasks)
         self._held_bytes -= self._queued_bytes
-        self._shared.held_bytes -= self._queued_bytes
+        self.shared.held_bytes -= self._queued_bytes
         self._queued_bytes = 0
-        if tasks and not self._shared.stopped:
+        if tasks and not self.shared.stopped:
             # The caller must learn when there is room, as after a refusal, and perhaps no answer
             # follows that would report it. Not from inside this call: the caller is not ready for
             # new tasks.
             self._refused = True
-            self._shared.timers.call_later(0.0, self._notify_drained)
+            self.shared.timers.call_later(0.0, self._notify_drained)
         return tasks
 
     def stop(self) -> None:
@@ -408,7 +398,7 @@ class DestinationQueue:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._shared.waiting.pop(self, None)
+        self.shared.waiting.pop(self, None)
 
     def drop(self) -> None:
         """Stop: unused."""
@@ -464,11 +454,11 @@ class DestinationQueue:
         if self._queue or self._flights or self._paced or self._hold_until_s > now_s:
             return False
         lives = 1 if self._breaker.state is _CLOSED else _UNUSED_LIVES
-        return now_s - self._used_s >= self._shared.limits.idle_s * lives
+        return now_s - self._used_s >= self.shared.limits.idle_s * lives
 
     def state(self) -> QueueState:
         """A snapshot."""
-        now_s = self._shared.clock.monotonic_s()
+        now_s = self.shared.clock.monotonic_s()
         elapsed_s = now_s - self._window_s
         rate_per_s = self._rate_per_s
         if elapsed_s >= _RATE_WINDOW_S or (rate_per_s == 0.0 and elapsed_s > 0.0):

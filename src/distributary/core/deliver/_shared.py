@@ -1,4 +1,4 @@
-"""State shared by the queues of one dispatcher: ports, callbacks, and two budgets.
+"""State shared by the queues of one tenant: ports, callbacks, and two budgets.
 
 Called by ``_queue`` and ``_dispatcher``. Hides how the budgets are divided, so that no sink can
 use up what others need.
@@ -11,7 +11,7 @@ from distributary.core.clock import Clock, Random
 from distributary.core.deliver._timers import Timers
 from distributary.core.deliver.limits import Limits
 from distributary.core.deliver.transport import Transport
-from distributary.core.flow import Attempt
+from distributary.core.flow import Attempt, Task
 
 TASK_BYTES_OVERHEAD: Final = 1_024
 """Memory of a task with six attributes besides its data (measured: 980 bytes with its queue entry).
@@ -38,6 +38,10 @@ class InFlight(Protocol):
 
     started_s: float
 
+    @property
+    def task(self) -> Task:
+        """What is sent."""
+
 
 class Opened(Protocol):
     """A queue whose breaker has opened."""
@@ -47,7 +51,7 @@ class Opened(Protocol):
 
 
 class Shared:
-    """The counters, budgets and ports of one dispatcher.
+    """The counters, budgets and ports of one tenant's queues in a dispatcher.
 
     Attributes:
         in_flight: Attempts in flight in all queues.
@@ -101,10 +105,7 @@ class Shared:
         self.random = random
         self.on_attempt = on_attempt
         self.on_drained = on_drained
-        self.limits = limits
-        self.in_flight_max = limits.in_flight_max
-        self.low_water = int(limits.queued_max * LOW_WATER_SHARE)
-        self.low_water_bytes = int(limits.held_bytes_max * LOW_WATER_SHARE)
+        self.keep_within(limits)
         self.in_flight = 0
         self.held_bytes = 0
         self.slow_s: float | None = None
@@ -114,6 +115,14 @@ class Shared:
         self.flights: dict[InFlight, None] = {}
         self.opened: dict[Opened, None] = {}
         self.waiting: dict[Starter, None] = {}  # queues that wait for a free slot, in order
+
+    def keep_within(self, limits: Limits) -> None:
+        """Change the limits; what is there already stays."""
+        self.limits = limits
+        self.in_flight_max = limits.in_flight_max
+        self.low_water = int(limits.queued_max * LOW_WATER_SHARE)
+        held_bytes_max = min(limits.held_bytes_max, limits.held_bytes_total_max)
+        self.low_water_bytes = int(held_bytes_max * LOW_WATER_SHARE)
 
     def place_free(self, *, first: bool) -> bool:
         """Whether another attempt may start.

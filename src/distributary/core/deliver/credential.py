@@ -19,6 +19,19 @@ SECRET_MEMBERS: Final[dict[CredentialType, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """What this server shows a sink of itself by TLS.
+
+    Attributes:
+        certificate: PEM: the certificate, then those that lead to its authority.
+        key: PEM of its private key, without a password. Left out of the ``repr``.
+    """
+
+    certificate: str
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Credential:
     """A sink credential. Its ``repr`` has no secrets (DESIGN promise 6: nothing leaks).
 
@@ -32,6 +45,8 @@ class Credential:
         refresh_token: Exchanged for new access tokens, for ``REFRESHTOKEN``.
         refresh_token_endpoint: Where to exchange it; None: the access token is used until it
             expires.
+        secret_ref: Name of the secret in the subscription's namespace that stands for ``secret`` or
+            ``access_token``; None: they are its own.
         origin: Origin of the sink that it was given for; it is sent to no other. None: unknown, as
             in credentials sealed by a version without origins. Not part of equality.
     """
@@ -44,12 +59,16 @@ class Credential:
     access_token_expires_ms: int | None = None
     refresh_token: str | None = field(default=None, repr=False)
     refresh_token_endpoint: str | None = None
+    secret_ref: str | None = None
     origin: UriOrigin | None = field(default=None, compare=False, repr=False)
 
     @property
     def complete(self) -> bool:
         """False if the secrets are missing: then the stored ones are kept."""
-        return (self.access_token if self.secret is None else self.secret) is not None
+        return (
+            self.secret_ref is not None
+            or (self.access_token if self.secret is None else self.secret) is not None
+        )
 
     @property
     def refreshable(self) -> bool:

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distributary.core.deliver.broker_settings import SinkSettings
-from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.consent import Consent, waits_for_consent
+from distributary.core.deliver.credential import ClientCertificate, Credential
+from distributary.core.deliver.signing import SigningKeys
 from distributary.core.policy import DeliveryPolicy
+from distributary.core.tenant import DEFAULT_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,7 @@ class Destination:
     Attributes:
         uri: The sink.
         protocol: Delivery protocol, one of the six names (``HTTP``...): selects the transport.
+        client_certificate: Shown to the sink by TLS; None: none.
         settings: Protocol settings, of the class of *protocol*; None: its defaults.
         format: Event content mode: ``binary`` (attributes beside the data) or ``structured``.
         policy: Attempts, waits, timeout and rate.
@@ -37,18 +41,25 @@ class Destination:
             hop; the receiver refuses an event without any.
         refused: Why the operator's settings forbid this sink, for people: no attempt is made, and
             the event waits until they change. None: allowed.
+        stays_here: Connect to this machine alone: a credential goes there without TLS.
         wants_reply: Send ``Prefer: reply``, and read an event in a 2xx response (but 202) whole.
         ca_certs: PEM certificates trusted for this sink besides the system's.
         namespace: Namespace of the Trigger or messaging Subscription: HTTP sends it as
             ``Kn-Namespace``, together with the event's carried header lines. None: neither.
+        tenant: Namespace of the subscription or object: queues, breakers and budgets of two tenants
+            are apart, also for one URI.
+        signing: Keys that sign each attempt, for HTTP; None: unsigned. Left out of the ``repr``.
         paced_by: The uid of the subscription to whose rate limit ``policy.rate_limit_per_s``
             applies; each subscription has its own rate.
-        sink_queue: Key of concurrency, breaker and ``Retry-After``: the URI, and at a broker also
-            the place, since the places at one broker are independent.
+        consent: How far the target agrees to deliveries; None: it need not be asked.
+        awaits: Whether the target must consent before anything is sent.
+        sink_queue: Key of concurrency, breaker and ``Retry-After``: the tenant, the URI, and at a
+            broker also the place, since the places at one broker are independent.
         at_broker: The sink is a place at a broker, whose messages may carry a delivery's identity.
         plain: An attempt needs an event and these settings alone: nothing prevents it, and nothing
             is added to the event or sent beside it. True of nearly all.
-        queue: Key of the queue: *sink_queue*, or with a rate limit a name of its own.
+        queue: Key of the queue: *sink_queue*, or with a rate limit or without consent a name of its
+            own.
     """
 
     uri: str
@@ -61,11 +72,17 @@ class Destination:
     own: bool = False
     passes: int = 0
     refused: str | None = None
+    stays_here: bool = False
     wants_reply: bool = False
     ca_certs: str | None = dataclasses.field(default=None, repr=False)
+    client_certificate: ClientCertificate | None = dataclasses.field(default=None, repr=False)
     settings: SinkSettings | None = None
     namespace: str | None = None
+    tenant: str = DEFAULT_NAMESPACE
+    signing: SigningKeys | None = dataclasses.field(default=None, repr=False)
     paced_by: str = dataclasses.field(default="", compare=False)
+    consent: Consent | None = None
+    awaits: bool = dataclasses.field(init=False, repr=False, compare=False)
     sink_queue: str = dataclasses.field(init=False, repr=False, compare=False)
     queue: str = dataclasses.field(init=False, repr=False, compare=False)
     at_broker: bool = dataclasses.field(init=False, repr=False, compare=False)
@@ -84,19 +101,27 @@ class Destination:
             self.own,
             self.passes,
             self.refused,
+            self.stays_here,
             self.wants_reply,
             self.ca_certs,
+            self.client_certificate,
             self.settings,
             self.namespace,
+            self.tenant,
+            self.signing,
+            self.consent,
         )
         place = None if self.settings is None else self.settings.place
         sink_queue = self.uri if place is None else f"{self.uri} {place}"
+        if self.tenant != DEFAULT_NAMESPACE:  # no URI begins so: a namespace has no colon
+            sink_queue = f"{self.tenant} {sink_queue}"
         paced = self.policy.rate_limit_per_s is not None
         object.__setattr__(self, "sink_queue", sink_queue)
         object.__setattr__(self, "at_broker", place is not None)
-        object.__setattr__(
-            self, "queue", f"{sink_queue} of {self.paced_by}" if paced else sink_queue
-        )
+        awaits = self.consent is not None and not self.consent.given
+        queue = f"{sink_queue} of {self.paced_by}" if paced else sink_queue
+        object.__setattr__(self, "awaits", awaits)
+        object.__setattr__(self, "queue", waits_for_consent(sink_queue) if awaits else queue)
         plain = (
             self.unusable is None
             and self.refused is None
@@ -104,9 +129,23 @@ class Destination:
             and not self.own
             and place is None
             and self.namespace is None
+            and self.signing is None
+            and (self.consent is None or self.consent.rate_per_s is None)
         )
         object.__setattr__(self, "plain", plain)
         object.__setattr__(self, "_hash", hash(settings))
 
     def __hash__(self) -> int:
         return self._hash
+
+
+def signed(destination: Destination, token: str) -> Destination:
+    """*destination* with *token* as its credential, if it is this server's and has none.
+
+    An empty token signs nothing.
+    """
+    if not token or not destination.own or destination.credential is not None:
+        return destination
+    kind = "Bearer"
+    credential = Credential("ACCESSTOKEN", access_token=token, access_token_type=kind)
+    return dataclasses.replace(destination, credential=credential)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from distributary.core.deliver.credential import ClientCertificate
 from distributary.core.errors import TransportError
 from distributary.core.protocol import Scheme, schemes
 
@@ -31,10 +32,14 @@ class Endpoint(NamedTuple):
         target: Request target: path and query, ASCII.
         authority: Value of the ``Host`` header.
         dial: Host and port to connect to instead of *host* and *port*, which stay in ``Host`` and
-            in the TLS server name; None: those.
+            in the TLS server name; None: those. Of our own listener it may be a Unix socket: its
+            path, and port 0.
         own: True for our own listener: address rules do not apply, and *dial* does not use TLS,
-            even if a proxy terminates TLS for the URI.
+            even if the URI does.
         ca_certs: PEM certificates trusted besides the system's; None: none.
+        stays_here: Only addresses of loopback are dialled.
+        client_certificate: Shown by TLS; None: none.
+        private_alone: Addresses that are not private are refused (``Consent.private_alone``).
     """
 
     scheme: str
@@ -45,6 +50,9 @@ class Endpoint(NamedTuple):
     dial: tuple[str, int] | None = None
     own: bool = False
     ca_certs: str | None = None
+    stays_here: bool = False
+    client_certificate: ClientCertificate | None = None
+    private_alone: bool = False
 
     @property
     def tls(self) -> bool:
@@ -92,12 +100,23 @@ def parse(uri: str, known: Mapping[str, Scheme]) -> Endpoint:
     return Endpoint(parts.scheme, host, port or default, _ascii(target), authority.encode("ascii"))
 
 
-def parse_dial(text: str) -> tuple[str, int]:
+UNIX: Final = "unix:"
+"""Before the path of a Unix socket, in the ``dial`` of a destination that is our own listener."""
+
+
+def parse_dial(text: str, *, own: bool = False) -> tuple[str, int]:
     """Host and port of a ``host:port`` (an IPv6 address in brackets).
+
+    Args:
+        text: The address.
+        own: It is our own listener's: a Unix socket is allowed, such as ``unix:/run/own.sock``.
+            Returns its path, and port 0. Nobody but the server itself may name one.
 
     Raises:
         TransportError: ``blocked-address``, not retryable: *text* is not ``host:port``.
     """
+    if own and text.startswith(UNIX + "/"):
+        return text.removeprefix(UNIX), 0
     if _FORBIDDEN.search(text):
         raise _blocked("the address to dial holds blanks, control characters or backslashes")
     try:

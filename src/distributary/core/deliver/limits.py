@@ -1,5 +1,6 @@
 """Limits of the destination queues, and the memory size of attributes."""
 
+import dataclasses
 import sys
 from dataclasses import dataclass
 from typing import Final
@@ -27,9 +28,10 @@ class Limits:
             bridge the time to the next chunk, and few to take back at a stop.
         held_bytes_max: Bytes of one queue's tasks, waiting and in flight. 8 MiB is 4,096 events
             of 1 KB with their overhead, or 8 of the largest.
-        held_bytes_total_max: The same for all queues together. A queue may hold as much as is
-            still free (so one busy queue gets half, and n of them leave a share for another); an
-            idle queue may always take one task. 64 MiB: a worker's fair part of a machine of 4 GiB.
+        held_bytes_total_max: The same for all queues of a tenant together. A queue may hold as much
+            as is still free (so one busy queue gets half, and n of them leave a share for another);
+            an idle queue may always take one task. 64 MiB: a worker's fair part of a machine of
+            4 GiB.
         in_flight_max: Attempts of all queues together beyond the first of each queue. 2,048:
             twice 1,000 sinks; a connection takes less than 64 KiB.
         in_flight_total_max: The same including the first of each queue, so that a thousand
@@ -46,6 +48,17 @@ class Limits:
     in_flight_total_max: int = 4_096
     retry_reserve: int = 256
     idle_s: float = 60.0
+
+    def divided(self, count: int) -> "Limits":
+        """The part of one of *count* tenants: never so little that it could not go on."""
+        if count <= 1:
+            return self
+        return dataclasses.replace(
+            self,
+            held_bytes_total_max=self.held_bytes_total_max // count,
+            in_flight_max=max(1, self.in_flight_max // count),
+            in_flight_total_max=max(1, self.in_flight_total_max // count),
+        )
 
     def __post_init__(self) -> None:
         """Assert that the limits leave room for one task and one attempt."""

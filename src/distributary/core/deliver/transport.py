@@ -60,8 +60,10 @@ class Transport(Protocol):
             done: Called exactly once, on the loop, never from inside this call. The transport makes
                 no second attempt.
             identity: Identity of the delivery: equal for all its attempts, different from any
-                other's. For protocols that deduplicate messages; empty: none.
-            carried: Additional header lines (``event.carried``), for HTTP only.
+                other's. For protocols that deduplicate messages, and for signed deliveries; empty:
+                none.
+            carried: Additional header lines (``event.carried``), for HTTP. A broker's message has
+                only the context of a trace of them, as the attribute ``traceparent``.
         """
 
     async def close(self) -> None:

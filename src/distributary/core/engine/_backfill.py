@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from distributary.core.engine.tracker import Tracker
 from distributary.core.errors import EventError
 from distributary.core.flow import (
+    TOLD,
     Logged,
     Mark,
     Origin,
@@ -30,6 +31,7 @@ class Backfill:
 
     Attributes:
         tasks: Unsent matches of the last record; the next one to send is last.
+        reading: Whether it waits for the records from ``next_offset`` on, which it has requested.
     """
 
     def __init__(self, partition: int, row: BackfillRow) -> None:
@@ -37,6 +39,7 @@ class Backfill:
         self.start = row.start
         self.to_offset = row.to_offset
         self.tasks: list[Task] = []
+        self.reading = False
         self._partition = partition
         self._matcher = WalkMatcher()
         self._record = decode_route(row.record)
@@ -151,6 +154,7 @@ class Backfill:
 
     def bring(self, records: Iterator[Logged], to_offset: int) -> bool:
         """Accept the *records* from ``next_offset`` to *to_offset*; False if there are none yet."""
+        self.reading = False
         self._records, self._records_end = records, to_offset
         return to_offset > self._next
 
@@ -217,7 +221,7 @@ class Backfill:
                 held.carried,
             )
             for index, event in enumerate(held.events)
-            if index >= first and self._matcher.match(event)
+            if index >= first and (held.address == TOLD or self._matcher.match(event))
         ]
 
     def _change(self, offset: int, record: RouteRecord) -> None:

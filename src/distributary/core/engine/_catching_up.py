@@ -84,6 +84,7 @@ class CatchingUp:
                 if backfill.next_offset > first:
                     break  # It has used its part: others take turns before it reads on.
                 self._reads_left -= 1
+                backfill.reading = True
                 self._effects.read_log(backfill.name, backfill.next_offset)
                 return
             tasks = backfill.match(logged)
@@ -91,10 +92,15 @@ class CatchingUp:
             limit -= 1
         self._backfills.put_back(backfill)
 
-    def log_read(self, name: Name, records: Iterator[Logged], to_offset: int) -> None:
-        """Accept the *records* that a backfill requested; there are none between them."""
+    def log_read(
+        self, name: Name, from_offset: int, records: Iterator[Logged], to_offset: int
+    ) -> None:
+        """Accept the *records* from *from_offset* that a backfill requested, and no others.
+
+        A read that took long may answer one of the same name that has ended meanwhile.
+        """
         backfill = self._backfills.get(name)
-        if backfill is None:
+        if backfill is None or not backfill.reading or backfill.next_offset != from_offset:
             return
         if backfill.bring(records, to_offset):
             self._backfills.feed(backfill)

@@ -49,6 +49,7 @@ class Completion:
         self._attempted = state.effects.attempted
         self._duration = state.meter.histogram("attempt_duration_seconds")
         self._outcomes = outcomes
+        self._delivered = outcomes.delivered
         self._replies = replies
         self._sending = sending
         self._parking = parking
@@ -62,14 +63,20 @@ class Completion:
         if task.stage is _REPLY:
             self._replies.answered(attempt)
             return
-        # ``delivered`` inlined for a ``Reply``, which nearly every answer is.
-        if 200 <= answer.status < 300 if type(answer) is Reply else delivered(answer):
+        if type(answer) is Reply:  # Nearly every answer is one: ``delivered`` inlined.
+            status = answer.status
+            if 200 <= status < 300:
+                self._attempted(attempt, DELIVERED, now_ms)
+                if answer.event is None and answer.event_fault is None:
+                    self._delivered(task, status)
+                else:
+                    assert task.stage is Stage.PRIMARY  # Only this stage requests replies.
+                    self._note_status(task.route, status)
+                    self._replies.take(task, answer, self._targets.get(task.route))
+                return
+        elif delivered(answer):
             self._attempted(attempt, DELIVERED, now_ms)
-            if type(answer) is not Reply or (answer.event is None and answer.event_fault is None):
-                self._outcomes.delivered(task)
-            else:
-                assert task.stage is Stage.PRIMARY  # Only this stage requests replies.
-                self._replies.take(task, answer, self._targets.get(task.route))
+            self._delivered(task)
             return
         target = self._targets.get(task.route)
         if target is None:
@@ -87,6 +94,7 @@ class Completion:
         verdict = unmade or classify(answer, task.attempt, dest.policy, jitter, now_ms)
         self._attempted(attempt, verdict, now_ms)
         self._state.failing.failed(task.route, verdict, uri, self._state.now_s, now_ms)
+        self._count_failed(attempt)
         failure = failure_of(answer, verdict.reason, uri)
         if verdict.decision is Decision.RETRY:
             if task.stage is Stage.DEAD_LETTER:
@@ -97,6 +105,16 @@ class Completion:
             self._outcomes.drop(task, verdict.reason)
         else:
             self._outcomes.failed(task, target, failure)
+
+    def _count_failed(self, attempt: Attempt) -> None:
+        route = attempt.task.route
+        self._state.tallies.of(route).failed += 1
+        if isinstance(attempt.answer, Reply):
+            self._note_status(route, attempt.answer.status)
+
+    def _note_status(self, route: str, status: int) -> None:
+        tally = self._state.tallies.of(route)
+        tally.answer_ms, tally.answer_status = self._state.now_ms, status
 
     def _failure_before(self, task: Task) -> Failure | None:
         row = self._state.rows.rows.get(key_of(task))
@@ -112,6 +130,7 @@ class Completion:
         verdict = Verdict(Decision.RETRY, f"status-{GONE}")
         self._attempted(attempt, verdict, now_ms)
         self._state.failing.failed(route, verdict, attempt.sink, now_s, now_ms)
+        self._count_failed(attempt)
         failure = failure_of(attempt.answer, verdict.reason, attempt.sink)
         self._outcomes.wait(attempt.task, failure, 0.0, attempt=1)
         if attempt.sink == target.sink.uri and self._parking.park(route, target, failure):

@@ -52,7 +52,7 @@ class Step(enum.Enum):
     KEEP = "failed for good, and kept"
     DROP = "dropped, with a reason"
     VOID = "the log has lost its record"
-    REDRIVE = "redriven"
+    SEND_AGAIN = "sent again by a run"
 
 
 class LifeRow(NamedTuple):
@@ -121,7 +121,15 @@ LIFE: Final[dict[Step, LifeRow]] = {
     Step.AWAIT_STORE: LifeRow((_M.READING,), _M.WAITING),
     Step.DELIVER: LifeRow((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.DONE, FINAL),
     Step.KEEP: LifeRow(
-        (_M.IN_FLIGHT, _M.HELD, _M.QUEUED, _M.WAITING, _M.DEFERRED, _M.READING),
+        (
+            _M.IN_FLIGHT,
+            _M.HELD,
+            _M.QUEUED,
+            _M.WAITING,
+            _M.DEFERRED,
+            _M.READING,
+            _M.BACKFILLING,
+        ),
         _M.DONE,
         ("keep", *FINAL),
     ),
@@ -131,6 +139,6 @@ LIFE: Final[dict[Step, LifeRow]] = {
         FINAL,
     ),
     Step.VOID: LifeRow((_M.WAITING, _M.DEFERRED, _M.READING, _M.DONE), _M.DONE, ("forget_row",)),
-    Step.REDRIVE: LifeRow((_M.DONE,), _M.WAITING, ("put_row",)),
+    Step.SEND_AGAIN: LifeRow((_M.DONE,), _M.WAITING, ("put_row",)),
 }
 """All transitions of a match. Any other transition is a bug of the engine."""

@@ -8,6 +8,7 @@ from distributary.core.engine._outcomes import Outcomes
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import EventError
 from distributary.core.flow import (
+    TOLD,
     AddressedEvents,
     DoneKey,
     Logged,
@@ -142,7 +143,7 @@ class Matching:
             return []
         if self._backfills.covers(route, logged.offset, 0):
             return []
-        if not self._table.matches(route, event):
+        if held.address != TOLD and not self._table.matches(route, event):
             return []
         task = Task(
             Position(self._partition, logged.offset, 0),

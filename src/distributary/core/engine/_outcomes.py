@@ -5,29 +5,34 @@ dead-lettered (accepted by the dead letter sink, or kept in the store), or dropp
 (DESIGN promise 3, one final outcome).
 """
 
+import dataclasses
 from collections import Counter
 from typing import Final
 
 from msgspec.structs import replace
 
 from distributary.core.engine._life import Step
+from distributary.core.engine.cuts import PINNED
 from distributary.core.engine.dead_letter import dead_letter_event
 from distributary.core.engine.ports import RouteTarget
 from distributary.core.engine.reads import STORED_LOOK_S
 from distributary.core.engine.reservations import key_of
-from distributary.core.engine.state import PartitionState
+from distributary.core.engine.state import Dropped, PartitionState
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import DoneKey, Ending, Origin, Stage, Task
 from distributary.core.outcome.dead_letter import DeadLetter, Failure
 from distributary.core.outcome.rows import IN_STORE, RetryRow
 from distributary.core.policy import Verdict, longest_wait_s
+from distributary.core.shown import shown_uri
 
 BEYOND_BUDGET: Final = "retention"
 """Reason of a match that is dropped because it exceeds the backfill budget."""
 FORGET_S: Final = 1.0
 """Interval of searches for finished rows that can be forgotten. There may be 100,000 of them while
 a match below holds the cursor, and a flush comes every 10 ms."""
+TELL_S: Final = 1.0
+"""Shortest interval of lines about dropped matches: a deleted route may have 100,000 of them."""
 # Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
 _PRIMARY: Final = Stage.PRIMARY
 _LIVE: Final = Origin.LIVE
@@ -50,6 +55,8 @@ class Outcomes:
         self._tracker = state.tracker
         self._done = state.effects.done
         self._troubles = state.failing.troubles
+        self._tallies = state.tallies
+        self._changing = state.tallies.changing
         self._reservations = state.reservations
         self._reserved = state.reservations.by_match
         self._meter = state.meter
@@ -60,27 +67,34 @@ class Outcomes:
             state.meter.add(f'dead_lettered_total{{to="{to}"}}', 0)
         state.meter.add(_GIVEN_UP_TOTAL, 0)
         self._latency = state.meter.histogram("delivery_latency_seconds")
-        self._forgot_s = float("-inf")
+        self._forgot_s = self._told_s = float("-inf")
 
     # -- final ---------------------------------------------------------------------------------
 
-    def delivered(self, task: Task) -> None:
-        """Record that a destination accepted *task*."""
+    def delivered(self, task: Task, status: int = 0) -> None:
+        """Record that a destination accepted *task*, with *status* (0: it has none)."""
         state = self._state
-        position = task.position
+        position, route, now_ms = task.position, task.route, state.now_ms
         # ``key_of`` inlined, and ``_final`` below: every delivery comes here.
-        key = tuple.__new__(DoneKey, (position[1], position[2], task.route))
+        key = tuple.__new__(DoneKey, (position[1], position[2], route))
         if task.stage is _PRIMARY:
             self._counters["delivered_total"] += 1
+            tally = self._changing[route]
+            tally.delivered += 1
+            tally.success_ms = now_ms
+            if status:
+                tally.answer_ms = now_ms
+                tally.answer_status = status
             if self._troubles:
-                state.failing.delivered(task.route)
-            self._latency.observe((state.now_ms - task.logged_ms) / 1000)
+                state.failing.delivered(route)
+            self._latency.observe((now_ms - task.logged_ms) / 1000)
             if self._reserved:
                 self._reservations.end(key, delivered=True)
-            self._ended(key, _DELIVERED, None, state.now_ms, task)
+            self._ended(key, _DELIVERED, None, now_ms, task)
         else:
             self._meter.add('dead_lettered_total{to="sink"}')
-            self._ended(key, Ending.DEAD_LETTERED, None, state.now_ms, task)
+            self._tallies.of(route).dead_lettered += 1
+            self._ended(key, Ending.DEAD_LETTERED, None, now_ms, task)
         if self._effects.watch is not None:
             state.step(Step.DELIVER, key, task)
         if task.origin is _LIVE and self._tracker.finish(task):
@@ -130,10 +144,25 @@ class Outcomes:
         body = event_record.encode([kept])
         self._state.step(Step.KEEP, key, task)
         now_ms = self._state.now_ms
-        self._effects.keep(DeadLetter(key, task.checksum, failure, body, now_ms))
+        self._effects.keep(DeadLetter(key, task.checksum, failure, body, now_ms, target.namespace))
         self._ended(key, Ending.DEAD_LETTERED, failure.reason, now_ms, task)
         self._meter.add('dead_lettered_total{to="store"}')
+        self._tallies.of(task.route).dead_lettered += 1
         self._final(task, key)
+
+    def set_aside(self, task: Task, failure: Failure | None = None) -> None:
+        """Keep *task* as a dead letter: its namespace may not wait for it any longer.
+
+        Args:
+            task: The match, whose route has a target.
+            failure: Of its last attempt; None: none was made.
+        """
+        target = self._state.targets.get(task.route)
+        assert target is not None
+        self._state.given_up[task.route, PINNED] += 1
+        failure = failure or Failure("", shown_uri(target.sink.uri))
+        failure = dataclasses.replace(failure, reason=PINNED)
+        self.failed(task, dataclasses.replace(target, dead_letter=None), failure)
 
     def why_gone(self, route: str) -> str:
         """Reason for dropping matches of a deleted route."""
@@ -158,8 +187,14 @@ class Outcomes:
         reason = reason or self.why_gone(key.route)
         self._ended(key, Ending.DROPPED, reason, self._state.now_ms, task)
         self._meter.add(f'dropped_total{{reason="{reason}"}}')
-        fields = {"route": key.route, "offset": key.offset, "index": key.index, "reason": reason}
-        self._effects.report("dropped", fields)
+        self._tallies.of(key.route).dropped += 1
+        kind = key.route, reason
+        dropped = self._state.dropped.get(kind)
+        if dropped is None:
+            dropped = self._state.dropped[kind] = Dropped(key)
+        dropped.last = max(dropped.last, key)
+        dropped.first = min(dropped.first, key)
+        dropped.count += 1
 
     # -- rows ----------------------------------------------------------------------------------
 
@@ -173,12 +208,26 @@ class Outcomes:
         self._rows.put(row, self._state.now_s + wait_s, None)
         self.arm()
 
-    def redrive(self, row: RetryRow) -> None:
-        """Send a kept dead letter again, as *row*."""
-        self._state.step(Step.REDRIVE, row.key)
+    def send_again(self, row: RetryRow, task: Task | None = None) -> None:
+        """Send a match again, as *row*, that a run has chosen; *task*: its event, in memory."""
+        key = row.key
+        self._state.step(Step.SEND_AGAIN, key)
         self._effects.put_row(row)
-        self._rows.finished.pop(row.key, None)  # The new row replaces it.
-        self.load(row._replace(event=IN_STORE))
+        self._rows.finished.pop(key, None)  # The new row replaces it.
+        waits = row if row.event is None else row._replace(event=IN_STORE)
+        self._rows.put(waits, self._state.now_s, task)
+        self.arm()
+
+    def hurry(self, route: str) -> int:
+        """Make the waiting retries of *route* due now; returns their count."""
+        state = self._state
+        rows = self._rows.waiting(route)
+        for row in rows:
+            due = row._replace(not_before_ms=state.now_ms)
+            self._effects.put_row(due)
+            self._rows.put(due, state.now_s, None)
+        self.arm()
+        return len(rows)
 
     def _wait_s_max(self, row: RetryRow) -> float:
         """Longest wait of its policy: caps the effect of a jump of the wall clock."""
@@ -296,12 +345,35 @@ class Outcomes:
             self._meter.add("void_rows_total")
             self._effects.report("void-row", {"offset": key.offset, "route": key.route})
 
+    def tell_dropped(self, *, now: bool = False) -> None:
+        """Report the matches dropped lately, one line for a route and a reason.
+
+        Args:
+            now: However short the time since the last report.
+        """
+        state = self._state
+        if not state.dropped or (state.now_s - self._told_s < TELL_S and not now):
+            return
+        self._told_s = state.now_s
+        told, state.dropped = state.dropped, {}
+        for (route, reason), found in told.items():
+            first, last = found.first, found.last
+            fields: dict[str, object] = {"route": route, "reason": reason}
+            if found.count == 1:
+                fields |= {"offset": first.offset, "index": first.index}
+            else:
+                fields |= {"count": found.count, "from": first.offset, "to": last.offset + 1}
+            self._effects.report("dropped", fields)
+
     def tell_given_up(self) -> None:
-        """Report, for each route, the matches that the budget ended since the last report."""
+        """Report, for each route, the matches that budgets ended since the last report."""
         counts, self._state.given_up = self._state.given_up, Counter()
-        for route, count in counts.items():
+        for (route, reason), count in counts.items():
+            fields: dict[str, object] = {"route": route, "count": count, "reason": reason}
+            if reason == PINNED:
+                self._effects.warn("matches-set-aside", fields)
+                continue
             self._meter.add(_GIVEN_UP_TOTAL, count)
-            fields: dict[str, object] = {"route": route, "count": count, "reason": BEYOND_BUDGET}
             self._effects.warn("matches-given-up", fields)
 
     def forgettable(self, below: int) -> list[DoneKey]:

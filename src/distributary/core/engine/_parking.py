@@ -1,7 +1,9 @@
-"""Parks subscriptions whose sink responded 410 (Gone), until they are resumed or updated.
+"""Halts routes: those whose sink responded 410 (Gone), and those that people paused or disabled.
 
 A backfill covers the waiting matches with one row; matches whose attempt was in flight wait as
-rows of their own. Parking is durable: a restart does not try again.
+rows of their own. A *parked* route is a durable row here: a restart does not try again before it
+is resumed or updated. A *paused* one is known from its resource (``Targets.halted``), and its dead
+letters wait too.
 """
 
 from distributary.core.engine.ports import RouteTarget
@@ -31,7 +33,7 @@ def is_gone(task: Task, answer: Answer, target: RouteTarget) -> bool:
 
 
 class Parking:
-    """The parked routes of a partition.
+    """The halted routes of a partition: parked and paused ones.
 
     Args:
         state: Of the partition.
@@ -41,6 +43,7 @@ class Parking:
         self._state = state
         self._effects = state.effects
         self._parked = state.parked
+        self._halted = state.halted
         self._seen_seq = 0
         state.meter.add("parked_total", 0)
 
@@ -57,6 +60,7 @@ class Parking:
             failure.dest,
         )
         self._parked[route] = row
+        self._halted.add(route)
         self._effects.put_parked(route, row)
         self._state.meter.add("parked_total")
         fields: dict[str, object] = {"route": route, "sink": failure.dest}
@@ -89,5 +93,24 @@ class Parking:
         """Unpark *route*, which is resumed or deleted; False if it was not parked."""
         if self._parked.pop(route, None) is None:
             return False
+        if route not in self._state.paused:
+            self._halted.discard(route)
         self._effects.put_parked(route, None)
         return True
+
+    def follow(self) -> tuple[list[str], list[str]]:
+        """Take over which routes are paused or disabled.
+
+        Returns:
+            The routes that are newly paused, and those that are not any more.
+        """
+        before, now = self._state.paused, self._state.targets.halted()
+        if now is before:
+            return [], []
+        begun, ended = sorted(now - before), sorted(before - now)
+        self._state.paused = now
+        self._halted.update(begun)
+        for route in ended:
+            if route not in self._parked:
+                self._halted.discard(route)
+        return begun, ended

@@ -58,7 +58,7 @@ class Replies:
         """
         if not self._held or target.reply is None:
             return None
-        return target.reply.uri if target.reply.uri in self._held else None
+        return target.reply.queue if target.reply.queue in self._held else None
 
     def take(self, task: Task, answer: Reply, target: RouteTarget | None) -> None:
         """Handle a 2xx answer to *task* that holds an event, or an invalid one."""
@@ -104,7 +104,7 @@ class Replies:
         )
         self._origins[key_of(task)] = task
         assert target.reply is not None
-        uri = target.reply.uri
+        uri = target.reply.queue
         # Held replies came first.
         if uri in self._held or not self._offer(reply, target):
             self.hold(reply, uri)
@@ -156,6 +156,7 @@ class Replies:
         )
         self._effects.attempted(attempt, verdict, now_ms)
         self._state.failing.failed(task.route, verdict, dest, self._state.now_s, now_ms)
+        self._state.tallies.of(task.route).failed += 1
         failure = failure_of(attempt.answer, verdict.reason, dest)
         if verdict.decision is Decision.RETRY:
             self._outcomes.retry(task, failure, verdict)
@@ -171,11 +172,16 @@ class Replies:
         if self._held_bytes + size > self._state.limits.reply_bytes_max:
             saturated = TransportError(SATURATED, "Too many replies wait for this destination")
             task = self._origins.pop(key_of(reply))
-            self._refused(task, Attempt(reply, saturated, 0.0), uri)
+            self._refused(task, Attempt(reply, saturated, 0.0), self._dest_of(reply))
             return
         self._state.step(Step.HOLD, key_of(reply), reply)
         self._held_bytes += size
         self._held.setdefault(uri, deque()).append(reply)
+
+    def _dest_of(self, reply: Task) -> str:
+        """URI of the destination of *reply*, for a failure; empty: its route has none now."""
+        target = self._targets.get(reply.route)
+        return "" if target is None or target.reply is None else target.reply.uri
 
     def hand_back(self, reply: Task) -> None:
         """Take an unsent *reply* back and route it by the newest revision."""
@@ -185,7 +191,7 @@ class Replies:
         elif target.reply is None:
             self._drop(self._origins.pop(key_of(reply)), "no-destination")
         else:
-            self.hold(reply, target.reply.uri)
+            self.hold(reply, target.reply.queue)
 
     def drained(self, uri: str) -> bool:
         """Send held replies to the destination *uri*, which may have room.
@@ -215,10 +221,10 @@ class Replies:
             self._drop(self._origins.pop(key_of(reply)), "no-destination")
         elif self._offer(reply, target):
             pass
-        elif target.reply.uri == uri:
+        elif target.reply.queue == uri:
             return False
         else:
-            self.hold(reply, target.reply.uri)
+            self.hold(reply, target.reply.queue)
         return True
 
     def tick(self) -> None:

@@ -31,6 +31,7 @@ class Effects:
         take_queued: Take back the unstarted tasks of the queue with this name.
         queue: State of the queue with this name.
         is_open: Whether its breaker is open.
+        probe: End the pause of its breaker, if it is open; never inside this call.
         cut_off: Queues whose breaker has opened since the last call.
         done: Record the outcome of a live match.
         backfilled: Record the outcome of a backfilled match.
@@ -61,6 +62,7 @@ class Effects:
     take_queued: Callable[[str], list[Task]]
     queue: Callable[[str], QueueState | None]
     is_open: Callable[[str], bool]
+    probe: Callable[[str], None]
     cut_off: Callable[[], list[str]]
     done: Callable[[DoneKey, int], None]
     backfilled: Callable[[DoneKey, int], None]

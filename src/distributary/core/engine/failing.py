@@ -5,6 +5,7 @@ A delivery that succeeds while nothing fails costs one truth test.
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import Final
 
 from distributary.core.deliver.transport import BLOCKED
@@ -19,7 +20,10 @@ FAILURES_MIN: Final = 3
 FINAL_S: Final = 60.0
 """How long a single final failure is reported, unless a delivery succeeds."""
 ROUTES_MAX: Final = 1_000
-"""Most routes reported: some 300 KB. The one with the oldest last failure is evicted first."""
+"""Most routes of the file of failing routes: some 300 KB. Those that failed last come first."""
+TROUBLES_MAX: Final = 100_000
+"""Most routes whose failures are remembered, some 30 MB: as many as there may be. The one with the
+oldest last failure is evicted first."""
 
 
 class _Trouble:
@@ -42,6 +46,7 @@ class Failing:
         self._troubles: OrderedDict[str, _Trouble] = OrderedDict()
         self.troubles: Collection[str] = self._troubles
         """Routes of which an attempt has failed since their last delivery."""
+        self._touched: set[str] = set()
 
     @property
     def any(self) -> bool:
@@ -54,6 +59,7 @@ class Failing:
             trouble = self._troubles[row.route] = _Trouble(row.since_ms)
             trouble.last_ms, trouble.count = row.last_ms, row.count
             trouble.reason, trouble.dest = row.reason, shown_uri(row.dest)
+            self._touched.add(row.route)
 
     def failed(self, route: str, verdict: Verdict, dest: str, now_s: float, now_ms: int) -> None:
         """An attempt of *route* at *dest* has failed."""
@@ -79,31 +85,47 @@ class Failing:
     def _note(self, route: str, reason: str, dest: str, now_ms: int) -> _Trouble:
         trouble = self._troubles.get(route)
         if trouble is None:
-            if len(self._troubles) >= ROUTES_MAX:
-                self._troubles.popitem(last=False)
+            if len(self._troubles) >= TROUBLES_MAX:
+                self._touched.add(self._troubles.popitem(last=False)[0])
             trouble = self._troubles[route] = _Trouble(now_ms)
         else:
             self._troubles.move_to_end(route)
         trouble.last_ms = now_ms
         trouble.reason = reason
         trouble.dest = shown_uri(dest)
+        self._touched.add(route)
         return trouble
 
     def delivered(self, route: str) -> None:
         """A delivery of *route* has succeeded, or the route is deleted."""
-        self._troubles.pop(route, None)
+        if self._troubles.pop(route, None) is not None:
+            self._touched.add(route)
+
+    def take_touched(self) -> set[str]:
+        """Remove and return the routes whose failures have changed since the last call."""
+        touched, self._touched = self._touched, set()
+        return touched
+
+    def reported(self, route: str, now_s: float) -> FailingRoute | None:
+        """The failures of *route* to report at *now_s*; None: there are none."""
+        trouble = self._troubles.get(route)
+        if trouble is None or not _is_reported(trouble, now_s):
+            return None
+        return FailingRoute(
+            route=route,
+            since_ms=trouble.since_ms,
+            last_ms=trouble.last_ms,
+            count=trouble.count,
+            reason=trouble.reason,
+            dest=trouble.dest,
+        )
 
     def rows(self, now_s: float) -> list[FailingRoute]:
-        """The routes to report at *now_s*."""
-        return [
-            FailingRoute(
-                route=route,
-                since_ms=trouble.since_ms,
-                last_ms=trouble.last_ms,
-                count=trouble.count,
-                reason=trouble.reason,
-                dest=trouble.dest,
-            )
-            for route, trouble in self._troubles.items()
-            if trouble.count >= FAILURES_MIN or now_s - trouble.final_s < FINAL_S
-        ]
+        """The routes to report at *now_s*: at most ``ROUTES_MAX``, those that failed last."""
+        newest = list(islice(reversed(self._troubles), ROUTES_MAX))
+        rows = (self.reported(route, now_s) for route in reversed(newest))
+        return [row for row in rows if row is not None]
+
+
+def _is_reported(trouble: _Trouble, now_s: float) -> bool:
+    return trouble.count >= FAILURES_MIN or now_s - trouble.final_s < FINAL_S

@@ -19,6 +19,7 @@ from distributary.core.engine._outcomes import BEYOND_BUDGET, Outcomes
 from distributary.core.engine._parking import Parking, waits_for_resume
 from distributary.core.engine._replies import Replies
 from distributary.core.engine.backfills import Name
+from distributary.core.engine.cuts import Cuts
 from distributary.core.engine.reads import NoTask
 from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.sending import Sending
@@ -76,6 +77,7 @@ class Engine:
         self, done: dict[DoneKey, int], rows: list[RetryRow], backfills: list[BackfillRow]
     ) -> None:
         """Load what the last owner left: outcomes above the cursor, rows, and backfills."""
+        self._parking.follow()
         self._matching.load(done | {row.key: row.checksum for row in rows})
         for row in rows:
             self.outcomes.load(row)
@@ -184,7 +186,17 @@ class Engine:
 
     def resources_changed(self) -> None:
         """Route waiting matches by the newest revisions (DESIGN rule 5, revisions)."""
+        self._follow_halted()
         self.sending.offer_anew()
+
+    def _follow_halted(self) -> None:
+        """Take back what is queued for paused routes; continue those that are not any more."""
+        begun, ended = self._parking.follow()
+        for route in begun:
+            self.sending.take_back_all(route)
+        for route in ended:
+            self._state.failing.delivered(route)  # What failed before is no reason to halt it now.
+            self.drained(waits_for_resume(route))
 
     def route_deleted(self, route: str) -> None:
         """Delete *route*, whose delete record the live reader has reached."""
@@ -194,6 +206,7 @@ class Engine:
         if self._parking.end(route):
             self.drained(waits_for_resume(route))
         state.failing.delivered(route)  # Stop reporting it.
+        state.tallies.forget(route)
         for first, end in self._backfills.drop(route, state.live):
             self._report_gap(route, first, end)
 
@@ -222,22 +235,49 @@ class Engine:
         fields: dict[str, object] = {"route": route, "from": first, "to": end, "reason": reason}
         self._state.effects.report("dropped", fields)
 
-    def set_budget(self, cut: int) -> None:
-        """Give up matches of backfills and rows below the record *cut*.
+    def set_budget(self, cuts: Cuts) -> None:
+        """End matches of backfills and rows below *cuts*.
 
-        Routes share the log: records kept for one are kept for all, so the budget applies to all.
+        Routes share the log: records kept for one are kept for all, so the budget of everybody
+        applies to all. What a namespace's quota ends is kept as a dead letter.
         """
         state = self._state
-        state.cut = max(state.cut, cut)
-        for row in state.rows.idle_below(state.cut):
-            state.given_up[row.key.route] += 1
-            self.outcomes.drop_row(row, BEYOND_BUDGET)
+        everybody = max(state.cuts.everybody, cuts.everybody)
+        state.cuts = cuts._replace(everybody=everybody)
+        beyond = []
+        for row in state.rows.idle_below(state.cuts.highest):
+            if row.key.offset < everybody:
+                state.given_up[row.key.route, BEYOND_BUDGET] += 1
+                self.outcomes.drop_row(row, BEYOND_BUDGET)
+            elif self.sending.is_beyond(row.key.route, row.key.offset):
+                beyond.append(row)
+        state.rows.hasten(beyond, state.now_s)
+        self.outcomes.arm()
+
+    # -- runs ----------------------------------------------------------------------------------
+
+    def send_again(self, row: RetryRow, task: Task | None) -> None:
+        """Send a match again that a run has chosen, as *row*; *task*: its event, in memory."""
+        self.outcomes.send_again(row, task)
+
+    def retry_now(self, route: str) -> int:
+        """Attempt the waiting retries of *route* now; returns their count.
+
+        Those that wait for room, for a resume or for a reservation go on waiting. A sink behind an
+        open breaker is probed: what waits for it goes on once it answers.
+        """
+        count = self.outcomes.hurry(route)
+        self.sending.probe(route)
+        self.due()
+        return count
 
     # -- time ----------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Do the periodic work: resumed routes, changed resources, open breakers, backfills."""
+        """Do the periodic work: halted routes, changed resources, open breakers, backfills."""
         self.outcomes.tell_given_up()
+        self._follow_halted()
+        self.outcomes.tell_dropped()
         for route in self._parking.look():
             self.drained(waits_for_resume(route))
         self.sending.offer_anew()
@@ -273,6 +313,7 @@ class Engine:
     def stop(self) -> None:
         """Start nothing from now on."""
         self._state.stopped = True
+        self.outcomes.tell_dropped(now=True)
         self._state.reservations.stop(self._state.rows.idle())
 
     def leave(self, queued: list[Task]) -> None:

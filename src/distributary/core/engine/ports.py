@@ -1,10 +1,11 @@
 """The engine's input ports: current routes and resources."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
 from distributary.core.deliver.destination import Destination
-from distributary.core.flow import Demand
+from distributary.core.demand import Demand
 from distributary.core.route import RouteTable
 
 
@@ -57,6 +58,9 @@ class Targets(Protocol):
 
     def demands(self, after_seq: int) -> list[Demand]:
         """Demands of operators (resume, for example) with a number above *after_seq*, in order."""
+
+    def halted(self) -> AbstractSet[str]:
+        """Routes that are paused or disabled; the same object until there are others."""
 
     def get(self, route: str) -> RouteTarget | None:
         """The target of the route with this uid; None: deleted, or its resource is not read yet."""

@@ -2,6 +2,7 @@
 
 import heapq
 from collections import Counter, deque
+from collections.abc import Collection, Mapping
 from itertools import islice
 
 from distributary.core.deliver.limits import attribute_bytes
@@ -35,6 +36,7 @@ class RetryRows:
         self._tasks: dict[DoneKey, tuple[Task, int]] = {}  # and its size
         self._held_bytes = 0
         self._by_route: Counter[str] = Counter()
+        self._touched: set[str] = set()
         self._at: Counter[int] = Counter()  # rows of each record in ``_offsets``
         self._needed: set[DoneKey] = set()
         self._offsets: list[int] = []  # a heap
@@ -43,6 +45,7 @@ class RetryRows:
         """Add or replace *row*, without a due time."""
         if row.key not in self.rows:
             self._by_route[row.key.route] += 1
+            self._touched.add(row.key.route)
             if row.event is None:
                 self._need(row.key)
         self.rows[row.key] = row
@@ -87,6 +90,14 @@ class RetryRows:
         fair = limits.rows_max // max(len(self._by_route), 1)
         return count >= max(limits.rows_least, fair) * share
 
+    def room(self, route: str, share: float) -> int:
+        """How many more rows *route* may have within *share* of its limits; 0 or less: none."""
+        if self.saturated(route, share):
+            return 0
+        limits = self._limits
+        mine = int(limits.rows_per_route_max * share) - self._by_route.get(route, 0)
+        return min(mine, int(limits.rows_max * share) - len(self.rows))
+
     def put(self, row: RetryRow, due_s: float, task: Task | None) -> None:
         """Let *row* wait until *due_s*; keep *task* in memory if there is room."""
         self.add(row)
@@ -95,6 +106,20 @@ class RetryRows:
         self._count += 1
         self._turns[row.key] = self._count
         heapq.heappush(self._due, (due_s, self._count, row.key))
+
+    def hasten(self, rows: Collection[RetryRow], now_s: float) -> None:
+        """Let idle *rows* be due now; they wait for nothing else then."""
+        if not rows:
+            return
+        keys = {row.key for row in rows}
+        for uri, queue in list(self._deferred.items()):
+            left = deque(key for key in queue if key not in keys)
+            if left:
+                self._deferred[uri] = left
+            else:
+                del self._deferred[uri]
+        for row in rows:
+            self.put(row, now_s, None)
 
     def held(self, key: DoneKey) -> Task | None:
         """The task of a row if it is in memory."""
@@ -114,6 +139,10 @@ class RetryRows:
                 del self._turns[key]
                 found.append(self.rows[key])
         return found
+
+    def waiting(self, route: str) -> list[RetryRow]:
+        """Rows of *route* with a due time. Looks at all rows."""
+        return [self.rows[key] for key in self._turns if key.route == route and key in self.rows]
 
     def defer(self, key: DoneKey, uri: str) -> None:
         """Let a due row wait until its sink has room."""
@@ -151,6 +180,7 @@ class RetryRows:
                 self._needed.remove(key)
                 self._at[key.offset] -= 1
             self._by_route[key.route] -= 1
+            self._touched.add(key.route)
             if not self._by_route[key.route]:
                 del self._by_route[key.route]
         self._let_go(key)
@@ -164,6 +194,11 @@ class RetryRows:
         for queue in self._deferred.values():
             if key in queue:
                 queue.remove(key)
+
+    def take_touched(self) -> tuple[set[str], Mapping[str, int]]:
+        """The routes whose rows have become more or fewer since the last call; rows by route."""
+        touched, self._touched = self._touched, set()
+        return touched, self._by_route
 
     @property
     def count(self) -> int:

@@ -7,12 +7,14 @@ destination (rule 5), and a match of a counted subscription is sent only with a 
 from collections import Counter, deque
 from typing import Final
 
+from distributary.core.deliver.consent import AWAITS_CONSENT
 from distributary.core.deliver.queue_state import Admission
 from distributary.core.engine._life import Step
 from distributary.core.engine._outcomes import BEYOND_BUDGET, Outcomes
 from distributary.core.engine._parking import waits_for_resume
 from distributary.core.engine._replies import Replies
 from distributary.core.engine.backpressure import Backpressure
+from distributary.core.engine.failing import BREAKER_OPEN
 from distributary.core.engine.ports import RouteTarget, waits_for_resource
 from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.state import PartitionState
@@ -43,7 +45,7 @@ class Sending:
         self._rows = state.rows
         self._reservations = state.reservations
         self._reads = state.reads
-        self._parked = state.parked
+        self._halted = state.halted
         self._outcomes = outcomes
         self._replies = replies
         self.held: deque[Task] = deque()
@@ -87,7 +89,7 @@ class Sending:
             else:
                 self._outcomes.drop(task)
             return True
-        if route in self._parked:
+        if route in self._halted:
             self._yield(task, waits_for_resume(route))
             return True
         if self._rows.saturated(route):
@@ -112,7 +114,8 @@ class Sending:
                     self._state.step(Step.QUEUE, key_of(task), task)
                 return True
             if admission is Admission.OPEN:
-                self._state.failing.refused(task.route, target.sink.uri, self._state.now_ms)
+                reason = AWAITS_CONSENT if target.sink.awaits else BREAKER_OPEN
+                self._state.failing.refused(task.route, target.sink.uri, self._state.now_ms, reason)
                 self._yield(task, uri)
                 return True
         if self._backpressure.worth(uri, self._state.now_s):
@@ -172,13 +175,21 @@ class Sending:
 
     def offer_backfill(self, task: Task) -> str | None:
         """Send a backfilled task. Returns None, or what it waits for."""
-        if task.position.offset < self._state.cut:
-            self._state.given_up[task.route] += 1
+        if task.position.offset < self._state.cuts.everybody:
+            self._state.given_up[task.route, BEYOND_BUDGET] += 1
             self._outcomes.drop(task, BEYOND_BUDGET)
             return None
-        if task.route in self._parked:
+        if self.is_beyond(task.route, task.position.offset):
+            self._outcomes.set_aside(task)
+            return None
+        if task.route in self._halted:
             return waits_for_resume(task.route)
         return self._offer_backfill(task)
+
+    def is_beyond(self, route: str, offset: int) -> bool:
+        """True if the namespace of *route* may not keep the record at *offset* any longer."""
+        target = self._targets.get(route)
+        return target is not None and offset < self._state.cuts.of(target.namespace)
 
     def _offer_backfill(self, task: Task) -> str | None:
         target = self._targets.get(task.route)
@@ -208,7 +219,7 @@ class Sending:
         """True if *route* may join the live reader: it is in the table there, and has room."""
         if route not in self._state.follower.table:
             return False  # It is being replayed, and a restart resumed before its creation.
-        if route in self._held_count or route in self._parked:
+        if route in self._held_count or route in self._halted:
             return False  # The backfill covers its held tasks: they are released to it first.
         target = self._targets.get(route)
         counted = target is not None and target.events_max is not None
@@ -251,7 +262,7 @@ class Sending:
         elif self._state.stopped:
             self._reservations.make_idle(reservation.key)
         elif granted:
-            self.attempt_row(row)
+            self._attempt_row(row, None)
         else:
             self._outcomes.defer_row(reservation.key, waits_for_reservation(reservation.key.route))
 
@@ -259,11 +270,17 @@ class Sending:
 
     def attempt_row(self, row: RetryRow, task: Task | None = None) -> str | None:
         """Send a row. Returns None, or what it waits for."""
+        if row.event is None and self.is_beyond(row.key.route, row.key.offset):
+            self._set_row_aside(row, task or self._rows.held(row.key))
+            return None
+        return self._attempt_row(row, task)
+
+    def _attempt_row(self, row: RetryRow, task: Task | None) -> str | None:
         route = row.key.route
         target = self._targets.get(route)
         if target is None:
             return self._row_without_target(row)
-        if row.stage is Stage.PRIMARY and route in self._parked:
+        if route in self._halted and self._halts(route, row.stage):
             return self._outcomes.defer_row(row.key, waits_for_resume(route))
         events_max = target.events_max if row.stage is Stage.PRIMARY else None
         if events_max is not None and not self._reservations.holds(row.key):
@@ -279,6 +296,18 @@ class Sending:
         if waits_for is not None:
             self._rows.hold(row.key, task)
         return waits_for
+
+    def _halts(self, route: str, stage: Stage) -> bool:
+        """Whether the halted *route* sends nothing of this stage: a parked one its dead letters."""
+        return stage is Stage.PRIMARY or route in self._state.paused
+
+    def _set_row_aside(self, row: RetryRow, task: Task | None) -> None:
+        """Keep the event of *row* as a dead letter, once it has been read."""
+        if task is not None:
+            self._outcomes.set_aside(task, row.failure)
+            return
+        self._state.step(Step.READ, row.key)
+        self._reads.ask(row)
 
     def _row_without_target(self, row: RetryRow) -> str | None:
         if self._state.unseen(row.key.route):
@@ -333,14 +362,15 @@ class Sending:
                     self._yield(task, uri)
 
     def take_back(self, route: str, uri: str) -> None:
-        """Defer queued tasks of the parked *route*; put tasks of other routes back."""
+        """Defer queued tasks of the halted *route*; put tasks of other routes back."""
         for task in self._effects.take_queued(uri):
             target = self._targets.get(task.route)
             if task.stage is Stage.REPLY:
                 self._replies.hand_back(task)
             elif target is None:
                 self._outcomes.drop(task)
-            elif task.route == route and task.stage is Stage.PRIMARY:
+            elif task.route == route and self._halts(route, task.stage):
+                self._reservations.make_idle(key_of(task))
                 self._yield(task, waits_for_resume(route))
             else:
                 to = (
@@ -352,6 +382,24 @@ class Sending:
                     self._yield(task, uri)
                 else:
                     self._state.step(Step.QUEUE, key_of(task), task)
+
+    def take_back_all(self, route: str) -> None:
+        """Defer what is queued of *route*, which has been paused."""
+        for name in self._queues_of(route):
+            self.take_back(route, name)
+
+    def probe(self, route: str) -> None:
+        """Let the sinks of *route* be tried now, those behind an open breaker."""
+        for name in self._queues_of(route):
+            self._effects.probe(name)
+
+    def _queues_of(self, route: str) -> list[str]:
+        """The queues of its sink and of its dead letter sink; none: it is gone."""
+        target = self._targets.get(route)
+        if target is None:
+            return []
+        ways = (target.sink, target.dead_letter)
+        return list(dict.fromkeys(way.queue for way in ways if way is not None))
 
     def offer_anew(self) -> None:
         """Route waiting tasks by the newest revisions (DESIGN rule 5, revisions)."""

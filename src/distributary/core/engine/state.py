@@ -1,9 +1,12 @@
 """The state of a partition's engine, shared by its parts in place of callbacks between them."""
 
 from collections import Counter
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 
 from distributary.core.engine._life import Step
 from distributary.core.engine.backfills import Backfills
+from distributary.core.engine.cuts import Cuts
 from distributary.core.engine.effects import Effects
 from distributary.core.engine.failing import Failing
 from distributary.core.engine.limits import EngineLimits
@@ -11,10 +14,22 @@ from distributary.core.engine.ports import ActiveRoutes, Targets
 from distributary.core.engine.reads import Reads
 from distributary.core.engine.reservations import Reservations, key_of
 from distributary.core.engine.retry_rows import RetryRows
+from distributary.core.engine.tallies import Tallies
 from distributary.core.engine.tracker import Tracker
 from distributary.core.flow import DoneKey, Mark, Origin, Task
 from distributary.core.meter import Meter
 from distributary.core.outcome.rows import ParkedRow
+from distributary.core.outcome.tallies import Tally
+
+
+class Dropped:
+    """Matches of one route that were dropped for one reason: the first, the last, how many."""
+
+    __slots__ = ("count", "first", "last")
+
+    def __init__(self, key: DoneKey) -> None:
+        self.first = self.last = key
+        self.count = 0
 
 
 class PartitionState:
@@ -28,6 +43,7 @@ class PartitionState:
         effects: The port.
         meter: Counters.
         limits: Of the engine.
+        stored_tally: Returns the stored tally of a route; None: it has none.
 
     Attributes:
         now_s: Monotonic time of the input, seconds.
@@ -47,6 +63,7 @@ class PartitionState:
         effects: Effects,
         meter: Meter,
         limits: EngineLimits,
+        stored_tally: Callable[[str], Tally | None] = lambda _route: None,
     ) -> None:
         self.partition = partition
         self.follower = follower
@@ -61,15 +78,31 @@ class PartitionState:
         self.tracker = Tracker(mark)
         self.backfills = Backfills(partition, limits, effects)
         self.failing = Failing()
+        self.tallies = Tallies(stored_tally, self._exists)
         self.rows = RetryRows(limits)
         self.reservations = Reservations(limits)
         self.reads = Reads(limits, effects.read)
         self.parked: dict[str, ParkedRow] = {}
-        """By route: nothing is sent until it is resumed."""
-        self.cut = 0
-        """Matches of backfills and rows below this record are given up."""
-        self.given_up: Counter[str] = Counter()
-        """Matches given up since the last report, by route."""
+        """By route: its sink is gone. Nothing is sent until it is resumed."""
+        self.paused: AbstractSet[str] = frozenset()
+        """Routes that people paused or disabled."""
+        self.halted: set[str] = set()
+        """Parked and paused routes together."""
+        self.cuts = Cuts()
+        """Matches of backfills and rows below these records are not waited for."""
+        self.given_up: Counter[tuple[str, str]] = Counter()
+        """Matches that budgets have ended since the last report, by route and reason."""
+        self.dropped: dict[tuple[str, str], Dropped] = {}
+        """Matches dropped since the last report, by route and reason."""
+
+    def load_parked(self, rows: Iterable[ParkedRow]) -> None:
+        """Load the parked routes that the last owner left."""
+        for row in rows:
+            self.parked[row.route] = row
+            self.halted.add(row.route)
+
+    def _exists(self, route: str) -> bool:
+        return self.targets.get(route) is not None or self.follower.table.record(route) is not None
 
     def unseen(self, route: str) -> bool:
         """Whether *route*, which has no target, may have one that is not read yet."""

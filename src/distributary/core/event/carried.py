@@ -44,6 +44,12 @@ def pick(fields: Iterable[_Field]) -> list[_Field]:
     return [field for field in fields if field[0] in _NAMES or field[0].startswith(_PREFIXES)]
 
 
+def of_request(head: bytes, fields: Iterable[_Field]) -> bytes | None:
+    """Encode the carried *fields* of a request; None: they exceed the limits."""
+    found = pick(fields) if may_hold(head) else ()
+    return lines(found) if found else b""
+
+
 def lines(fields: Sequence[_Field]) -> bytes | None:
     """Encode *fields*, from ``pick``, as lines to forward; None: they exceed the limits.
 

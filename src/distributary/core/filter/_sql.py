@@ -42,7 +42,7 @@ def check(value: object, checker: Checker, path: str) -> None:
     if not isinstance(value, str):
         checker.fault(path, "type", "expected a string: a CloudEvents SQL expression")
         return
-    if not value.strip():
+    if not value.strip(" \t\n\r\f\v"):  # what a JSON schema takes for blank, whatever its dialect
         checker.fault(path, "empty", "expected a CloudEvents SQL expression")
         return
     try:

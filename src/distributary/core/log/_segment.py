@@ -48,6 +48,8 @@ STAMP_SEGMENTS_MAX = 8
 VOTE_BYTES_MAX = 4 * 1024 * 1024
 """How much of a segment votes: hundreds of records outvote a few damaged headers."""
 
+_ZEROS = bytes(SEARCH_BYTES)
+
 
 def offset_name(offset: int, suffix: str) -> str:
     """A file name that sorts as *offset* does."""
@@ -153,16 +155,27 @@ class Segment:
 
         *before* must hold for a prefix of the records and for none after it. Returns the segment's
         beginning if it holds for no probed record.
+
+        A block of zeros counts as the end of what was written: a segment is allocated before it is
+        written. Such a block in a body makes the search end earlier, as a very large record does.
         """
         low, offset, high = 0, self.first, self.size()
         while high - low > SEARCH_BYTES:
             middle = (low + high) // 2
+            if self._is_allocated_only(middle):
+                high = middle
+                continue
             found = next(self.headers(middle, min(high, middle + PROBE_BYTES_MAX)), None)
             if found is not None and before(found[1]):
                 low, offset = found[0], found[1].offset
             else:
                 high = middle
         return low, offset
+
+    def _is_allocated_only(self, position: int) -> bool:
+        """Whether a block at *position* has zeros alone."""
+        block = self.read(position, SEARCH_BYTES)
+        return block == _ZEROS[: len(block)]
 
     def first_header(self) -> Header | None:
         """Return the first header, or None if it is damaged or not written yet."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from distributary.core.errors import LogDamagedError, LogFormatError
+from distributary.core.log._end import END_NAME
 from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable, write_all
 
 FORMAT_VERSION = 3
@@ -63,6 +64,11 @@ def partition_dir(log_dir: Path, partition: int) -> Path:
     """The folder of *partition*, from 0, in *log_dir*."""
     assert 0 <= partition < PARTITIONS_MAX
     return log_dir / f"p{partition:04d}"
+
+
+def has_end(log_dir: Path, partition: int) -> bool:
+    """Whether an appender has ever opened the partition, so that it can be read."""
+    return (partition_dir(log_dir, partition) / END_NAME).exists()
 
 
 def open_folder(log_dir: Path, partitions: int, *, disk: Disk = SYSTEM_DISK) -> Folder:

@@ -187,6 +187,17 @@ def iter_kind(chunk: bytes, kind: int) -> Iterator[tuple[int, Header]]:
         position += 36 + fields[4]
 
 
+def iter_places(chunk: bytes) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield position, end, kind, offset and time of each record; headers are verified already."""
+    unpack = _RECORD.unpack_from
+    position, size = 0, len(chunk)
+    while position < size:
+        _, kind, length, _, offset, time_ms, _ = unpack(chunk, position)
+        stop = position + 36 + length
+        yield position, stop, kind, offset, time_ms
+        position = stop
+
+
 def _damaged(position: int, why: str) -> LogDamagedError:
     return LogDamagedError(f"byte {position} of a chunk of records: {why}")
 

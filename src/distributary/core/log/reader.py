@@ -89,6 +89,14 @@ class Reader:
             return self.durable_end()
         return max(firsts[0], cuts[-1]) if cuts else firsts[0]
 
+    def segments(self) -> list[int]:
+        """Return the offsets at which the segments begin, ascending.
+
+        Raises:
+            LogUnavailableError: The folder cannot be read.
+        """
+        return self._list()
+
     def offset_within(self, bytes_max: int) -> int:
         """Return the first offset of the newest segments with at most *bytes_max* bytes together.
 

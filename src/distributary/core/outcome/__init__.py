@@ -9,21 +9,33 @@ to ``knative``.
 Hides: file formats, SQL, fsync.
 """
 
-from distributary.core.outcome._dead_letters import KeptDeadLetter
-from distributary.core.outcome._failing import read_failing, write_failing
+from distributary.core.outcome._failing import (
+    FailingReports,
+    FailingRoutesFile,
+    read_failing,
+    write_failing,
+)
 from distributary.core.outcome._ownership import Batch, Deliveries, FileOwnership, Ownership
-from distributary.core.outcome._quota import QuotaStore
-from distributary.core.outcome._reader import DeliveryReader, RouteDeliveries
-from distributary.core.outcome._store import DeliveryStore, KeptDeadLetters
+from distributary.core.outcome._quota import QuotaStore, quota_metadata
+from distributary.core.outcome._reader import DeliveryReader, DeliveryRowsReader, RouteDeliveries
+from distributary.core.outcome._store import DeliveryStore
+from distributary.core.outcome._tally_file import TallyFile, TallyFileReader
 from distributary.core.outcome.counts import Grant, Quota, QuotaBatch, QuotaRequest, Reservation
 from distributary.core.outcome.dead_letter import (
     AGE_MAX_S,
     BYTES_MAX,
+    EVERY_LETTER,
+    NO_NAMES,
     ROUTE_BYTES_MAX,
     Budgets,
     DeadLetter,
     Failure,
     GivenUp,
+    KeptDeadLetter,
+    KeptDeadLetters,
+    LetterChoice,
+    letters_of,
+    selected,
 )
 from distributary.core.outcome.rows import (
     IN_STORE,
@@ -33,4 +45,11 @@ from distributary.core.outcome.rows import (
     ParkedRow,
     RetryRow,
     RunRow,
+)
+from distributary.core.outcome.tallies import (
+    Tally,
+    TallyReader,
+    TallyStore,
+    add_tally,
+    sum_of,
 )

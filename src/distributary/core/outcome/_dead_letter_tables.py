@@ -8,25 +8,26 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from distributary.core.database import big_number, text
 from distributary.core.outcome._metadata import metadata
 
 DEAD_LETTER_BYTES: Final = 128
-"""Bytes of a dead letter beside its event and its cause: a row and three index entries."""
-
-_BIG_ID: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""Bytes of a dead letter beside its event and its cause: a row and four index entries."""
 
 route = sa.Table(
     "letter_route",
     metadata,
-    sa.Column("id", _BIG_ID, primary_key=True),
+    sa.Column("id", big_number(), primary_key=True),
     sa.Column("partition", sa.Integer, nullable=False),
     sa.Column("route", sa.String(64), nullable=False),
+    # Its tenant; null until an owner knows it, in a store of an earlier version.
+    sa.Column("namespace", sa.String(63)),
     sa.UniqueConstraint("partition", "route"),
 )
 body = sa.Table(
     "letter_body",
     metadata,
-    sa.Column("id", _BIG_ID, primary_key=True),
+    sa.Column("id", big_number(), primary_key=True),
     sa.Column("partition", sa.Integer, nullable=False),
     sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
@@ -37,23 +38,23 @@ body = sa.Table(
 cause = sa.Table(
     "letter_cause",
     metadata,
-    sa.Column("id", _BIG_ID, primary_key=True),
+    sa.Column("id", big_number(), primary_key=True),
     sa.Column("partition", sa.Integer, nullable=False),
     sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("error_dest", sa.Text),
+    sa.Column("reason", text(), nullable=False),
+    sa.Column("error_dest", text()),
     sa.Column("error_code", sa.Integer),
-    sa.Column("error_data", sa.Text),
+    sa.Column("error_data", text()),
     # JSON object: the error attributes of the event.
-    sa.Column("marks", sa.Text, nullable=False),
+    sa.Column("marks", text(), nullable=False),
     sa.UniqueConstraint("partition", "digest"),
 )
 dead_letter = sa.Table(
     "letter",
     metadata,
     # Increases with the time of keeping: the oldest dead letter has the lowest id.
-    sa.Column("id", _BIG_ID, primary_key=True),
+    sa.Column("id", big_number(), primary_key=True),
     sa.Column("partition", sa.Integer, nullable=False),
     sa.Column("offset", sa.BigInteger, nullable=False),
     sa.Column("index", sa.Integer, nullable=False),
@@ -63,6 +64,10 @@ dead_letter = sa.Table(
     sa.Column("cause", sa.BigInteger, nullable=False, index=True),
     sa.Column("kept_ms", sa.BigInteger, nullable=False),
     sa.UniqueConstraint("partition", "route", "offset", "index"),
+    # With the row id, by which a part of a list goes on.
+    sa.Index("letter_of_route", "route"),
+    # PostgreSQL's table has all partitions, of which each wants its oldest ones.
+    sa.Index("letter_in_order", "partition", "id").ddl_if(dialect="postgresql"),
     sqlite_autoincrement=True,
 )
 """Kept dead letters. Ids are never reused, so that a run can tell which were kept after it

@@ -5,62 +5,25 @@ a record is stored once for any number of subscriptions that missed it.
 """
 
 import hashlib
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.core.errors import EventError
-from distributary.core.event import Event
-from distributary.core.event import record as event_record
 from distributary.core.flow import DoneKey
 from distributary.core.outcome import _dead_letter_tables as t
-from distributary.core.outcome.dead_letter import Budgets, DeadLetter, Failure, GivenUp
-from distributary.core.shown import shown_uri
-
-_Item = TypeVar("_Item")
-
-SLICE: Final = 500
-"""Dead letters read by one statement: the database allows at least 999 parameters."""
-MARKS: Final = ("knativeerrordest", "knativeerrorcode", "knativeerrordata")
-"""Attributes that a dead letter has and its event has not (decision 16, dead letters)."""
-
-_LETTER_ROWS = (
-    sa.select(
-        t.dead_letter.c.id,
-        t.dead_letter.c.offset,
-        t.dead_letter.c.index,
-        t.route.c.route,
-        t.dead_letter.c.checksum,
-        t.dead_letter.c.kept_ms,
-        t.cause.c.reason,
-        t.cause.c.error_dest,
-        t.cause.c.error_code,
-        t.cause.c.error_data,
-        t.cause.c.marks,
-        t.body.c.event,
-    )
-    .join(t.route, t.route.c.id == t.dead_letter.c.route)
-    .join(t.cause, t.cause.c.id == t.dead_letter.c.cause)
-    .join(t.body, t.body.c.id == t.dead_letter.c.body)
+from distributary.core.outcome._letter_choice import oldest, selects
+from distributary.core.outcome._letter_events import split
+from distributary.core.outcome._slices import NAMES_MAX, slices
+from distributary.core.outcome.dead_letter import (
+    Budgets,
+    DeadLetter,
+    Failure,
+    GivenUp,
+    letters_of,
 )
-
-
-class KeptDeadLetter(NamedTuple):
-    """A dead letter in the store.
-
-    Attributes:
-        id: Its number, ascending with time.
-        dead_letter: With its event as a dead letter sink would get it.
-        event: The event without its error attributes, as in the log.
-    """
-
-    id: int
-    dead_letter: DeadLetter
-    event: bytes
 
 
 class DeadLetters:
@@ -68,12 +31,12 @@ class DeadLetters:
 
     Args:
         partition: Partition number.
-        budgets: Limits; what exceeds them is given up.
+        budgets: Limits; what exceeds them is given up. May be set anew.
     """
 
     def __init__(self, partition: int, budgets: Budgets) -> None:
         self._partition = partition
-        self._budgets = budgets
+        self.budgets = budgets
         self._counted = False
         self._bytes = 0
         self._bytes_of: dict[int, int] = defaultdict(int)
@@ -110,20 +73,22 @@ class DeadLetters:
     def put(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> list[GivenUp]:
         """Keep *dead_letters*, one a match; return what was given up for them, oldest first."""
         self._count(connection)
-        for some in _slices(sorted(dead_letters, key=lambda dead_letter: dead_letter.kept_ms)):
+        for some in slices(sorted(dead_letters, key=lambda dead_letter: dead_letter.kept_ms)):
             self._put(connection, some)
         return self._keep_to_bytes(connection)
 
     def move(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> None:
         """Keep *dead_letters* of an older store; budgets apply with the next ``put``."""
         self._count(connection)
-        for some in _slices(dead_letters):
+        for some in slices(dead_letters):
             self._put(connection, some)
 
     def _put(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> None:
         dead_letters = list({dead_letter.key: dead_letter for dead_letter in dead_letters}.values())
         parts = [split(dead_letter.event) for dead_letter in dead_letters]
-        routes = self.route_ids(connection, [dead_letter.key.route for dead_letter in dead_letters])
+        routes = self.route_ids(
+            connection, {letter.key.route: letter.namespace for letter in dead_letters}
+        )
         self._drop_same(connection, dead_letters, routes)
         bodies = self._share(connection, t.body, [_body_values(body) for body, _ in parts])
         causes = self._share(
@@ -152,10 +117,15 @@ class DeadLetters:
         for dead_letter, (body_bytes, _) in zip(dead_letters, parts, strict=True):
             self._bytes_of[routes[dead_letter.key.route]] += t.DEAD_LETTER_BYTES + len(body_bytes)
 
-    def route_ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
-        """Return the number by which dead letters refer to each of these routes."""
-        wanted = list(dict.fromkeys(names))
-        values = [{"partition": self._partition, "route": name} for name in wanted]
+    def route_ids(
+        self, connection: Connection, namespaces: Mapping[str, str | None]
+    ) -> dict[str, int]:
+        """Return the number by which dead letters refer to each route, of a namespace if known."""
+        wanted = list(namespaces)
+        values = [
+            {"partition": self._partition, "route": name, "namespace": namespace}
+            for name, namespace in namespaces.items()
+        ]
         insert_absent(connection, t.route, values)
         query = sa.select(t.route.c.route, t.route.c.id).where(
             t.route.c.partition == self._partition, t.route.c.route.in_(wanted)
@@ -207,23 +177,54 @@ class DeadLetters:
     def _keep_to_bytes(self, connection: Connection) -> list[GivenUp]:
         given_up: dict[int, int] = defaultdict(int)
         over = [
-            route for route, size in self._bytes_of.items() if size > self._budgets.route_bytes_max
+            route for route, size in self._bytes_of.items() if size > self.budgets.route_bytes_max
         ]
         for route in over:
-            while self._bytes_of[route] > self._budgets.route_bytes_max:
+            while self._bytes_of[route] > self.budgets.route_bytes_max:
                 found = self._oldest(connection, t.dead_letter.c.route == route)
                 if not found:
                     break
-                excess = self._bytes_of[route] - self._budgets.route_bytes_max
+                excess = self._bytes_of[route] - self.budgets.route_bytes_max
                 given_up[route] += self._give_up(connection, found, excess)
-        while self._bytes > self._budgets.bytes_max:
+        self._keep_to_namespaces(connection, given_up)
+        while self._bytes > self.budgets.bytes_max:
             found = self._oldest(connection, sa.true())
             if not found:
                 break
-            for row in self._some(found, self._bytes - self._budgets.bytes_max):
+            for row in self._some(found, self._bytes - self.budgets.bytes_max):
                 given_up[row["route"]] += 1
-            self._give_up(connection, found, self._bytes - self._budgets.bytes_max)
+            self._give_up(connection, found, self._bytes - self.budgets.bytes_max)
         return self._told(connection, given_up, "kept-bytes")
+
+    def _keep_to_namespaces(self, connection: Connection, given_up: dict[int, int]) -> None:
+        """Give up the oldest of each namespace beyond its quota, and add to *given_up*."""
+        for namespace, routes in self._routes_of_namespaces(connection).items():
+            limit = self.budgets.namespace_bytes_max(namespace)
+            if namespace is None:  # of an earlier version, and not named yet
+                continue
+            while limit:
+                excess = sum(self._bytes_of[route] for route in routes) - limit
+                if excess <= 0:
+                    break
+                letters = letters_of(namespace)
+                found = self._oldest(connection, t.dead_letter.c.route.in_(self._selected(letters)))
+                if not found:
+                    break
+                for row in self._some(found, excess):
+                    given_up[row["route"]] += 1
+                self._give_up(connection, found, excess)
+
+    def _routes_of_namespaces(self, connection: Connection) -> dict[str | None, list[int]]:
+        """Numbers of the routes with dead letters, by namespace; none where nobody has a quota."""
+        quotas = self.budgets.quotas
+        if not any(one.dead_letter_bytes for one in (quotas.others, *quotas.named.values())):
+            return {}
+        query = sa.select(t.route.c.id, t.route.c.namespace)
+        query = query.where(t.route.c.partition == self._partition)
+        found: dict[str | None, list[int]] = defaultdict(list)
+        for row in connection.execute(query):
+            found[row.namespace].append(row.id)
+        return found
 
     def _give_up(self, connection: Connection, found: list[Any], excess: int) -> int:
         some = self._some(found, excess)
@@ -243,20 +244,19 @@ class DeadLetters:
     def _is_old(row: Any, oldest_ms: int) -> bool:
         return bool(row["kept_ms"] < oldest_ms)
 
-    def _oldest(self, connection: Connection, which: Any, limit: int = SLICE) -> list[Any]:
+    def _oldest(self, connection: Connection, which: Any, limit: int = NAMES_MAX) -> list[Any]:
         query = (
             sa.select(t.dead_letter, t.body.c.size)
             .join(t.body, t.body.c.id == t.dead_letter.c.body)
-            .where(t.dead_letter.c.partition == self._partition, which)
+            .where(t.dead_letter.c.id.in_(oldest(connection, self._partition, which, limit)))
             .order_by(t.dead_letter.c.id)
-            .limit(limit)
         )
         return list(connection.execute(query).mappings())
 
     def expire(self, connection: Connection, now_ms: int) -> list[GivenUp]:
         """Give up a slice of those older than the age budget; empty: there are none."""
         self._count(connection)
-        oldest_ms = now_ms - int(self._budgets.age_max_s * 1000)
+        oldest_ms = now_ms - int(self.budgets.age_max_s * 1000)
         if not any(self._is_old(row, oldest_ms) for row in self._oldest(connection, sa.true(), 1)):
             return []
         found = self._oldest(connection, sa.true())
@@ -270,15 +270,17 @@ class DeadLetters:
     def _told(self, connection: Connection, counts: dict[int, int], reason: str) -> list[GivenUp]:
         if not counts:
             return []
-        query = sa.select(t.route.c.id, t.route.c.route).where(t.route.c.id.in_(list(counts)))
-        names = {found.id: found.route for found in connection.execute(query)}
+        names: dict[int, str] = {}
+        for some in slices(list(counts)):
+            query = sa.select(t.route.c.id, t.route.c.route).where(t.route.c.id.in_(some))
+            names |= {found.id: found.route for found in connection.execute(query)}
         return [GivenUp(names[route], count, reason) for route, count in counts.items()]
 
     def take(self, connection: Connection, keys: Sequence[DoneKey]) -> None:
         """Delete the dead letters of these matches."""
         self._count(connection)
-        for some in _slices(keys):
-            routes = self.route_ids(connection, [key.route for key in some])
+        for some in slices(keys):
+            routes = self.route_ids(connection, dict.fromkeys(key.route for key in some))
             self._drop_same(
                 connection,
                 [DeadLetter(key, 0, Failure("", ""), b"", 0) for key in some],
@@ -291,15 +293,17 @@ class DeadLetters:
         mine = t.dead_letter.c.partition == self._partition
         return int(connection.execute(newest.where(mine)).scalar_one())
 
-    def delete_through(self, connection: Connection, last: int, name: str | None) -> int:
-        """Delete a slice of the dead letters up to number *last*; return how many."""
-        self._count(connection)
-        which = t.dead_letter.c.id <= last
-        if name is not None:
-            which &= t.dead_letter.c.route == self.route_ids(connection, [name])[name]
-        found = self._oldest(connection, which)
-        self._delete(connection, found)
-        return len(found)
+    def _selected(self, selection: str) -> sa.Select[tuple[int]]:
+        """Select the numbers of the routes of *selection*: a uid, or ``letters_of`` a namespace."""
+        mine = t.route.c.partition == self._partition
+        return sa.select(t.route.c.id).where(mine, selects(selection))
+
+    def name(self, connection: Connection, namespaces: Mapping[str, str]) -> None:
+        """Note the namespaces of routes: an earlier version did not."""
+        for route, namespace in namespaces.items():
+            mine = sa.and_(t.route.c.partition == self._partition, t.route.c.route == route)
+            unknown = t.route.c.namespace.is_(None)
+            connection.execute(t.route.update().where(mine, unknown).values(namespace=namespace))
 
     def drop_route(self, connection: Connection, name: str) -> bool:
         """Delete a slice of the dead letters of a route; False: there are none left."""
@@ -342,78 +346,11 @@ class DeadLetters:
 
     # -- reading ------------------------------------------------------------------------------
 
-    def routes(self, connection: Connection) -> list[str]:
-        """Return the routes that have dead letters, or had some."""
-        query = sa.select(t.route.c.route).where(t.route.c.partition == self._partition)
-        return list(connection.execute(query).scalars())
-
-    def read(
-        self, connection: Connection, limit: int, after: int = 0, route: str | None = None
-    ) -> Iterator[KeptDeadLetter]:
-        """Yield the oldest dead letters after number *after*, at most *limit*."""
-        query = _LETTER_ROWS.where(
-            t.dead_letter.c.partition == self._partition, t.dead_letter.c.id > after
-        )
-        if route is not None:
-            query = query.where(t.route.c.route == route)
-        query = query.order_by(t.dead_letter.c.id).limit(limit)
-        return map(_kept, connection.execute(query).mappings())
-
-
-def _slices(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    for first in range(0, len(items), SLICE):
-        yield items[first : first + SLICE]
-
-
-def _kept(found: Any) -> KeptDeadLetter:
-    event = bytes(found["event"])
-    dead_letter = DeadLetter(
-        DoneKey(found["offset"], found["index"], found["route"]),
-        found["checksum"],
-        Failure(
-            found["reason"], found["error_dest"] or "", found["error_code"], found["error_data"]
-        ),
-        join(event, found["marks"]),
-        found["kept_ms"],
-    )
-    return KeptDeadLetter(found["id"], dead_letter, event)
-
-
-def split(event: bytes) -> tuple[bytes, str]:
-    """Split an event into the shared part and the JSON of its error attributes.
-
-    An unreadable event is kept as it is.
-    """
-    try:
-        (found,) = event_record.decode(event)
-    except (EventError, ValueError):
-        return event, "{}"
-    marks = {name: found.attributes[name] for name in MARKS if name in found.attributes}
-    if not marks:
-        return event, "{}"
-    attributes = {name: v for name, v in found.attributes.items() if name not in marks}
-    return event_record.encode([Event(attributes, found.data)]), json.dumps(marks)
-
-
-def join(event: bytes, marks: str) -> bytes:
-    """Join the event of a dead letter with its error attributes: the inverse of ``split``."""
-    added = json.loads(marks)
-    if not added:
-        return event
-    try:
-        (found,) = event_record.decode(event)
-    except (EventError, ValueError):
-        return event  # damaged on the medium: the others must stay readable
-    return event_record.encode([Event({**found.attributes, **added}, found.data)])
-
-
-def without_query(event: bytes) -> bytes:
-    """Redact the sink in a dead letter's event by ``shown_uri``: version 1 had the whole URI."""
-    shared, marks = split(event)
-    dest = json.loads(marks).get("knativeerrordest", "")
-    if "?" not in str(dest):
-        return event
-    return join(shared, json.dumps(json.loads(marks) | {"knativeerrordest": shown_uri(dest)}))
+    def routes(self, connection: Connection) -> dict[str, str | None]:
+        """Return the routes that have dead letters, or had some, with their namespaces."""
+        query = sa.select(t.route.c.route, t.route.c.namespace)
+        found = connection.execute(query.where(t.route.c.partition == self._partition))
+        return {row.route: row.namespace for row in found}
 
 
 def _digest(*parts: object) -> bytes:

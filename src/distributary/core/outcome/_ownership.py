@@ -5,16 +5,22 @@ checked inside every write here. ``state`` reads what the last owner left; ``flu
 everything durable while an owner delivers.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark
 from distributary.core.journal import NO_ROWS, Journal, JournalState, fit
-from distributary.core.outcome._dead_letters import KeptDeadLetter
-from distributary.core.outcome._store import DeliveryStore, KeptDeadLetters
-from distributary.core.outcome.dead_letter import GivenUp
+from distributary.core.outcome._store import DeliveryStore
+from distributary.core.outcome.dead_letter import (
+    EVERY_LETTER,
+    NO_NAMES,
+    GivenUp,
+    KeptDeadLetter,
+    KeptDeadLetters,
+    LetterChoice,
+)
 from distributary.core.outcome.rows import BackfillRow, Changes, ParkedRow, RetryRow, RunRow
 
 
@@ -61,14 +67,24 @@ class Deliveries(Protocol):
     ) -> list[KeptDeadLetter]:
         """Return the oldest dead letters after number *after*."""
 
-    def keep_house(self, gone: Collection[str], now_ms: int) -> KeptDeadLetters:
+    def keep_house(
+        self, gone: Collection[str], now_ms: int, namespaces: Mapping[str, str] = NO_NAMES
+    ) -> KeptDeadLetters:
         """Give up dead letters that are too old, delete those of routes in *gone*."""
 
-    def begin_run(self, seq: int) -> RunRow:
-        """Return the progress of demand *seq*; a new run covers the present dead letters."""
+    def chosen_letters(
+        self, choice: LetterChoice, limit: int, after: int, bytes_max: int
+    ) -> list[KeptDeadLetter]:
+        """Return the oldest dead letters of *choice* after number *after*, for a run."""
 
-    def purge(self, row: RunRow, route: str | None) -> RunRow:
-        """Delete a slice of the dead letters of a run."""
+    def begin_run(self, seq: int, choice: LetterChoice = EVERY_LETTER) -> RunRow:
+        """Return the progress of demand *seq*; a new run looks at present letters of *choice*."""
+
+    def begin_run_as(self, row: RunRow) -> RunRow:
+        """Return the progress of a demand; *row* where it has none yet."""
+
+    def runs(self, seqs: Sequence[int]) -> dict[int, RunRow]:
+        """Return the progress of these demands, of those that have begun."""
 
 
 class Ownership(Protocol):
@@ -93,7 +109,7 @@ class Ownership(Protocol):
         """
 
     def flush(self, batch: Batch) -> list[GivenUp]:
-        """Make *batch* durable; idempotent.
+        """Make *batch* durable. Idempotent but for the rows of the history, which get new numbers.
 
         A crash leaves all of the changes before any of the outcomes and the cursor (DESIGN rule 1,
         the cursor), or nothing. The history alone may have its rows before the changes: of an
@@ -115,7 +131,12 @@ class FileOwnership:
     Args:
         store: Open, with the fence of the lease.
         journal: Open, with the same fence. The caller closes both.
+
+    Attributes:
+        local: True: a small flush is one write and one sync on this machine.
     """
+
+    local: bool = True
 
     def __init__(self, store: DeliveryStore, journal: Journal) -> None:
         self.store: Deliveries = store
@@ -126,6 +147,9 @@ class FileOwnership:
     @property
     def state(self) -> JournalState:
         return self._journal.state
+
+    def hurry(self) -> None:
+        """Nothing: a disk that does not answer cannot be left."""
 
     def fit(self, fits: Callable[[Mark], bool]) -> bool:
         state = fit(self.state, fits)

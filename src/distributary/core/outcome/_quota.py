@@ -14,19 +14,20 @@ transaction, and the Subscriptions API reads ``used_up``.
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from distributary.core import sqlite
+from distributary.core import database
 from distributary.core.clock import Clock, SystemClock
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey
-from distributary.core.outcome._store import upsert
+from distributary.core.outcome._upsert import upsert
 from distributary.core.outcome.counts import Grant, QuotaBatch, QuotaRequest, Reservation
 
 STORE = "count store"
@@ -35,7 +36,7 @@ SCHEMA_VERSION = 1
 CLOSED_KEPT_MS = 24 * 3_600_000
 """A deleted subscription is remembered for a day: a partition that is behind may still ask for a
 reservation, and a new count would let it deliver more."""
-_meta = sa.MetaData()
+_meta = quota_metadata = sa.MetaData()
 
 _version = sa.Table(
     "quota_schema",
@@ -43,7 +44,7 @@ _version = sa.Table(
     sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("version", sa.Integer, nullable=False),
 )
-_quota = sa.Table(
+quota_table = _quota = sa.Table(
     "quota",
     _meta,
     sa.Column("uid", sa.String(64), primary_key=True),
@@ -77,32 +78,38 @@ _HELD = (
 """How many reservations a subscription has granted."""
 
 
-class QuotaStore:
-    """A ``Quota`` in an SQLite file. For any thread.
-
-    The file is made at the first write: most systems never need it.
+class QuotaRows(ABC):
+    """A ``Quota`` in tables, for any thread.
 
     Args:
-        path: The SQLite file.
         clock: Dates the end of deleted subscriptions.
     """
 
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
-        self._path = path
+    def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._engines: tuple[Engine, Engine] | None = None
-        self._opening = threading.Lock()
 
     @property
+    @abstractmethod
     def exists(self) -> bool:
         """See ``Quota.exists``."""
-        return self._path.exists()
+
+    def _counts(self) -> bool:
+        """Whether anything was ever counted; may block."""
+        return self.exists
+
+    @abstractmethod
+    def _writing(self, partition: int, uids: list[str]) -> AbstractContextManager[Connection]:
+        """Open a transaction in which nobody else changes the counts of *uids*."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Connection | None]:
+        """Open a connection that reads; None: nothing was ever counted."""
 
     def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
         """See ``Quota.exchange``."""
-        if not (batch.requests or self.exists):
+        if not (batch.requests or self._counts()):
             return []
-        with sqlite.writing(self._opened()[0]) as connection:
+        with self._writing(partition, _uids_of(batch)) as connection:
             self._close(connection, batch.gone)
             self._remove(connection, partition, batch.freed)
             self._remove(connection, partition, batch.counted, delivered=True)
@@ -115,7 +122,7 @@ class QuotaStore:
             for request in batch.requests:
                 by_uid[request.reservation.key.route].append(request)
             given: dict[Reservation, Grant] = {}
-            for uid, requests in by_uid.items():
+            for uid, requests in sorted(by_uid.items()):  # in the order of the locks
                 given |= self._take(connection, partition, uid, requests)
         return [given[request.reservation] for request in batch.requests]
 
@@ -194,6 +201,31 @@ class QuotaStore:
         with self._reading() as connection:
             return (connection and connection.execute(query).scalar()) or 0
 
+
+class QuotaStore(QuotaRows):
+    """A ``Quota`` in an SQLite file. For any thread.
+
+    The file is made at the first write: most systems never need it.
+
+    Args:
+        path: The SQLite file.
+        clock: Dates the end of deleted subscriptions.
+    """
+
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        super().__init__(clock)
+        self._path = path
+        self._engines: tuple[Engine, Engine] | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def exists(self) -> bool:
+        """See ``Quota.exists``."""
+        return self._path.exists()
+
+    def _writing(self, _partition: int, _uids: list[str]) -> AbstractContextManager[Connection]:
+        return database.writing(self._opened()[0])
+
     def close(self) -> None:
         """Close the connections."""
         for engine in self._engines or ():
@@ -203,11 +235,11 @@ class QuotaStore:
         """Return the engines of writer and reader."""
         with self._opening:
             if self._engines is None:
-                url = sqlite.sqlite_url(self._path)
-                writer = sqlite.open_writer(url, STORE)
-                with sqlite.writing(writer) as connection:
+                url = database.sqlite_url(self._path)
+                writer = database.open_writer(url, STORE)
+                with database.writing(writer) as connection:
                     _check_version(connection)
-                self._engines = writer, sqlite.open_reader(url, STORE)
+                self._engines = writer, database.open_reader(url, STORE)
             return self._engines
 
     @contextmanager
@@ -216,8 +248,15 @@ class QuotaStore:
         if not self.exists:
             yield None
             return
-        with sqlite.reading(self._opened()[1]) as connection:
+        with database.reading(self._opened()[1]) as connection:
             yield connection
+
+
+def _uids_of(batch: QuotaBatch) -> list[str]:
+    """Return the subscriptions that *batch* is about, in one order: writers lock them so."""
+    keys = [reservation.key for some in batch[1:4] for reservation in some]
+    keys += [request.reservation.key for request in batch.requests]
+    return sorted({*batch.gone, *(key.route for key in keys)})
 
 
 def _check_version(connection: Connection) -> None:

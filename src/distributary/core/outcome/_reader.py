@@ -1,27 +1,22 @@
 """Reads the delivery store of a partition while its owner writes it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from distributary.core.database.sqlite import looking
 from distributary.core.outcome import _dead_letter_tables as t
-from distributary.core.outcome._dead_letters import DeadLetters, KeptDeadLetter
-from distributary.core.outcome._store import (
-    BACKFILL,
-    PARKED,
-    RETRY,
-    RUN,
-    SCHEMA_VERSION,
-    STORE,
-    VERSION,
-)
-from distributary.core.outcome.dead_letter import Budgets
+from distributary.core.outcome._delivery_tables import BACKFILL, PARKED, RETRY, VERSION
+from distributary.core.outcome._letter_choice import choose_letters
+from distributary.core.outcome._run_rows import read_runs
+from distributary.core.outcome._store import SCHEMA_VERSION, STORE
+from distributary.core.outcome.dead_letter import KeptDeadLetter, LetterChoice
 from distributary.core.outcome.rows import ParkedRow, RunRow
-from distributary.core.sqlite import looking
 
 
 class RouteDeliveries(NamedTuple):
@@ -30,6 +25,7 @@ class RouteDeliveries(NamedTuple):
     Attributes:
         waiting: Retry rows: for the next attempt, for space in a queue, or for a resume.
         backfilling: True while a backfill delivers for it.
+        backfill_from: The first record that this may still deliver; None: there is none.
         kept: Dead letters.
         kept_bytes: Of their events.
         parked: If it is parked: since when, and why.
@@ -40,34 +36,25 @@ class RouteDeliveries(NamedTuple):
     kept: int
     kept_bytes: int
     parked: ParkedRow | None
+    backfill_from: int | None = None
 
 
 NOTHING = RouteDeliveries(0, backfilling=False, kept=0, kept_bytes=0, parked=None)
 
 
-class DeliveryReader:
-    """Read-only view of one partition's delivery store; opened for each read.
-
-    A store that does not exist, or that its owner has not migrated yet, is empty.
+class DeliveryRowsReader(ABC):
+    """Read-only view of one partition's deliveries, in a database of either kind.
 
     Args:
-        path: The SQLite file.
         partition: Partition number.
     """
 
-    def __init__(self, path: Path, partition: int) -> None:
-        self._path = path
+    def __init__(self, partition: int) -> None:
         self._partition = partition
 
-    @contextmanager
-    def _look(self) -> Iterator[Connection | None]:
-        if not self._path.exists():
-            yield None
-            return
-        with looking(self._path, STORE) as connection:
-            made = sa.inspect(connection).has_table(VERSION.name)
-            version = connection.execute(sa.select(VERSION.c.version)).scalar() if made else 0
-            yield connection if version == SCHEMA_VERSION else None
+    @abstractmethod
+    def _look(self) -> AbstractContextManager[Connection | None]:
+        """Open a connection that reads; None: there is no store yet."""
 
     def standing(self, route: str) -> RouteDeliveries:
         """Return the state of *route* in this partition.
@@ -83,7 +70,7 @@ class DeliveryReader:
         waiting = sa.select(sa.func.count()).where(
             RETRY.c.partition == mine, RETRY.c.route == route, RETRY.c.done.is_(False)
         )
-        backfilling = sa.select(sa.func.count()).where(
+        backfilling = sa.select(sa.func.min(BACKFILL.c.from_offset)).where(
             BACKFILL.c.partition == mine, BACKFILL.c.route == route, BACKFILL.c.to_offset.is_(None)
         )
         kept = (
@@ -96,33 +83,49 @@ class DeliveryReader:
         columns: list[Any] = [PARKED.c[name] for name in ParkedRow._fields]
         parked = sa.select(*columns).where(PARKED.c.partition == mine, PARKED.c.route == route)
         found = connection.execute(parked).one_or_none()
+        first = connection.execute(backfilling).scalar_one()
         count, size = connection.execute(kept).one()
         return RouteDeliveries(
             int(connection.execute(waiting).scalar_one()),
-            bool(connection.execute(backfilling).scalar_one()),
+            first is not None,
             int(count),
             int(size),
             None if found is None else ParkedRow._make(found),
+            first,
         )
 
-    def run(self, seq: int) -> RunRow | None:
-        """Return the progress of the run of demand *seq*; None: it has not begun.
+    def kept(self, namespace: str) -> tuple[int, int]:
+        """Return the number of dead letters of *namespace*, and the bytes of their events.
+
+        Raises:
+            StoreError: They cannot be read now.
+        """
+        count = (
+            sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(t.body.c.size), 0))
+            .select_from(t.dead_letter)
+            .join(t.body, t.body.c.id == t.dead_letter.c.body)
+            .join(t.route, t.route.c.id == t.dead_letter.c.route)
+            .where(t.dead_letter.c.partition == self._partition, t.route.c.namespace == namespace)
+        )
+        with self._look() as connection:
+            if connection is None:
+                return 0, 0
+            found, size = connection.execute(count).one()
+        return int(found), int(size)
+
+    def runs(self, seqs: Sequence[int]) -> dict[int, RunRow]:
+        """Return the progress of the runs of these demands, of those that have begun.
 
         Raises:
             StoreError: It cannot be read now.
         """
-        columns: list[Any] = [RUN.c[name] for name in RunRow._fields]
-        mine = sa.and_(RUN.c.partition == self._partition, RUN.c.seq == seq)
         with self._look() as connection:
-            if connection is None:
-                return None
-            found = connection.execute(sa.select(*columns).where(mine)).one_or_none()
-        return None if found is None else RunRow._make(found)
+            return {} if connection is None else read_runs(connection, self._partition, list(seqs))
 
     def dead_letters(
-        self, limit: int, after: int = 0, route: str | None = None
+        self, choice: LetterChoice, limit: int, after: int, bytes_max: int
     ) -> list[KeptDeadLetter]:
-        """Return the oldest dead letters after number *after*, at most *limit*.
+        """Return the oldest dead letters of *choice*; see ``DeliveryStore.chosen_letters``.
 
         Raises:
             StoreError: They cannot be read now.
@@ -130,6 +133,36 @@ class DeliveryReader:
         with self._look() as connection:
             if connection is None:
                 return []
-            return list(
-                DeadLetters(self._partition, Budgets()).read(connection, limit, after, route)
+            return choose_letters(
+                connection,
+                self._partition,
+                choice,
+                limit=limit,
+                after=after,
+                bytes_max=bytes_max,
             )
+
+
+class DeliveryReader(DeliveryRowsReader):
+    """Read-only view of one partition's delivery store; opened for each read.
+
+    A store that does not exist, or that its owner has not migrated yet, is empty.
+
+    Args:
+        path: The SQLite file.
+        partition: Partition number.
+    """
+
+    def __init__(self, path: Path, partition: int) -> None:
+        super().__init__(partition)
+        self._path = path
+
+    @contextmanager
+    def _look(self) -> Iterator[Connection | None]:
+        if not self._path.exists():
+            yield None
+            return
+        with looking(self._path, STORE) as connection:
+            made = sa.inspect(connection).has_table(VERSION.name)
+            version = connection.execute(sa.select(VERSION.c.version)).scalar() if made else 0
+            yield connection if version == SCHEMA_VERSION else None

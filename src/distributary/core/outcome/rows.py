@@ -97,15 +97,22 @@ class ParkedRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """Progress of a run over kept dead letters.
+    """Progress of a run in one partition.
 
     Attributes:
         seq: Number of the demand for it.
-        at: The last dead letter that was handled or passed.
-        through: The last one of this run.
-        handled: Dead letters sent again, or deleted.
-        passed: Those left as they are: the newest filters do not match them.
-        done: The run is over.
+        at: How far it is: the last dead letter that it looked at, or the next record.
+        through: Its end: the last dead letter that it looks at, or the record after the last.
+        handled: Sent again, deleted, or made due; in a dry run, what would be.
+        passed: Chosen and left as they are: the newest filters do not match them, they wait
+            for an attempt already, or they are damaged.
+        done: The run is over here.
+        selected: Dead letters, matches or retries that it chose.
+        looked: Dead letters or records that it looked at.
+        total: Dead letters or records to look at.
+        cancelled: It ended early, since it was cancelled.
+        oldest_ms: Of a replay: the log begins only with a record of this wall-clock time,
+            milliseconds, after the time that was asked for; None: nothing is missing.
     """
 
     seq: int
@@ -114,6 +121,11 @@ class RunRow(NamedTuple):
     handled: int
     passed: int
     done: bool
+    selected: int = 0
+    looked: int = 0
+    total: int = 0
+    cancelled: bool = False
+    oldest_ms: int | None = None
 
 
 class FailingRoute(msgspec.Struct, frozen=True, kw_only=True):

@@ -153,6 +153,13 @@ class RouteTable:
         """Yield the newest record of every route, in the order of arrival at their addresses."""
         return map(decode_route, self._bodies.values())
 
+    def records_at(self, address: str) -> Iterator[RouteRecord]:
+        """Yield the newest record of every route that listens at *address*, in their order."""
+        elsewhere = self._addresses
+        for uid, body in self._bodies.items():
+            if elsewhere.get(uid, "") == address:
+                yield decode_route(body)
+
     def __len__(self) -> int:
         return len(self._bodies)
 

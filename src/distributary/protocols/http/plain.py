@@ -118,9 +118,13 @@ class _Shape:
         event_type: The attribute ``type``; a number: the index of its piece.
         source: Likewise.
         key: Likewise the attribute ``partitionkey``; None: there is none.
+        authorization: Index of the line ``Authorization``; 0: there is none.
+        authorization_start: The name in it, as it is sent, and the colon.
     """
 
     __slots__ = (
+        "authorization",
+        "authorization_start",
         "carried_at",
         "event_type",
         "host",
@@ -138,6 +142,8 @@ class _Shape:
         self.length_at = 0
         self.length_prefix = b""
         self.host = b""
+        self.authorization = 0
+        self.authorization_start = b""
         self.carried_at: int | None = None
         self.event_type: str | int = ""
         self.source: str | int = ""
@@ -167,18 +173,30 @@ class _Shape:
         return parts
 
 
-Plain: TypeAlias = tuple[str, bytes, str, str, str | None, bytes, bytes]
-"""Address, Host, type, source, partition key, the record of the event, and carried lines."""
+Plain: TypeAlias = tuple[str, bytes, str, str, str | None, bytes, bytes, bytes | None]
+"""Address, Host, type, source, partition key, the record of the event, carried lines, and the
+value of Authorization, None where there is none. The bytes of that value alone are not checked: it
+must be one that a parsed request had, or else be checked by ``is_visible``."""
 
 _Marks: TypeAlias = tuple[_Known | None, ...]
 
 
+def is_visible(value: bytes) -> bool:
+    """Whether *value* may stand in a head in plain form."""
+    return not value.translate(None, _VISIBLE)
+
+
 class PlainRequests:
-    """Reads requests in plain form. For one thread."""
+    """Reads requests in plain form. For one thread.
 
-    __slots__ = ("_known", "_left", "_missed", "_shapes")
+    Args:
+        left: Attributes with a meaning to somebody: a request with one is left to the parser.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_known", "_left", "_left_out", "_missed", "_shapes")
+
+    def __init__(self, left: frozenset[str] = frozenset()) -> None:
+        self._left_out = frozenset((TTL_ATTRIBUTE, *left))
         self._known: dict[bytes, _Known] = {}
         self._shapes: dict[_Marks, _Shape] = {}
         self._missed: set[_Marks] = set()
@@ -224,7 +242,14 @@ class PlainRequests:
             carried_lines = b"".join(parts[shape.carried_at :])
             del parts[shape.carried_at :]
         record = binary.encode(parts, body)
-        return address, shape.host, event_type, source, key, record, carried_lines
+        authorization = None
+        if shape.authorization:
+            line = lines[shape.authorization]
+            if not line.startswith(shape.authorization_start):
+                return None
+            authorization = line[len(shape.authorization_start) :].strip(b" \t")
+        host = shape.host
+        return address, host, event_type, source, key, record, carried_lines, authorization
 
     def _learn(self, lines: list[bytes], marks: _Marks) -> None:
         """Remember the lines of a head, and its shape if *marks* were seen before.
@@ -234,7 +259,7 @@ class PlainRequests:
         if self._left <= 0:
             return
         self._left -= 1
-        draft = _draft(lines, marks)
+        draft = _draft(lines, marks, self._left_out)
         if draft is None:
             return
         if len(self._known) + _LINES_MAX > _KNOWN_LINES_MAX:
@@ -263,7 +288,8 @@ class _Draft:
         may_vary: Whether all lines are known that a shape must know.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: frozenset[str]) -> None:
+        self._left_out = left_out
         self.repeated: list[bytes] = []
         self.may_vary = True
         self._shape = _Shape()
@@ -297,6 +323,12 @@ class _Draft:
         return name not in _OF_THE_PARSER and self._add_dropped(at, line, found[1], known=known)
 
     def _add_dropped(self, at: int, line: bytes, name: bytes, *, known: bool) -> bool:
+        if name.lower() == b"authorization":
+            if self._shape.authorization:
+                return False
+            self._shape.authorization = at
+            self._shape.authorization_start = name + b":"
+            return True
         if name.lower() in _REPEATED and len(line) <= _KNOWN_BYTES_MAX:
             self.repeated.append(line)
         if not known:
@@ -321,7 +353,7 @@ class _Draft:
         self, at: int, line: bytes, field: tuple[bytes, bytes], prefix: bytes, *, known: bool
     ) -> bool:
         found = attribute_line(field)
-        if found is None or found[0] == TTL_ATTRIBUTE or found[0] in self._names:
+        if found is None or found[0] in self._left_out or found[0] in self._names:
             return False
         name, text, written = found
         if name not in ("id", "time") and len(line) <= _KNOWN_BYTES_MAX:
@@ -365,11 +397,11 @@ class _Draft:
         return shape
 
 
-def _draft(lines: list[bytes], marks: _Marks) -> _Draft | None:
+def _draft(lines: list[bytes], marks: _Marks, left_out: frozenset[str]) -> _Draft | None:
     """The draft of a head's shape; None: it is not in plain form."""
     if len(lines) > _LINES_MAX + 1:
         return None
-    draft = _Draft()
+    draft = _Draft(left_out)
     for at in range(1, len(lines)):
         if not draft.add(at, lines[at], known=marks[at] is not None):
             return None

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from distributary.core.deliver import Destination
 from distributary.core.deliver.broker_settings import SinkSettings
-from distributary.resource import Faults, Schema, bounded_map, member, patterns
+from distributary.core.deliver.signing import SIGNATURE_SCHEMES
+from distributary.resource import Faults, Schema, bounded_map, closed, member, patterns
 
 FIELD_VALUE: Final = "^(?:[!-~](?:[\\t -~]*[!-~])?)?$"
 """A header value: printable ASCII that neither begins nor ends with a space."""
@@ -53,6 +54,39 @@ def _differ(faults: Faults, path: str, headers: dict[str, str]) -> dict[str, str
     return headers
 
 
+def _scheme_alone(_faults: Faults, _path: str, signature: dict[str, Any]) -> dict[str, Any]:
+    """Drop what the server writes: a client may send back what it read."""
+    return {"scheme": signature["scheme"]}
+
+
+_SCHEME: Final[Schema] = {
+    "enum": list(SIGNATURE_SCHEMES),
+    "description": "v1: HMAC-SHA256 with a shared secret; v1a: ed25519 with a public key.",
+}
+_MOMENT: Final[Schema] = {"type": "string", "format": "date-time"}
+
+_SIGNATURE: Final[dict[str, Schema]] = {
+    "scheme": _SCHEME,
+    "keys": {
+        "type": "array",
+        "readOnly": True,
+        "items": closed(
+            {
+                "scheme": _SCHEME,
+                "created": _MOMENT,
+                "until": _MOMENT | {"description": "It signs until then; absent: the newest."},
+                "publickey": {
+                    "type": "string",
+                    "maxLength": 64,
+                    "description": "Of v1a: whpk_ and Base64.",
+                },
+            }
+        ),
+        "description": "The keys that sign, the newest first; ignored in a request.",
+    },
+}
+
+
 SETTINGS: Final[dict[str, Schema]] = {
     "headers": bounded_map(
         "Custom header fields.",
@@ -79,6 +113,25 @@ SETTINGS: Final[dict[str, Schema]] = {
         "enum": list(HTTP_METHODS),
         "default": "POST",
         "description": "The request method.",
+    },
+    "signature": closed(_SIGNATURE, required=["scheme"])
+    | {
+        "description": "Signs each delivery (Standard Webhooks 1.0). The server makes the key.",
+        "x-rule": _scheme_alone,
+        "x-sink-alone": True,
+        "x-realized": closed(
+            _SIGNATURE
+            | {
+                "secret": {
+                    "type": "string",
+                    "readOnly": True,
+                    "description": (
+                        "Of v1: whsec_ and Base64, only in the answer to the request that made it."
+                    ),
+                }
+            },
+            required=["scheme", "keys"],
+        ),
     },
 }
 """Schemas of the settings, in the order of realized objects."""

@@ -14,12 +14,13 @@ from distributary.protocols.amqp.engine._handler import Handler
 from distributary.protocols.amqp.engine._limits import MESSAGE_BYTES_MAX
 from distributary.protocols.amqp.engine._link import AmqpLink
 from distributary.protocols.amqp.engine._login import (
-    HEADER,
     AmqpLogin,
     Handshake,
     LoginRefusedError,
 )
 from distributary.protocols.amqp.engine._outcomes import Ended
+from distributary.protocols.amqp.engine._sasl_frames import HEADER
+from distributary.protocols.amqp.engine._server_login import Logins, ServerHandshake
 from distributary.protocols.amqp.engine._values import AmqpError
 
 IDLE_S: Final = 18.0
@@ -43,8 +44,9 @@ class AmqpEngine(asyncio.Protocol):
 
     Args:
         handler: Called with the events of the connection.
-        server: Whether this end is the server. A server has no authentication (SASL ``ANONYMOUS``,
-            or none): protect the socket otherwise.
+        server: Whether this end is the server.
+        logins: Decides about clients of a server; None: they need none (SASL ``ANONYMOUS``, or no
+            SASL).
         login: Credentials of a client.
         host: ``hostname`` of a client's ``open``; some servers select a virtual host by it.
         container: ``container-id`` of this end.
@@ -60,6 +62,7 @@ class AmqpEngine(asyncio.Protocol):
         handler: Handler,
         *,
         server: bool = False,
+        logins: Logins | None = None,
         login: AmqpLogin | None = None,
         host: str = "",
         container: str = "distributary",
@@ -76,7 +79,11 @@ class AmqpEngine(asyncio.Protocol):
             idle_ms=int(idle_s * 1000),
             message_bytes_max=message_bytes_max,
         )
-        self._handshake = None if server else Handshake(login or AmqpLogin(), host)
+        self._handshake: Handshake | ServerHandshake | None = None
+        if not server:
+            self._handshake = Handshake(login or AmqpLogin(), host)
+        elif logins is not None:
+            self._handshake = ServerHandshake(logins)
         self._wire: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -169,7 +176,7 @@ class AmqpEngine(asyncio.Protocol):
         # Pause at the first byte that the socket does not accept, resume at an empty buffer: so
         # ``written`` is exact, and no byte is buffered twice.
         wire.set_write_buffer_limits(high=1, low=0)
-        if self._handshake is not None:
+        if isinstance(self._handshake, Handshake):
             wire.write(HEADER)
         self._keep_time()
 
@@ -187,7 +194,7 @@ class AmqpEngine(asyncio.Protocol):
             if self._taken_bytes > UNREAD_BYTES_MAX:
                 self._wire.pause_reading()
 
-    def _log_in(self, handshake: Handshake, data: bytes) -> bytes:
+    def _log_in(self, handshake: Handshake | ServerHandshake, data: bytes) -> bytes:
         assert self._wire is not None
         try:
             answer, rest = handshake.take(data)
@@ -201,6 +208,9 @@ class AmqpEngine(asyncio.Protocol):
             self._wire.write(answer)
         if handshake.done:
             self._handshake = None
+        elif isinstance(handshake, ServerHandshake) and handshake.refused:
+            self._wire.close()  # writes the refusal first
+            self._core.end(Ended("login", "sasl-auth", "The client has not logged in"))
         return rest
 
     def eof_received(self) -> bool:

@@ -7,28 +7,23 @@ Source:
     OASIS AMQP 1.0, part 5, section 5.3; RFC 4616 (PLAIN), RFC 7628 (OAUTHBEARER).
 """
 
-import struct
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from distributary.protocols.amqp.engine import _values
-from distributary.protocols.amqp.engine._values import AmqpError, Described, Symbol, ULong
-
-HEADER: Final = b"AMQP\x03\x01\x00\x00"
+from distributary.protocols.amqp.engine._sasl_frames import (
+    CHALLENGE,
+    INIT,
+    MECHANISMS,
+    OUTCOME,
+    RESPONSE,
+    SaslFrames,
+    frame_of,
+)
+from distributary.protocols.amqp.engine._values import AmqpError, Symbol
 
 FRAME_BYTES_MAX: Final = 64 * 1024
 """Longest SASL frame accepted: the standard says 512 bytes, but lists of mechanisms may be
 longer."""
-
-FRAMES_MAX: Final = 8
-"""Limit of a server's SASL frames in one login. Three are needed: mechanisms, perhaps a challenge,
-and the outcome; a server that sends more might never finish."""
-
-_MECHANISMS: Final = 0x40
-_INIT: Final = 0x41
-_CHALLENGE: Final = 0x42
-_RESPONSE: Final = 0x43
-_OUTCOME: Final = 0x44
 
 _CODES: Final = ("ok", "sasl-auth", "sasl-sys", "sasl-sys-perm", "sasl-sys-temp")
 """Codes of an outcome, in order, by their names in ``protocols.amqp.answers``."""
@@ -42,11 +37,14 @@ class AmqpLogin:
         user: User name; may be empty with a token.
         password: Password of *user*.
         token: Access token, in place of a password.
+        certified: A client certificate was shown by TLS: without other credentials the server may
+            take the account from it.
     """
 
     user: str = ""
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
+    certified: bool = False
 
 
 class LoginRefusedError(Exception):
@@ -76,9 +74,8 @@ class Handshake:
     def __init__(self, login: AmqpLogin, host: str) -> None:
         self._login = login
         self._host = host
-        self._buffer = b""
+        self._frames = SaslFrames(FRAME_BYTES_MAX)
         self._headed = False
-        self._frames = 0
         self.done = False
 
     def take(self, raw: bytes) -> tuple[bytes, bytes]:
@@ -88,42 +85,27 @@ class Handshake:
             LoginRefusedError: The server refused the login.
             AmqpError: The bytes are not SASL.
         """
-        self._buffer += raw
-        answers: list[bytes] = []
+        self._frames.add(raw)
         if not self._headed:
-            if not HEADER.startswith(self._buffer[:8]):
+            begins = self._frames.begins()
+            if begins is False:
                 raise AmqpError("the server does not speak AMQP 1.0 with SASL")
-            if len(self._buffer) < 8:
-                return b"", b""
-            self._buffer = self._buffer[8:]
-            self._headed = True
-        while not self.done and len(self._buffer) >= 8:
-            size, offset, kind = struct.unpack_from(">IBB", self._buffer)
-            if kind != 1 or offset < 2 or not 4 * offset <= size <= FRAME_BYTES_MAX:
-                raise AmqpError("a SASL frame was expected")
-            if len(self._buffer) < size:
-                break
-            self._frames += 1
-            if self._frames > FRAMES_MAX:
-                raise AmqpError("the server talks on instead of an outcome of the login")
-            frame, self._buffer = self._buffer[4 * offset : size], self._buffer[size:]
-            answers.append(self._answer(frame))
-        rest = b""
-        if self.done:
-            rest, self._buffer = self._buffer, b""
-        return b"".join(answers), rest
+            self._headed = begins is True
+        answers: list[bytes] = []
+        if self._headed:
+            for code, fields in self._frames.read():
+                answers.append(self._answer(code, fields))
+                if self.done:
+                    break
+        return b"".join(answers), self._frames.rest() if self.done else b""
 
-    def _answer(self, frame: bytes) -> bytes:
-        performative, _ = _values.decode(frame)
-        if not isinstance(performative, Described) or not isinstance(performative.value, list):
-            raise AmqpError("a SASL frame was expected")
-        code, fields = performative.descriptor, [*performative.value, None, None]
-        if code == _MECHANISMS:
+    def _answer(self, code: object, fields: list[Any]) -> bytes:
+        if code == MECHANISMS:
             return self._init(fields[0])
-        if code == _CHALLENGE:
+        if code == CHALLENGE:
             # Token mechanisms send an error as a challenge; the response is empty (RFC 7628).
-            return _frame(_RESPONSE, [b""])
-        if code == _OUTCOME:
+            return frame_of(RESPONSE, [b""])
+        if code == OUTCOME:
             outcome = fields[0]
             if outcome != 0:
                 known = isinstance(outcome, int) and 0 < outcome < len(_CODES)
@@ -137,7 +119,7 @@ class Handshake:
         names = offered if isinstance(offered, list) else [offered]
         for mechanism, response in self._ways():
             if mechanism in names:
-                return _frame(_INIT, [Symbol(mechanism), response.encode(), self._host])
+                return frame_of(INIT, [Symbol(mechanism), response.encode(), self._host])
         wanted = " or ".join(mechanism for mechanism, _ in self._ways())
         shown = ", ".join(str(name)[:32] for name in names[:16])
         raise LoginRefusedError(
@@ -158,9 +140,5 @@ class Handshake:
             ]
         if login.password is not None:
             return [("PLAIN", f"\x00{login.user}\x00{login.password}")]
-        return [("ANONYMOUS", "distributary")]
-
-
-def _frame(code: int, fields: list[object]) -> bytes:
-    body = _values.encode(Described(ULong(code), fields))
-    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
+        certified = [("EXTERNAL", "")] if login.certified else []
+        return [*certified, ("ANONYMOUS", "distributary")]

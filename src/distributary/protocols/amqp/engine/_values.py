@@ -48,6 +48,18 @@ class UInt(int):
     __slots__ = ()
 
 
+class UByte(int):
+    """An AMQP ``ubyte``; other integers are written as ``long``."""
+
+    __slots__ = ()
+
+
+class Symbols(tuple[Symbol, ...]):
+    """An array of symbols; none is longer than 255 bytes."""
+
+    __slots__ = ()
+
+
 class Described(NamedTuple):
     """A described value.
 
@@ -167,12 +179,20 @@ def _encode_map(value: dict[object, object]) -> bytes:
     return encode_items(parts, is_map=True)
 
 
+def _encode_symbols(value: Symbols) -> bytes:
+    """An array (1.6.24) of ``sym8``."""
+    items = b"".join(bytes([len(each)]) + each.encode("ascii") for each in value)
+    return struct.pack(">BBBB", 0xE0, len(items) + 2, len(value), 0xA3) + items
+
+
 _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
     type(None): lambda _: b"\x40",
     bool: lambda value: b"\x41" if value else b"\x42",
     int: encode_long,
     ULong: _encode_ulong,
     UInt: _encode_uint,
+    UByte: lambda value: struct.pack(">BB", 0x50, value),
+    Symbols: _encode_symbols,
     float: lambda value: struct.pack(">Bd", 0x82, value),
     str: encode_string,
     Symbol: encode_symbol,

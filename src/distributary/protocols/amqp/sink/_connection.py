@@ -76,7 +76,7 @@ async def connect(
         raise TransportError("protocol", text)
     engine = amqp.AmqpEngine(
         handler,
-        login=login_of(credential),
+        login=login_of(credential, certified=endpoint.client_certificate is not None),
         host=endpoint.host.rstrip("."),
         container=f"distributary-{uuid.uuid4().hex}",
     )
@@ -98,10 +98,10 @@ async def connect(
             engine.abort()
 
 
-def login_of(credential: Credential | None) -> amqp.AmqpLogin:
-    """Returns the login for *credential*; None: anonymous."""
+def login_of(credential: Credential | None, *, certified: bool) -> amqp.AmqpLogin:
+    """Returns the login for *credential*; None: by certificate if *certified*, else anonymous."""
     if credential is None:
-        return amqp.AmqpLogin()
+        return amqp.AmqpLogin(certified=certified)
     if credential.type == "PLAIN":
         return amqp.AmqpLogin(credential.identifier or "", credential.secret or "")
     return amqp.AmqpLogin(credential.identifier or "", token=credential.access_token or "")

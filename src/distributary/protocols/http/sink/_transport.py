@@ -4,6 +4,8 @@ import asyncio
 import dataclasses
 import re
 import weakref
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from distributary.core.clock import Clock
@@ -22,6 +24,7 @@ from distributary.protocols.http.sink._authorization import (
 )
 from distributary.protocols.http.sink._connection import HttpConnection, Request
 from distributary.protocols.http.sink._incoming import Room, Share
+from distributary.protocols.http.sink._signature import RequestSigner
 from distributary.resource import ErrorData
 
 OPEN_MAX: Final = 2_048
@@ -48,6 +51,8 @@ would respond 431, and it would be a dead letter. Intermediaries must forward ev
 
 _JOINED_BYTES_MAX: Final = 16 * 1024
 """Largest body that is joined with the head: one copy is cheaper than a second kernel buffer."""
+
+_ORIGIN: Final = b"webhook-request-origin"
 
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE: Final = re.compile(rb"[^\x00\r\n]*")
@@ -95,6 +100,7 @@ class _Target(NamedTuple):
     pool: _Pool
     credential: Credential | None
     secrets: tuple[bytes, ...]
+    signer: RequestSigner | None
 
 
 class HttpTransport:
@@ -146,7 +152,7 @@ class HttpTransport:
         destination: Destination,
         timeout_s: float,
         done: Done,
-        identity: str = "",  # noqa: ARG002 - the port's; HTTP has no place for it
+        identity: str = "",
         *,
         carried: bytes = b"",
     ) -> None:
@@ -157,7 +163,10 @@ class HttpTransport:
                 target = self._aim(destination)
             if target.secrets:
                 done = self._guarded(target, done)
-            if target.binary and type(event) is BinaryEvent and event.data_at <= FIELD_BYTES_MAX:
+            if target.signer is not None:
+                sign = partial(target.signer.lines, identity, self._wall_ms())
+                request = _signed(target, sign, carried, event)
+            elif target.binary and type(event) is BinaryEvent and event.data_at <= FIELD_BYTES_MAX:
                 request = _stored(target.prefix, carried, event)
             else:
                 request = _encoded(target, carried, event)
@@ -225,6 +234,7 @@ class HttpTransport:
             pool,
             credential,
             secrets_of(destination),
+            None if destination.signing is None else RequestSigner(destination.signing),
         )
         if credential is not None:
             self._forget_expired()
@@ -235,7 +245,8 @@ class HttpTransport:
 
     def _pool(self, endpoint: Endpoint, *, wants_reply: bool) -> _Pool:
         where = endpoint.scheme, endpoint.host, endpoint.port, endpoint.dial
-        key = (*where, endpoint.own, endpoint.ca_certs, wants_reply)
+        trust = endpoint.ca_certs, endpoint.client_certificate, endpoint.stays_here
+        key = (*where, endpoint.own, *trust, endpoint.private_alone, wants_reply)
         pool = self._pools.get(key)
         if pool is None:
             share = Share(self._reply_room) if wants_reply else None
@@ -255,11 +266,13 @@ class HttpTransport:
     def _prefix(self, destination: Destination, endpoint: Endpoint) -> bytes:
         """The request line and the headers that are the same for every event."""
         settings = settings_of(destination)
-        method, headers = settings.method.encode(), settings.lines
+        method, (origin, headers) = settings.method.encode(), _with_origin(destination)
         lines = [b"%b %b HTTP/1.1" % (method, endpoint.target)]
         # Our own receiver accepts its own address as ``Host``, whatever the Service's name is.
-        dialled_own = destination.dial if destination.own else None
-        authority = endpoint.authority if dialled_own is None else dialled_own.encode("ascii")
+        authority = endpoint.authority
+        if destination.own and destination.dial is not None:
+            path = endpoint.dial is not None and endpoint.dial[1] == 0
+            authority = b"localhost" if path else destination.dial.encode("ascii")
         lines.append(b"host: " + authority)
         names = {name.lower() for name, _ in headers}
         if b"user-agent" not in names:
@@ -268,6 +281,7 @@ class HttpTransport:
             lines.append(b"prefer: reply")
         if destination.namespace is not None:
             lines.append(b"kn-namespace: " + destination.namespace.encode())
+        lines += origin
         for name, value in headers:
             # Resources are validated for this too; here it prevents request splitting.
             if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
@@ -293,6 +307,18 @@ class HttpTransport:
         await asyncio.sleep(0)  # aborted transports close in the next turn of the loop
 
 
+def _with_origin(
+    destination: Destination,
+) -> tuple[list[bytes], Iterable[tuple[bytes, bytes]]]:
+    """The line that says who sends, and the custom headers that may stand beside it."""
+    headers = settings_of(destination).lines
+    if destination.consent is None or not destination.consent.origin:
+        return [], headers
+    line = _ORIGIN + b": " + destination.consent.origin.encode()
+    # A subscriber must not speak for another system.
+    return [line], [field for field in headers if field[0].lower() != _ORIGIN]
+
+
 def _stored(prefix: bytes, carried: bytes, event: BinaryEvent) -> Request:
     """The request with *event*, whose lines and data are sent as its record holds them."""
     record, data_at = event.record, event.data_at
@@ -310,15 +336,35 @@ def _encoded(target: _Target, carried: bytes, event: Event) -> Request:
     Raises:
         EventError: *event* was built by hand and holds what no event may.
     """
+    return _joined(target.prefix, carried, *_fields_and_body(target, event))
+
+
+def _signed(
+    target: _Target, sign: Callable[[bytes], bytes], carried: bytes, event: Event
+) -> Request:
+    """The request with *event*, and the header fields that *sign* makes of its body.
+
+    Raises:
+        EventError: As ``_encoded``.
+    """
+    if target.binary and type(event) is BinaryEvent and event.data_at <= FIELD_BYTES_MAX:
+        return _stored(target.prefix, sign(event.record[event.data_at :]) + carried, event)
+    block, body = _fields_and_body(target, event)
+    return _joined(target.prefix, sign(body) + carried, block, body)
+
+
+def _fields_and_body(target: _Target, event: Event) -> tuple[bytes, bytes]:
     block, body = http.encode_binary(event) if target.binary else http.encode_structured(event)
     if len(block) > FIELD_BYTES_MAX and _too_large(block):
         block, body = http.encode_structured(event)
+    return block, body
+
+
+def _joined(prefix: bytes, carried: bytes, block: bytes, body: bytes) -> Request:
     size = len(body)
     if size <= _JOINED_BYTES_MAX:
-        return (
-            b"%bcontent-length: %d\r\n%b%b\r\n%b" % (target.prefix, size, carried, block, body),
-        )
-    return b"%bcontent-length: %d\r\n%b%b\r\n" % (target.prefix, size, carried, block), body
+        return (b"%bcontent-length: %d\r\n%b%b\r\n%b" % (prefix, size, carried, block, body),)
+    return b"%bcontent-length: %d\r\n%b%b\r\n" % (prefix, size, carried, block), body
 
 
 def _too_large(block: bytes) -> bool:

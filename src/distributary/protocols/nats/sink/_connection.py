@@ -382,7 +382,9 @@ async def connect(
             raise
     try:
         refusal = await connection.log_in(
-            endpoint, lambda: connector.tls_context(endpoint.ca_certs), destination.credential
+            endpoint,
+            lambda: connector.tls_context(endpoint.ca_certs, endpoint.client_certificate),
+            destination.credential,
         )
     except BaseException:
         connection.abort()

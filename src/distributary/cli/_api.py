@@ -1,0 +1,105 @@
+"""Requests to the API of a server, as commands send them: their paths, bodies and answers.
+
+Callers: the modules of the commands. Hides: the connection, and how what is refused is shown.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+import typer
+from rich.json import JSON
+from rich.markup import escape
+
+from distributary.cli import _console
+from distributary.cli._http import Address, Client, Headers, Response
+from distributary.cli._options import checked_namespace
+from distributary.core.errors import TransportError
+from distributary.core.tenant import path_in
+
+CREATED: Final = 201
+UNAUTHENTICATED: Final = 401
+NOT_FOUND: Final = 404
+PRECONDITION_FAILED: Final = 412
+_NEXT: Final = re.compile(r'<([^>]+)>; rel="next"')
+
+
+def call(
+    address: Address, method: str, path: str, body: object = None, headers: Headers = ()
+) -> Response:
+    """Send one request to the API; exits where no server responds."""
+    content = b"" if body is None else msgspec.json.encode(body)
+    if content:
+        headers = (("content-type", "application/json"), *headers)
+
+    async def once() -> Response:
+        client = Client(address)
+        try:
+            return await client.request(method, path, headers, content)
+        finally:
+            client.close()
+
+    try:
+        return asyncio.run(once())
+    except TransportError as error:
+        hint = "Start it with: distributary serve"
+        _console.fail(f"no server answered at {address.place}: {error}", hint, _console.UNREACHABLE)
+
+
+def checked(response: Response) -> Any:
+    """Return the body of a 2xx response; shows any other and exits."""
+    if not response.good:
+        _console.show_refusal(response)
+        if response.status == UNAUTHENTICATED:
+            hint = (
+                "Show who you are: set DISTRIBUTARY_TOKEN, or say --token-from env:NAME|file:PATH"
+            )
+            _console.errors().print(f"  {escape(hint)}")
+        raise typer.Exit(_console.FAILED)
+    return response.json()
+
+
+def parts_of(address: Address, path: str) -> Iterator[tuple[list[dict[str, Any]], Response]]:
+    """The parts of a list: the items of each, and the answer that had them."""
+    wanted: str | None = path
+    while wanted is not None:
+        response = call(address, "GET", wanted)
+        yield checked(response) or [], response
+        found = _NEXT.search(response.headers.get("link", ""))
+        wanted = None if found is None else found[1]
+
+
+def items_of(address: Address, path: str) -> Iterator[dict[str, Any]]:
+    """The items of a list that comes in parts."""
+    for items, _ in parts_of(address, path):
+        yield from items
+
+
+def with_query(path: str, said: Mapping[str, object]) -> str:
+    """*path* with the parameters of *said* that are not None."""
+    given = {name: value for name, value in said.items() if value is not None}
+    chosen = urlencode(given, quote_via=quote)
+    return f"{path}?{chosen}" if chosen else path
+
+
+def in_namespace(namespace: str, path: str) -> str:
+    """*path* in *namespace*, as it was typed; exits where that is no name of a namespace."""
+    return path_in(checked_namespace(namespace), path)
+
+
+def path_of(identifier: str, namespace: str) -> str:
+    """Path of the subscription *identifier* of *namespace*."""
+    return in_namespace(namespace, f"/subscriptions/{quote(identifier, safe='')}")
+
+
+def print_json(value: object) -> None:
+    """Print *value*, indented on a terminal and plain elsewhere."""
+    console = _console.output()
+    text = msgspec.json.encode(value).decode()
+    if console.is_terminal:
+        console.print(JSON(text))
+    else:
+        print(msgspec.json.format(text))

@@ -1,0 +1,86 @@
+"""``distributary archive``: old segments of the log as Parquet, by a Spark job."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from distributary.cli import _console, _extras
+from distributary.cli._backup import MIB, DataDirOption
+
+
+def archive(
+    *,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            envvar="DISTRIBUTARY_ARCHIVE",
+            metavar="PATH",
+            help="Folder of the archive: an absolute path, or a URL that Spark can write.",
+        ),
+    ],
+    data_dir: DataDirOption = Path("distributary-data"),
+    newest: Annotated[
+        bool,
+        typer.Option("--all", help="The newest segment of each partition too, as far as it goes."),
+    ] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave damaged records out instead of stopping.")
+    ] = False,
+    master: Annotated[
+        str, typer.Option("--spark-master", metavar="URL", help="Where Spark runs.")
+    ] = "local[2]",
+    spark_conf: Annotated[
+        str,
+        typer.Option(
+            envvar="DISTRIBUTARY_SPARK_CONF",
+            metavar="PAIRS",
+            help="Spark properties such as spark.driver.memory=2g, separated by commas.",
+        ),
+    ] = "",
+) -> None:
+    """Write old segments of the log to Parquet files, one folder a day, and check them.
+
+    The server may run. Each event is written once: a job that was killed is finished by the next
+    one. Nothing is deleted from the log; the setting archive makes retention wait for the archive.
+
+    Run it as the user of the server, on the same machine. Each log has an archive of its own.
+
+    For example:
+
+      distributary archive --to /mnt/archive --data-dir /var/lib/distributary
+
+      distributary archive --to s3a://bucket/archive --all
+    """
+    _extras.need_server()
+    from distributary.server import processes  # noqa: PLC0415 - after the check
+
+    console = _console.errors()
+
+    def told(done: Any) -> None:
+        console.print(_said(done), markup=False)
+
+    done = processes.archive_log(
+        data_dir,
+        to.rstrip("/") or "/",
+        told,
+        newest=newest,
+        skip_damaged=skip_damaged,
+        master=master,
+        spark_conf=spark_conf,
+    )
+    for lost in done.lost:
+        console.print(
+            f"partition {lost.partition}: records {lost.from_offset} to {lost.to_offset - 1} were"
+            " deleted (retention) before they were archived",
+            style="yellow",
+            markup=False,
+        )
+    ends = ", ".join(f"{number}:{offset}" for number, offset in sorted(done.positions.items()))
+    print(f"{to}: {_said(done)}; checked. Archived to {ends or 'nothing yet'}")
+
+
+def _said(done: Any) -> str:
+    """What a job has done, for people."""
+    return f"{done.events:,} events of {done.ranges} segments, {done.bytes / MIB:,.1f} MiB"

@@ -1,0 +1,134 @@
+"""What of a partition's files belongs to a copy that ends at a given offset.
+
+Callers: ``server.backup``. Hides: where in a segment an offset is.
+
+The appender only writes behind the durable end, so everything below is at rest; only retention may
+take files away meanwhile, and whoever copies holds it off.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from distributary.core.log._end import DurableEnd
+from distributary.core.log._segment import (
+    NO_LIMIT,
+    SEGMENT_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    list_offsets,
+    offset_name,
+)
+from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable
+from distributary.core.log.folder import partition_dir
+
+SCAN_BYTES = 1024 * 1024
+"""Block of the search for the end, which reads 64 KiB before it on average."""
+
+
+class CopiedFile(NamedTuple):
+    """A file, and how much of it belongs to the copy.
+
+    Attributes:
+        path: The file.
+        length: Bytes from its start; what follows is zeros, or later records.
+    """
+
+    path: Path
+    length: int
+
+
+def durable_end(log_dir: Path, partition: int, *, disk: Disk = SYSTEM_DISK) -> int:
+    """The next offset of *partition*: all records below it are on the medium.
+
+    Raises:
+        LogUnavailableError: Nobody has appended to it yet, or it cannot be read.
+    """
+    end = DurableEnd(disk, partition_dir(log_dir, partition))
+    try:
+        return end.read()
+    finally:
+        end.close()
+
+
+def intact_end(log_dir: Path, partition: int, *, disk: Disk = SYSTEM_DISK) -> int:
+    """The offset behind the last record on the medium, for a log that nobody appends to.
+
+    After a power cut the published end may be older than the records: it is in shared memory.
+
+    Raises:
+        LogUnavailableError: The log cannot be read.
+    """
+    folder = partition_dir(log_dir, partition)
+    try:
+        firsts = list_offsets(disk, folder)
+        if not firsts:
+            return 0
+        segment = Segment(disk, folder, firsts[-1])
+        try:
+            return _last(segment)
+        finally:
+            segment.close()
+    except OSError as error:
+        raise unavailable(error, folder, "copy the log in") from error
+
+
+def _last(segment: Segment) -> int:
+    position, offset = segment.seek(lambda _header: True)
+    while True:
+        _, run = segment.take(position, offset, NO_LIMIT, SCAN_BYTES)
+        if run.stop:
+            position += run.stop
+            offset = run.offset
+            continue
+        found = segment.resync(position, run, NO_LIMIT)
+        if found is None:
+            return offset
+        position, offset = found[0], found[1].offset
+
+
+def files_below(
+    log_dir: Path, partition: int, end: int, *, disk: Disk = SYSTEM_DISK
+) -> list[CopiedFile]:
+    """The files of *partition* with all records below *end* and none above, oldest first.
+
+    Raises:
+        LogUnavailableError: They cannot be read.
+    """
+    folder = partition_dir(log_dir, partition)
+    try:
+        firsts = list_offsets(disk, folder)
+        wanted = [first for first in firsts if first < end] or firsts[:1]
+        files: list[CopiedFile] = []
+        for first in wanted:
+            segment = Segment(disk, folder, first)
+            try:
+                length = _position(segment, end) if first == wanted[-1] else segment.size()
+            finally:
+                segment.close()
+            files.append(CopiedFile(folder / offset_name(first, SEGMENT_SUFFIX), length))
+        for cut in list_offsets(disk, folder, SNAPSHOT_SUFFIX):
+            path = folder / offset_name(cut, SNAPSHOT_SUFFIX)
+            handle = disk.open(path)
+            try:
+                files.append(CopiedFile(path, disk.size(handle)))
+            finally:
+                disk.close(handle)
+    except OSError as error:
+        raise unavailable(error, folder, "copy the log in") from error
+    return files
+
+
+def _position(segment: Segment, end: int) -> int:
+    """Where the record *end* begins in *segment*; damage on the way belongs to the copy."""
+    position, offset = segment.seek(lambda header: header.offset < end)
+    while offset < end:
+        _, run = segment.take(position, offset, end, SCAN_BYTES, bodies=False)
+        if run.stop:
+            position += run.stop
+            offset = run.offset
+            continue
+        found = segment.resync(position, run, end)
+        if found is None:
+            break
+        position, offset = found[0], found[1].offset
+    return position

@@ -1,0 +1,317 @@
+"""Makes the index of event ids of one partition, beside the log and after it.
+
+Caller: the process of the index, at the lowest priority: nothing of accepting or delivering events
+waits for it, or knows of it. Hides: which files there are, and in which order they are made.
+
+The newest segment is followed: its records become a file for every ``PIECE_BYTES`` of it. When it
+is complete, its files become one. Segments without a file, or with a damaged one, get it when there
+is nothing else to do, the newest first. Files of segments that are gone are deleted.
+"""
+
+import contextlib
+from array import array
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from distributary.core.errors import EventError, LogDamagedError
+from distributary.core.event import binary
+from distributary.core.flow import Logged, RecordKind, events_of
+from distributary.core.log import _ids_file as ids_file
+from distributary.core.log._cursor import Cursor
+from distributary.core.log._end import DurableEnd
+from distributary.core.log._ids_file import Head, Piece
+from distributary.core.log._segment import (
+    NO_LIMIT,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    list_offsets,
+)
+from distributary.core.log.damage import Damage
+from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable
+from distributary.core.log.folder import partition_dir
+from distributary.core.log.frame import HEADER_BYTES, iter_places
+
+PIECE_BYTES: Final = 1024 * 1024
+"""Records that a file of the newest segment holds. What is newer is read through by each search,
+7 ms for a MiB; each file costs it 25 us."""
+TURN_BYTES: Final = 1024 * 1024
+"""Read at a time: bounds what is held in memory beside the entries."""
+
+
+_EVENTS: Final = int(RecordKind.EVENTS)
+_BINARY: Final = b"%c\r\nce-" % binary.FORMAT
+_ID_LINE: Final = b"\r\nce-id: "
+
+
+class _Stored(NamedTuple):
+    """A segment, as the folder lists it; *end* is NO_LIMIT where it is the newest."""
+
+    first: int
+    end: int
+
+
+class _Gathered:
+    """Entries of consecutive records of one segment, until a file takes them."""
+
+    def __init__(self, segment: int, first: int, start: int) -> None:
+        self.segment = segment
+        self.first = self.end = first
+        self.start = self.stop = start
+        self.entries = array("Q")
+        self.first_ms = self.last_ms = 0
+
+    def add(self, chunk: bytes, start: int) -> None:
+        """Add the records of *chunk*, which begins at byte *start* of the segment."""
+        add, offset, time_ms = self.entries.append, self.end - 1, self.last_ms
+        for at, stop, kind, offset, time_ms in iter_places(chunk):
+            if not self.first_ms:
+                self.first_ms = time_ms
+            body_at = at + HEADER_BYTES
+            if kind == _EVENTS and chunk.startswith(_BINARY, body_at):
+                # Nearly all are in binary form: their lines come first, and each has an id.
+                id_at = chunk.find(_ID_LINE, body_at, stop) + len(_ID_LINE)
+                id_ = chunk[id_at : chunk.find(b"\r", id_at, stop)]
+                if b"%" not in id_:
+                    add(crc32(id_) << ids_file.HASH_BITS | start + at)
+                    continue
+            for hashed in _hashes(Logged(offset, time_ms, 0, kind, chunk[body_at:stop])):
+                add(hashed << ids_file.HASH_BITS | start + at)
+        self.end, self.last_ms, self.stop = offset + 1, time_ms, start + len(chunk)
+
+    def write(self, folder: Path, end: int) -> None:
+        """Write the file of the records up to the offset *end*."""
+        entries = array("Q", sorted(set(self.entries)))
+        piece = Piece(self.segment, self.first, end)
+        head = Head(piece, len(entries), self.start, self.stop, self.first_ms, self.last_ms)
+        ids_file.write(folder, head, entries)
+
+
+def _hashes(logged: Logged) -> list[int]:
+    """Of the ids of a record's events."""
+    try:
+        found = events_of(logged)
+    except EventError:
+        return []  # damaged, or of a newer version: nobody finds it by its id
+    if found is None:
+        return []
+    return [ids_file.hash_of(event.text("id") or "") for event in found.events]
+
+
+class Indexer:
+    """Makes the index of one partition. For one thread of one process; close it.
+
+    Args:
+        log_dir: ``{data}/log``.
+        partition: Partition number; its appender has opened it.
+        folder: Where its files go.
+        age_max_s: Segments whose records are all older have no files; None: all have.
+        piece_bytes: Records that a file of the newest segment holds, bytes.
+        disk: The disk of the log.
+
+    Attributes:
+        behind: Whether the last turn took as much as one may: there is more. Else wait a moment
+            before the next one, since each lists all files.
+
+    Raises:
+        LogUnavailableError: The partition was never opened by an appender, or cannot be read.
+    """
+
+    def __init__(
+        self,
+        log_dir: Path,
+        partition: int,
+        folder: Path,
+        *,
+        age_max_s: float | None = None,
+        piece_bytes: int = PIECE_BYTES,
+        disk: Disk = SYSTEM_DISK,
+    ) -> None:
+        self.folder = folder
+        self._log = partition_dir(log_dir, partition)
+        self._partition = partition
+        self._age_max_s = age_max_s
+        self._piece_bytes = piece_bytes
+        self._disk = disk
+        self._end = DurableEnd(disk, self._log)
+        self._tail: Cursor | None = None
+        self._gathered: _Gathered | None = None
+        self._looked_end = -1
+        self.behind = False
+        self._sound: dict[Piece, int] = {}
+        """Files that were read and found whole, with the time of their last record."""
+
+    def close(self) -> None:
+        """Close the files."""
+        self._leave_tail()
+        self._end.close()
+
+    def turn(self, now_ms: int) -> bool:
+        """Do the next piece of work, of some hundred milliseconds; False: there is none.
+
+        Args:
+            now_ms: Wall clock, milliseconds.
+
+        Raises:
+            LogUnavailableError: The log cannot be read, or the index cannot be written. Nothing is
+                lost; call again later.
+        """
+        self._looked_end = self._end.read()
+        self.behind = False
+        try:
+            segments = self._segments()
+            if not segments:
+                return False
+            pieces = self._swept(segments, now_ms)
+            return self._follow(segments, pieces) or self._fill(segments, pieces, now_ms)
+        except FileNotFoundError:
+            self._leave_tail()  # retention was faster
+            return True
+        except OSError as error:
+            raise unavailable(error, self.folder, "write the index") from error
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the log has grown since the last turn; costs no call of the system."""
+        return self._end.read() != self._looked_end
+
+    def forget(self) -> None:
+        """Verify all files once more, as they are met: call it now and then."""
+        self._sound.clear()
+
+    def _segments(self) -> list[_Stored]:
+        firsts = list_offsets(self._disk, self._log)
+        return [_Stored(*each) for each in pairwise([*firsts, NO_LIMIT])]
+
+    def _swept(self, segments: list[_Stored], now_ms: int) -> dict[int, list[Piece]]:
+        """The files by segment, without those that are of no use, which are deleted."""
+        there = {segment.first: segment for segment in segments}
+        found: dict[int, list[Piece]] = {first: [] for first in there}
+        oldest_ms, end = self._oldest_ms(now_ms), self._end.read()
+        for piece in ids_file.list_pieces(self.folder):
+            segment = there.get(piece.segment)
+            # Beyond the durable end lies what the medium has lost.
+            fits = segment is not None and piece.end <= min(segment.end, end)
+            if not fits or not self._is_sound(piece, oldest_ms):
+                self._delete(piece)
+            else:
+                found[piece.segment].append(piece)
+        return found
+
+    def _oldest_ms(self, now_ms: int) -> int:
+        return 0 if self._age_max_s is None else now_ms - int(self._age_max_s * 1000)
+
+    def _is_sound(self, piece: Piece, oldest_ms: int) -> bool:
+        """Whether a file is whole and young enough; reads it once."""
+        last_ms = self._sound.get(piece)
+        if last_ms is None:
+            try:
+                last_ms = ids_file.read(self.folder, piece)[0].last_ms
+            except (LogDamagedError, FileNotFoundError):
+                return False
+            self._sound[piece] = last_ms
+        return last_ms >= oldest_ms
+
+    def _delete(self, piece: Piece) -> None:
+        self._sound.pop(piece, None)
+        (self.folder / piece.name).unlink(missing_ok=True)
+
+    # -- the newest segment --------------------------------------------------------------------
+
+    def _follow(self, segments: list[_Stored], pieces: dict[int, list[Piece]]) -> bool:
+        """Read on in the newest segment; False: there is nothing new, or not enough for a file."""
+        newest = segments[-1].first
+        gathered = self._gathered
+        if gathered is None or gathered.segment != newest:
+            gathered = self._begin(newest, pieces[newest])
+        end = self._end.read()
+        assert self._tail is not None
+        chunk = self._tail.take(end, TURN_BYTES, bodies=False)
+        if not chunk:
+            return False
+        self.behind = len(chunk) >= TURN_BYTES // 2
+        name, start = self._tail.origin(len(chunk))
+        if int(name.partition(".")[0]) != newest:
+            self._leave_tail()  # a newer one has begun
+            return True
+        if not gathered.entries and not gathered.first_ms:
+            gathered.start = start
+        gathered.add(chunk, start)
+        if gathered.stop - gathered.start >= self._piece_bytes:
+            gathered.write(self.folder, gathered.end)
+            self._gathered = _Gathered(newest, gathered.end, gathered.stop)
+        return True
+
+    def _begin(self, newest: int, pieces: list[Piece]) -> _Gathered:
+        """Begin behind the files of the newest segment."""
+        self._leave_tail()
+        at = newest
+        for piece in pieces:
+            if piece.first == at:
+                at = piece.end
+        self._tail = Cursor(self._disk, self._log, self._partition, _unreported)
+        self._tail.seek(min(at, self._end.read()), self._end.read())
+        gathered = self._gathered = _Gathered(newest, at, 0)
+        return gathered
+
+    def _leave_tail(self) -> None:
+        if self._tail is not None:
+            self._tail.close()
+        self._tail = self._gathered = None
+
+    # -- complete segments ---------------------------------------------------------------------
+
+    def _fill(self, segments: list[_Stored], pieces: dict[int, list[Piece]], now_ms: int) -> bool:
+        """Make the one file of a complete segment that has none, the newest first."""
+        start = max([0, *list_offsets(self._disk, self._log, SNAPSHOT_SUFFIX)])
+        for segment in reversed(segments[:-1]):
+            if segment.end <= start:
+                return False  # retention is deleting it, and all before it
+            found = pieces[segment.first]
+            if found == [Piece(segment.first, segment.first, segment.end)]:
+                continue
+            if self._is_old(segment, now_ms):
+                return False
+            self._complete(segment, found)
+            self.behind = True
+            return True
+        return False
+
+    def _is_old(self, segment: _Stored, now_ms: int) -> bool:
+        """Whether the records of a complete segment are older than the index reaches."""
+        if self._age_max_s is None:
+            return False
+        following = Segment(self._disk, self._log, segment.end)
+        try:
+            header = following.first_header()
+        finally:
+            following.close()
+        return header is not None and header.time_ms < self._oldest_ms(now_ms)
+
+    def _complete(self, segment: _Stored, pieces: list[Piece]) -> None:
+        """Write the file of a whole segment, from those of its parts as far as they reach."""
+        whole = _Gathered(segment.first, segment.first, 0)
+        for piece in pieces:
+            if piece.first == whole.end:
+                head, entries = ids_file.read(self.folder, piece)
+                whole.entries.extend(entries)
+                whole.end, whole.stop = piece.end, head.stop
+                whole.first_ms = whole.first_ms or head.first_ms
+                whole.last_ms = head.last_ms
+        cursor = Cursor(self._disk, self._log, self._partition, _unreported)
+        try:
+            cursor.seek(whole.end, segment.end)
+            while chunk := cursor.take(segment.end, TURN_BYTES, bodies=False):
+                whole.add(chunk, cursor.origin(len(chunk))[1])
+        finally:
+            cursor.close()
+        whole.write(self.folder, segment.end)
+        for piece in pieces:
+            if piece != Piece(segment.first, segment.first, segment.end):
+                with contextlib.suppress(OSError):
+                    self._delete(piece)
+
+
+def _unreported(_damage: Damage) -> None:
+    """Damage is reported by whoever delivers the records."""

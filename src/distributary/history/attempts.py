@@ -1,0 +1,272 @@
+"""What became of one event: its rows of the history, wherever they are now.
+
+Called for one event at a time, by people: a tenth of a second. Rows are looked for in the journal
+of the partition, which has the newest, and in the files of local folders. Of a file the offsets are
+remembered that its row groups span, so that nearly all are passed over.
+"""
+
+import importlib
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, Final, NamedTuple
+
+from distributary.core.flow import Position
+from distributary.core.journal import read_blocks
+from distributary.core.journal_frames import HistoryBlock
+from distributary.history.local_folder import LocalFolder
+from distributary.history.names import HistoryFile, superseded
+from distributary.history.rows import DECISIONS, OUTCOMES, STAGES, decode
+
+SPANS_MAX: Final = 50_000
+"""Files whose spans are remembered, some 300 bytes each: four years of hours."""
+CLOCK_SLACK_S: Final = 60.0
+"""A file that was written longer than this before an event has no row of it."""
+_TEXTS: Final = (
+    "uid",
+    "namespace",
+    "subscription",
+    "stage",
+    "decision",
+    "reason",
+    "outcome",
+    "answer",
+)
+"""Columns whose values repeat: read by the number of the value, and so in a tenth of the time."""
+_COLUMNS: Final = ("number", "time", "revision", "attempt", "duration", "status", *_TEXTS)
+"""Columns of a row; those of the event itself are the larger part of a file."""
+ROWS_MAX: Final = 10_000
+"""Rows of one event that are returned, the oldest first: it may have matched 100,000 routes."""
+
+
+class EventRow(NamedTuple):
+    """An attempt, or an outcome that no attempt brought.
+
+    Attributes:
+        number: Of the row, in its partition.
+        time_ms: Wall clock, milliseconds.
+        uid: Of the route.
+        namespace: Of its subscription or Trigger; None: unknown.
+        subscription: Its id or name; None: unknown.
+        revision: The newest one then; None: unknown.
+        stage: ``event``, ``dead-letter`` or ``reply``; None: no attempt.
+        attempt: Number of the attempt, from 1.
+        duration_s: From its start to its answer, seconds.
+        status: Of the answer.
+        decision: What the server decided.
+        reason: Of the decision, or of the outcome.
+        outcome: ``delivered``, ``dead-lettered`` or ``dropped``; None: the match goes on.
+        answer: The beginning of the answer of a failed attempt, where it was kept.
+    """
+
+    number: int
+    time_ms: int
+    uid: str
+    namespace: str | None
+    subscription: str | None
+    revision: int | None
+    stage: str | None
+    attempt: int | None
+    duration_s: float | None
+    status: int | None
+    decision: str | None
+    reason: str | None
+    outcome: str | None
+    answer: str | None
+
+
+class EventRows:
+    """Reads the rows of single events. Safe from any thread.
+
+    Args:
+        folders: Local folders with history files; one may be missing.
+        journals: The journal of each partition, in their order; empty: there are none.
+    """
+
+    def __init__(self, folders: Sequence[Path], journals: Sequence[Path]) -> None:
+        self._folders = [LocalFolder(folder) for folder in folders]
+        self._journals = journals
+        self._spans: dict[tuple[int, HistoryFile], list[tuple[int, int]]] = {}
+        self._lock = Lock()
+        self._prepared = False
+
+    def prepare(self) -> None:
+        """Load what reads files, aside: whoever looks for an event asks for its rows next.
+
+        May be called often. A server that nobody asks spares the 40 MiB.
+        """
+        if not self._prepared:
+            self._prepared = True
+            Thread(target=_load, name="history-reader", daemon=True).start()
+
+    def rows(self, position: Position, since_ms: int) -> list[EventRow]:
+        """The rows of the event at *position*, in the order in which they were recorded.
+
+        Args:
+            position: Of the event.
+            since_ms: When it was accepted: no row is older.
+
+        Raises:
+            OSError: A folder cannot be read.
+            StoreError: The journal cannot be read.
+        """
+        found: dict[int, EventRow] = {}
+        # The journal first: a row that is filed meanwhile is in one of the two.
+        for row in self._journaled(position):
+            found[row.number] = row
+        for place, folder in enumerate(self._folders):
+            for row in self._filed(place, folder, position, since_ms):
+                found[row.number] = row
+        return [found[number] for number in sorted(found)[:ROWS_MAX]]
+
+    def _journaled(self, position: Position) -> Iterator[EventRow]:
+        if not self._journals:
+            return
+        for block in read_blocks(self._journals[position.partition]):
+            yield from _of_block(block, position)
+
+    def _filed(
+        self, place: int, folder: LocalFolder, position: Position, since_ms: int
+    ) -> Iterator[EventRow]:
+        day = str(datetime.fromtimestamp(since_ms / 1000, UTC).date())
+        stored = folder.files()
+        gone = set(superseded([each.file for each in stored]))
+        for each in stored:
+            file = each.file
+            if (
+                file.partition != position.partition
+                or file.date < day
+                or file in gone
+                or each.modified_s < since_ms / 1000 - CLOCK_SLACK_S
+            ):
+                continue
+            try:
+                spans = self._spans_of(place, folder, file)
+                groups = [
+                    number
+                    for number, (low, high) in enumerate(spans)
+                    if low <= position.offset <= high
+                ]
+                if groups:
+                    yield from _of_file(folder.path(file), groups, position)
+            except FileNotFoundError:
+                continue  # merged just now: the larger file is met by the next question
+
+    def _spans_of(
+        self, place: int, folder: LocalFolder, file: HistoryFile
+    ) -> list[tuple[int, int]]:
+        """The least and greatest offset of each row group."""
+        key = place, file
+        with self._lock:
+            known = self._spans.get(key)
+        if known is None:
+            known = _read_spans(folder.path(file))
+            with self._lock:
+                if len(self._spans) >= SPANS_MAX:
+                    self._spans.clear()
+                self._spans[key] = known
+        return known
+
+
+def _load() -> None:
+    for name in ("pyarrow.parquet", "pyarrow.compute"):
+        importlib.import_module(name)
+
+
+def _of_block(block: HistoryBlock, position: Position) -> Iterator[EventRow]:
+    found = decode(block.rows)
+    places = {
+        place
+        for place, event in enumerate(found.events)
+        if (event.offset, event.index) == position[1:]
+    }
+    if not places:
+        return
+    for number, row in enumerate(found.rows, block.first):
+        if row.event not in places:
+            continue
+        uid, namespace, subscription, revision = found.routes[row.route]
+        yield EventRow(
+            number,
+            row.time_ms,
+            uid,
+            namespace,
+            subscription,
+            revision,
+            None if row.stage is None else STAGES[row.stage],
+            row.attempt,
+            None if row.duration_us is None else row.duration_us / 1e6,
+            row.status,
+            None if row.decision is None else DECISIONS[row.decision],
+            row.reason,
+            OUTCOMES[row.outcome],
+            row.answer,
+        )
+
+
+def _read_spans(path: Path) -> list[tuple[int, int]]:
+    import pyarrow as pa  # noqa: PLC0415 - half a second, at the first question alone
+    import pyarrow.parquet as pq  # noqa: PLC0415 - likewise
+
+    try:
+        with pq.ParquetFile(path) as file:
+            column = file.schema_arrow.get_field_index("offset")
+            found = []
+            for number in range(file.num_row_groups):
+                told = file.metadata.row_group(number).column(column).statistics
+                whole = told is not None and told.has_min_max
+                found.append((told.min, told.max) if whole else (0, 1 << 63))
+            return found
+    except pa.ArrowException:
+        return []  # damaged: reported by who merges it
+
+
+def _of_file(path: Path, groups: list[int], position: Position) -> Iterator[EventRow]:
+    import pyarrow as pa  # noqa: PLC0415 - see above
+    import pyarrow.compute as pc  # noqa: PLC0415 - likewise
+
+    try:
+        with _opened(path) as file:
+            columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
+            for group in groups:
+                # The numbers first: they tell whether the texts have to be read at all.
+                keys = file.read_row_group(group, columns=["offset", "index"], use_threads=False)
+                hit = pc.and_(
+                    pc.equal(keys.column("offset"), position.offset),
+                    pc.equal(keys.column("index"), position.index),
+                )
+                places = pc.indices_nonzero(hit)
+                if len(places):
+                    rows = file.read_row_group(group, columns=columns, use_threads=False)
+                    yield from map(_of_row, rows.take(places).to_pylist())
+    except pa.ArrowException:
+        return
+
+
+def _opened(path: Path) -> Any:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - see above
+
+    try:
+        return pq.ParquetFile(path, read_dictionary=list(_TEXTS))
+    except KeyError:  # a file of an earlier version has no answers
+        return pq.ParquetFile(path, read_dictionary=[name for name in _TEXTS if name != "answer"])
+
+
+def _of_row(row: dict[str, Any]) -> EventRow:
+    return EventRow(
+        row["number"],
+        int(row["time"].timestamp() * 1000),
+        row["uid"],
+        row["namespace"],
+        row["subscription"],
+        row["revision"],
+        row["stage"],
+        row["attempt"],
+        row["duration"],
+        row["status"],
+        row["decision"],
+        row["reason"],
+        row["outcome"],
+        row.get("answer"),  # files of earlier versions have no such column
+    )
