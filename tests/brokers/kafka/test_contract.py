@@ -15,7 +15,8 @@ from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit.kafka_checker import KafkaChecker
-from kit.servers import PASSWORD, USER, Cut, free_port
+from kit.ports import free_port
+from kit.servers import PASSWORD, USER, Cut
 from kit.servers.kafka import FORBIDDEN
 from kit.servers.kafka_relay import KafkaRelay
 

@@ -14,7 +14,8 @@ from distributary.core.policy import Acknowledgement, delivered
 from distributary.core.policy.acknowledgements import acknowledgement_rule
 from distributary.protocols.kafka import answers as table
 from distributary.protocols.kafka.sink import _session
-from kit.servers import USER, Cut, free_port
+from kit.ports import free_port
+from kit.servers import USER, Cut
 from kit.servers.kafka import FORBIDDEN
 from kit.servers.kafka_relay import KafkaRelay
 

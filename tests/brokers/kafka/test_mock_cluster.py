@@ -17,7 +17,7 @@ from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour, an_event
 from kit.kafka_checker import KafkaChecker
-from kit.servers import free_port
+from kit.ports import free_port
 from kit.servers.kafka_mock import KafkaMock
 
 pytestmark = pytest.mark.slow

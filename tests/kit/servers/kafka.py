@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from distributary.core.errors import SettingsError
 from distributary.spark import find_java
+from kit.ports import free_port
 from kit.servers import _maven
 from kit.servers._base import (
     PASSWORD,
     USER,
     BrokerServer,
     ServerNotHadError,
-    free_port,
 )
 from kit.servers._tls import Authority
 
@@ -95,6 +95,25 @@ def fetch() -> Path:
     return _maven.jars(f"kafka-{VERSION}", artefacts)
 
 
+def runner(jvm: Sequence[str]) -> list[str]:
+    """Java with Kafka's jars and the options *jvm*; a class and its arguments follow.
+
+    Raises:
+        ServerNotHadError: There is no Java, or the jars cannot be fetched.
+    """
+    try:
+        java = find_java(os.environ)
+    except SettingsError as error:
+        raise ServerNotHadError(f"Kafka needs Java: {error}") from error
+    return [str(java.path / "bin" / "java"), *jvm, "-cp", f"{fetch()}/*"]
+
+
+def format_storage(run: Sequence[str], cluster_id: str, configuration: Path) -> None:
+    """Prepare the folder that *configuration* names, by what ``runner`` returned."""
+    arguments = ["format", "-t", cluster_id, "-c", str(configuration)]
+    subprocess.run([*run, "kafka.tools.StorageTool", *arguments], check=True, capture_output=True)
+
+
 class Kafka(BrokerServer):
     """One broker. ``USER`` logs in by PLAIN, or by OAUTHBEARER with a token that nobody signed.
 
@@ -122,17 +141,10 @@ class Kafka(BrokerServer):
 
     def command(self) -> list[str]:
         """Java with Kafka's jars; see ``BrokerServer``."""
-        try:
-            java = find_java(os.environ)
-        except SettingsError as error:
-            raise ServerNotHadError(f"Kafka needs Java: {error}") from error
-        run = [str(java.path / "bin" / "java"), *_JVM, "-cp", f"{fetch()}/*"]
+        run = runner(_JVM)
         configuration = self._configure()
         if not self._formatted:
-            arguments = ["format", "-t", _CLUSTER_ID, "-c", str(configuration)]
-            subprocess.run(
-                [*run, "kafka.tools.StorageTool", *arguments], check=True, capture_output=True
-            )
+            format_storage(run, _CLUSTER_ID, configuration)
         return [*run, "kafka.Kafka", str(configuration)]
 
     def start(self) -> None:

@@ -141,6 +141,11 @@ class KafkaRelay:
         if self._server is not None:
             await stop_listening(self._server)
         await self._reset()
+        # A connection of the last moment may have a task that has not begun to relay.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _reset(self) -> None:
         for writer in list(self._writers):

@@ -4,8 +4,9 @@ import asyncio
 import ssl
 
 import pytest
+from confluent_kafka import Producer
 
-from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.credential import ClientCertificate, Credential
 from distributary.core.errors import TransportError
 from distributary.net import AddressRule, Connector
 from distributary.protocols.kafka.settings import HOSTS_MAX
@@ -207,3 +208,18 @@ class TestBrokers:
             asyncio.run(check_brokers(["one.example", host], connector))
 
         assert caught.value.reason == "blocked-address"
+
+    def test_a_client_certificate_is_shown(self, connector, tmp_path):
+        """The client takes the pair as it is; without one it is given none."""
+        files = Authority(tmp_path).server("own")
+        client = ClientCertificate(files.certificate.read_text(), files.key.read_text())
+        cluster = Cluster.of("kafka+ssl://one.example", None, None, client)
+
+        found = asyncio.run(cluster.settings(connector, Noon()))
+        bare = settings_of(connector, "kafka+ssl://one.example")
+
+        shown = {name: found[name] for name in ("ssl.certificate.pem", "ssl.key.pem")}
+        assert shown == {"ssl.certificate.pem": client.certificate, "ssl.key.pem": client.key}
+        assert shown.keys().isdisjoint(bare)
+        Producer({"security.protocol": "SSL", "bootstrap.servers": "127.0.0.1:1", **shown})
+        assert client.key.splitlines()[1] not in repr(cluster)

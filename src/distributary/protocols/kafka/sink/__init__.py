@@ -27,9 +27,10 @@ def make(
     """See ``core.protocol.Protocol``."""
 
     async def open_session(destination: Destination, lost: Lost) -> BrokerSession | Answer:
-        settings = await _session.cluster_of(destination).settings(connector, clock)
+        dials = connector.staying_here() if destination.stays_here else connector
+        settings = await _session.cluster_of(destination).settings(dials, clock)
         settings |= _session.producer_settings(destination)
-        client = KafkaClient("Producer", settings, connector)
+        client = KafkaClient("Producer", settings, dials)
         refusal = await client.connect(_session.settings_of(destination).topicname, loop)
         return refusal or _session.ProducerSession(client, lost, loop, clock)
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from distributary.core.clock import Clock
 from distributary.core.deliver import Endpoint
 from distributary.core.deliver import endpoint as _endpoint
-from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.credential import ClientCertificate, Credential
 from distributary.core.errors import TransportError
 from distributary.net import Connector
 from distributary.protocols.kafka.settings import HOSTS_MAX, SCHEMES
@@ -41,14 +41,22 @@ class Cluster:
         servers: Bootstrap servers, all of one scheme.
         credential: For SASL; None: no login.
         ca_certs: PEM of CA certificates for its brokers, besides the system's.
+        client_certificate: Shown to its brokers by TLS; None: none.
     """
 
     servers: tuple[Endpoint, ...]
     credential: Credential | None
     ca_certs: str | None
+    client_certificate: ClientCertificate | None = None
 
     @classmethod
-    def of(cls, uri: str, credential: Credential | None, ca_certs: str | None) -> "Cluster":
+    def of(
+        cls,
+        uri: str,
+        credential: Credential | None,
+        ca_certs: str | None,
+        client_certificate: ClientCertificate | None = None,
+    ) -> "Cluster":
         """Parse a URI such as ``kafka://one:9092,two:9092/orders``; its path is ignored.
 
         Raises:
@@ -63,7 +71,7 @@ class Cluster:
             raise _blocked(f"it names more than {HOSTS_MAX} servers")
         _endpoint.parse(uri.replace(parts.netloc, hosts[0], 1), SCHEMES)  # the whole of it
         servers = tuple(_endpoint.parse(f"{parts.scheme}://{host}/", SCHEMES) for host in hosts)
-        return cls(servers, credential, ca_certs)
+        return cls(servers, credential, ca_certs, client_certificate)
 
     @property
     def tls(self) -> bool:
@@ -88,6 +96,7 @@ class Cluster:
             "enable.metrics.push": False,  # brokers must not collect our metrics
             **_security(self.tls, self.credential, clock),
             **(_trust(connector.tls_context(self.ca_certs)) if self.tls else {}),
+            **_shown(self.client_certificate),
         }
 
     async def _checked(self, connector: Connector) -> list[str]:
@@ -163,6 +172,12 @@ def _trust(context: ssl.SSLContext) -> Settings:
     if certificates:  # else only librdkafka's own search finds the system's
         settings["ssl.ca.pem"] = "".join(map(ssl.DER_cert_to_PEM_cert, certificates))
     return settings
+
+
+def _shown(client: ClientCertificate | None) -> Settings:
+    if client is None:
+        return {}
+    return {"ssl.certificate.pem": client.certificate, "ssl.key.pem": client.key}
 
 
 def _authority(host: str, port: int) -> str:

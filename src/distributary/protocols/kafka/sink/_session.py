@@ -117,7 +117,8 @@ def _patience_s(destination: Destination) -> int:
 
 def cluster_of(destination: Destination) -> Cluster:
     """Returns the cluster of *destination*."""
-    return Cluster.of(destination.uri, destination.credential, destination.ca_certs)
+    trust = destination.ca_certs, destination.client_certificate
+    return Cluster.of(destination.uri, destination.credential, *trust)
 
 
 def settings_of(destination: Destination) -> KafkaSettings:

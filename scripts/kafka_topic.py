@@ -1,0 +1,21 @@
+"""The settings of the topic that holds the log on Kafka, as a table for people."""
+
+import clauses
+
+from distributary.core.log.kafka.topics import MADE, REQUIRED
+
+
+def draw() -> str:
+    """What each setting is in a topic that is made, and what becomes of one that differs."""
+    rows = (
+        (f"`{name}`", f"`{value}`", "refused" if name in REQUIRED else _OTHERWISE[name][0], why)
+        for name, value in MADE.items()
+        for why in (REQUIRED.get(name) or _OTHERWISE[name][1],)
+    )
+    return clauses.table(("Setting", "Made as", "Another value is", "Since otherwise"), rows)
+
+
+_OTHERWISE = {
+    "max.message.bytes": ("refused if smaller", "records that the receiver accepts are refused"),
+    "compression.type": ("warned about", "brokers compress all again"),
+}

@@ -1,0 +1,178 @@
+"""Brings the consumer of a partition the records of its topic, as they are appended.
+
+On the loop of the consumer, which never waits for the network: it takes what librdkafka's threads
+have fetched, at most once a millisecond while records come. Only where none came for a while does a
+thread wait in its place, in one long poll, and wakes it with the next record.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from distributary.core.cluster import KafkaPlace
+from distributary.core.errors import DistributaryError, LogError
+from distributary.core.log.kafka._client import RECORD_BYTES_MAX
+from distributary.core.log.kafka._fetcher import Fetcher
+
+CHUNK_BYTES: Final = 256 * 1024
+"""Most bytes fed at once: 200 events of 1 KB, which keep the loop busy for some milliseconds."""
+
+LOOK_S: Final = 0.001
+"""Interval at which the loop looks for records while they come; a look that finds nothing costs
+3 us, a wake-up by the thread 60."""
+
+BUSY_BYTES: Final = 4 * 1024
+BUSY_S: Final = 0.002
+"""After a chunk of so many bytes the loop waits so long: a busy log is read in fewer, larger
+chunks."""
+
+AWAKE_S: Final = 0.02
+"""After so long without records the thread waits for the next one."""
+
+WAIT_S: Final = 1.0
+"""Longest poll of the thread: it ends within this once it is told to."""
+
+_SETTINGS: Final = {
+    "queued.max.messages.kbytes": 4 * 1024,  # sixteen chunks ahead
+    "queued.min.messages": 10_000,
+    "fetch.message.max.bytes": 1024 * 1024,
+    "fetch.max.bytes": RECORD_BYTES_MAX,
+    "receive.message.max.bytes": RECORD_BYTES_MAX + 1024 * 1024,
+    "fetch.wait.max.ms": 500,  # a record that comes ends the wait at once
+}
+
+
+class TailConsumer(Protocol):
+    """Takes the chunks: the owner of the partition."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of chunks that were fed and not yet taken."""
+
+    def feed(self, to_offset: int, chunk: bytes) -> None:
+        """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
+
+    def fail(self, error: DistributaryError) -> None:
+        """The log cannot be read."""
+
+
+class KafkaTail:
+    """Reads one partition to its end, and on whenever it grows. For the loop's thread alone.
+
+    Args:
+        place: The cluster.
+        partition: Its number, from 0.
+        consumer: Takes the chunks, and calls ``look_soon`` when it has taken all.
+        loop: Runs all of it.
+    """
+
+    def __init__(
+        self,
+        place: KafkaPlace,
+        partition: int,
+        consumer: TailConsumer,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """See the class.
+
+        Raises:
+            LogUnavailableError: librdkafka does not take the settings of *place*.
+        """
+        self._consumer = consumer
+        self._loop = loop
+        self._fetcher = Fetcher(place, partition, dict(_SETTINGS), waits=False)
+        self._offset = 0
+        self._chunk_bytes = 0  # of the last one
+        self._fed_s = 0.0  # when it was fed
+        self._running = False
+        self._stopped = False
+        self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._waits = False  # the thread has the fetcher
+        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._wait, name=f"kafka-tail-{partition}", daemon=True
+        )
+
+    def start(self, offset: int) -> None:
+        """Read from the record *offset* on. Once; not at all after a stop."""
+        if self._stopped:
+            return
+        self._offset = offset
+        self._fetcher.seek(offset)
+        self._running = True
+        self._thread.start()
+        self._fed_s = self._loop.time()
+        self.look()
+
+    def stop(self) -> None:
+        """Read nothing more; the connections end soon. Stopping twice is harmless."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if not self._running:  # never started: nobody else has the fetcher
+            self._fetcher.close()
+        else:
+            self._running = False
+            self._cancel()
+            self._asked.put(False)
+
+    def look_soon(self) -> None:
+        """The consumer has taken all that it was given: look again, soon."""
+        if self._timer is not None or self._waits or not self._running:
+            return
+        pause_s = BUSY_S if BUSY_BYTES <= self._chunk_bytes < CHUNK_BYTES // 2 else 0.0
+        self._chunk_bytes = 0
+        if pause_s:
+            self._timer = self._loop.call_later(pause_s, self._due)
+        else:
+            self._timer = self._loop.call_soon(self._due)
+
+    def look(self) -> None:
+        """Feed the next chunk, if there is one and the last one has been taken."""
+        if not self._running or self._waits or self._consumer.buffered_bytes:
+            return
+        try:
+            chunk, after = self._fetcher.gather(CHUNK_BYTES)
+        except LogError as error:
+            self.stop()
+            self._consumer.fail(error)
+            return
+        if after > self._offset:
+            self._offset = after
+            self._chunk_bytes = len(chunk)
+            self._fed_s = self._loop.time()
+            self._consumer.feed(after, chunk)
+        elif self._timer is None:
+            if self._loop.time() - self._fed_s < AWAKE_S:
+                self._timer = self._loop.call_later(LOOK_S, self._due)
+            else:
+                self._waits = True
+                self._asked.put(True)
+
+    def _due(self) -> None:
+        self._timer = None
+        self.look()
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _rung(self) -> None:
+        """The thread has seen a record, and uses the fetcher no more."""
+        self._waits = False
+        self._fed_s = self._loop.time()
+        self.look()
+
+    def _wait(self) -> None:
+        """Runs in the thread: waits for a record whenever it is asked to; closes at the end."""
+        ready: Callable[[float], bool] = self._fetcher.ready
+        while self._asked.get():
+            while self._running and not ready(WAIT_S):
+                pass
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._rung)
+        self._fetcher.close()

@@ -1,0 +1,74 @@
+"""A tail brings records as they are appended, without waiting on the loop."""
+
+import asyncio
+
+import pytest
+
+from distributary.core.flow import Received, RecordKind
+from distributary.core.log.kafka import KafkaAppends, KafkaTail
+from distributary.core.log.kafka import tail as module
+from kit.taker import Taker
+
+pytestmark = pytest.mark.slow
+
+
+async def _until(condition):
+    while not condition():  # noqa: ASYNC110 - several loops and threads bring it about
+        await asyncio.sleep(0.005)
+
+
+def _event(number):
+    return Received(body=b"%d" % number, event_count=1, partition_key=None)
+
+
+def test_a_tail_brings_what_is_appended_after_idle_and_busy_times(new_place):
+    """It begins where it is told, waits for its consumer, and wakes up after it was idle."""
+
+    async def follow():
+        loop = asyncio.get_running_loop()
+        place = new_place()
+        appends = KafkaAppends(place, 1, loop)
+        results = []
+        for number in range(300):
+            appends.submit(_event(number), results.append)
+        await _until(lambda: len(results) == 300)
+        assert results == [None] * 300
+        taker = Taker()
+        taker.tail = tail = KafkaTail(place, 0, taker, loop)
+        tail.start(100)
+        await _until(lambda: taker.records)
+        seen = len(taker.records)
+        await asyncio.sleep(2 * module.AWAKE_S)
+        assert len(taker.records) == seen  # it has taken nothing yet
+        while len(taker.records) < 200:
+            taker.take()
+            await asyncio.sleep(0.005)
+        assert [each.offset for each in taker.records] == list(range(100, 300))
+        taker.take()
+        for number in range(300, 310):
+            await asyncio.sleep(3 * module.AWAKE_S if number < 303 else module.LOOK_S)
+            appends.submit(_event(number), results.append)
+            await _until(lambda number=number: len(taker.records) > number - 100)
+            assert taker.records[-1].body == b"%d" % number
+            assert taker.records[-1].kind == RecordKind.EVENTS
+            taker.take()
+        tail.stop()
+        tail.stop()
+        await appends.close()
+        assert taker.errors == []
+
+    asyncio.run(asyncio.wait_for(follow(), 60))
+
+
+def test_a_tail_that_begins_nowhere_fails_its_consumer(new_place):
+    """A record that the cluster does not have is an error, not a silence."""
+
+    async def follow():
+        taker = Taker()
+        tail = KafkaTail(new_place(), 0, taker, asyncio.get_running_loop())
+        tail.start(1_000)
+        await _until(lambda: taker.errors)
+        (error,) = taker.errors
+        assert "has no record 1000" in str(error)
+
+    asyncio.run(asyncio.wait_for(follow(), 60))

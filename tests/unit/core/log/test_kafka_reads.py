@@ -1,0 +1,116 @@
+"""Readers of a log on Kafka, with a client library that is scripted."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from distributary.core.cluster import KafkaPlace
+from distributary.core.errors import LogUnavailableError
+from distributary.core.log.kafka import KafkaRecords, KafkaTail, MemorySnapshots, _fetcher
+
+PLACE = KafkaPlace(servers=("kafka:9092",), prefix="x")
+
+
+class Trouble:
+    """A ``KafkaError``."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def name(self):
+        return self._name
+
+    def str(self):
+        return f"trouble: {self._name}"
+
+    def fatal(self):
+        return False
+
+
+class Message:
+    """A record, or an error in its place."""
+
+    def __init__(self, offset=0, trouble=None, by=b""):
+        self._offset = offset
+        self._trouble = trouble
+        self._by = by
+
+    def error(self):
+        return self._trouble
+
+    def offset(self):
+        return self._offset
+
+    def headers(self):
+        return [("by", self._by)]
+
+
+class Consumer:
+    """One that brings what it was given."""
+
+    def __init__(self, _settings):
+        self.messages = []
+        self.closed = 0
+
+    def assign(self, _places):
+        pass
+
+    def get_watermark_offsets(self, _place, timeout):
+        assert timeout > 0
+        return 0, 10
+
+    def poll(self, _wait_s):
+        return self.messages.pop(0) if self.messages else None
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def consumers(monkeypatch):
+    """The consumers that were made."""
+    made = []
+
+    def make(settings):
+        made.append(Consumer(settings))
+        return made[-1]
+
+    library = SimpleNamespace(
+        Consumer=make, KafkaException=RuntimeError, TopicPartition=lambda *named: named
+    )
+    monkeypatch.setattr(_fetcher, "library", lambda: library)
+    return made
+
+
+def test_who_published_is_told_after_trouble_that_passes(consumers):
+    """A broker that is away for a moment does not make the publisher unknown."""
+    records = KafkaRecords(PLACE, 0, MemorySnapshots())
+    consumers[0].messages = [Message(trouble=Trouble("_TRANSPORT")), Message(4, by=b"alice")]
+    assert records.publisher(4) == "alice"
+
+
+def test_a_publisher_that_cannot_be_read_is_no_nobody(consumers):
+    """It is an error, which who asks is told."""
+    records = KafkaRecords(PLACE, 0, MemorySnapshots())
+    consumers[0].messages = [Message(trouble=Trouble("TOPIC_AUTHORIZATION_FAILED"))]
+    with pytest.raises(LogUnavailableError, match="TOPIC_AUTHORIZATION_FAILED"):
+        records.publisher(4)
+
+
+def test_a_record_that_is_gone_has_no_publisher(consumers):
+    """Another one stands first."""
+    records = KafkaRecords(PLACE, 0, MemorySnapshots())
+    consumers[0].messages = [Message(7, by=b"alice")]
+    assert records.publisher(4) is None
+
+
+def test_a_tail_that_never_started_ends_its_connections(consumers):
+    """Once, however often it is stopped; and it begins no more."""
+    loop = asyncio.new_event_loop()
+    tail = KafkaTail(PLACE, 0, SimpleNamespace(buffered_bytes=0), loop)
+    tail.stop()
+    tail.stop()
+    tail.start(3)
+    assert [each.closed for each in consumers] == [1]
+    loop.close()
