@@ -11,6 +11,7 @@ from distributary.knative.kinds import SCHEMAS
 _PARTS = {
     "Broker": ("Spec", "Status"),
     "Trigger": ("Spec", "Status"),
+    "EventPolicy": ("Spec", "To", "From", "Requirement", "Status"),
     "Channel": ("Spec", "Status"),
     "Subscription": ("Spec", "Status"),
 }

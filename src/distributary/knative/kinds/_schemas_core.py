@@ -20,7 +20,8 @@ from distributary.knative.apiserver.machinery.schema_words import (
     top,
     whole,
 )
-from distributary.knative.kinds._kinds import CONFIG_MAP, EVENT, NAMESPACE, SERVICE
+from distributary.knative.kinds._kinds import CONFIG_MAP, EVENT, NAMESPACE, SECRET, SERVICE
+from distributary.resource import SINKS
 
 _CORE: Final = "io.k8s.api.core.v1."
 
@@ -127,6 +128,18 @@ _PLAIN: Final[dict[str, Schema]] = {
             "data": texts("Texts by key."),
             "binaryData": texts("Bytes by key, base64.", format="byte"),
             "immutable": flag("`data` and `binaryData` cannot be changed."),
+        },
+    ),
+    _CORE + "Secret": top(
+        SECRET,
+        f"Secret values, for sinks of the same namespace that the annotation `{SINKS}` lists."
+        " Values are sealed when they are stored and never shown: reading gives an empty value for"
+        " each key, and writing an empty value keeps the stored one.",
+        {
+            "data": texts("Values by key, base64.", format="byte"),
+            "stringData": texts("Values by key as text; write-only, merged into `data`."),
+            "immutable": flag("The values cannot be changed."),
+            "type": text("Type, for programs. Default: Opaque."),
         },
     ),
     _CORE + "Namespace": top(

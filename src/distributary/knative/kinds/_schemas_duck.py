@@ -35,7 +35,7 @@ SUBSCRIBER_STATUS: Final = _DELIVERY + "SubscriberStatus"
 _CA_CERTS: Final = (
     "CA certificates (PEM) trusted for the destination, in addition to those of the system."
 )
-_AUDIENCE: Final = "OIDC audience of the destination. It is carried and not used."
+_AUDIENCE: Final = "OIDC audience of the destination: deliveries show a token for it."
 
 
 def resolved(what: str, prefix: str) -> dict[str, Schema]:
@@ -68,14 +68,14 @@ def status(description: str, /, **members: Schema) -> Schema:
 def addresses(what: str) -> dict[str, Schema]:
     """Members of a status with the address of *what*.
 
-    ``addresses`` and ``policies`` are accepted, so that objects exported from a cluster can be
-    applied, but never written.
+    ``addresses`` is accepted, so that objects exported from a cluster can be applied, but never
+    written.
     """
     policies = struct("An EventPolicy.", apiVersion=text("Its version."), name=text("Its name."))
     return {
         "address": ref(ADDRESSABLE, f"Where the {what} receives events."),
         "addresses": array("Further addresses. Not written.", ADDRESSABLE),
-        "policies": array("EventPolicies of other servers. Not written.", policies),
+        "policies": array("EventPolicies in force for it.", policies),
     }
 
 
@@ -84,7 +84,7 @@ AUTH: Final = struct(
     serviceAccountName=text("Name of a ServiceAccount."),
     serviceAccountNames=array("Names of ServiceAccounts."),
 )
-"""Member of a status that names an identity: accepted but never written, as ``policies`` above."""
+"""Member of a status that names an identity: accepted but never written, as ``addresses`` above."""
 
 
 DUCK: Final[dict[str, Schema]] = {
@@ -114,7 +114,7 @@ DUCK: Final[dict[str, Schema]] = {
         name=text("Scheme of the URL."),
         url=text("URL that accepts events by HTTP POST."),
         CACerts=text(_CA_CERTS),
-        audience=text(_AUDIENCE),
+        audience=text("OIDC audience of tokens for it; written where they are asked for."),
     ),
     CONDITION: struct(
         "One aspect of the observed state.",

@@ -10,13 +10,17 @@ from distributary.knative.apiserver.machinery import Kind
 from distributary.knative.apiserver.machinery.schema_words import (
     Schema,
     array,
+    flag,
+    one_of,
     ref,
     struct,
     text,
     texts,
+    time,
     top,
+    whole,
 )
-from distributary.knative.kinds._kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds._kinds import BROKER, CHANNEL, EVENT_POLICY, SUBSCRIPTION, TRIGGER
 from distributary.knative.kinds._schemas_duck import (
     AUTH,
     DELIVERY_SPEC,
@@ -35,10 +39,26 @@ _MESSAGING: Final = "dev.knative.messaging.v1."
 FILTER: Final = _EVENTING + "SubscriptionsAPIFilter"
 TRIGGER_FILTER: Final = _EVENTING + "TriggerFilter"
 
+_POLICY: Final = "dev.knative.eventing.v1alpha1.EventPolicy"
+
 _IMMUTABLE: Final = " Immutable: to change it, delete and create the object."
 _SPEC: Final = "Desired state."
 _STATUS: Final = "Observed state. The server writes it."
 _DEAD_LETTERS: Final = resolved("`spec.delivery.deadLetterSink`", "deadLetterSink")
+
+_DELIVERIES: Final = struct(
+    "How its deliveries go, as of a second ago. It is shown to who reads, and stored nowhere: it"
+    " changes no version, and a watch shows it as of the last change.",
+    failing=flag("Whether they fail."),
+    reason=text("Short reason of the last failure, while they fail."),
+    failingSince=time("The first failure since the last delivery, while they fail."),
+    lastSuccess=time("When the last one succeeded."),
+    inFlight=whole("Attempts under way."),
+    waiting=whole("Matches that wait, mostly for a retry."),
+    delivered=whole("Matches delivered."),
+    deadLettered=whole("Matches that became dead letters."),
+    dropped=whole("Matches that were dropped."),
+)
 
 
 def _top(kind: Kind, name: str, description: str) -> dict[str, Schema]:
@@ -114,8 +134,76 @@ KNATIVE: Final[dict[str, Schema]] = {
     _EVENTING + "TriggerStatus": status(
         "Status of a Trigger.",
         auth=AUTH,
+        deliveries=_DELIVERIES,
         **resolved("`spec.subscriber`", "subscriber"),
         **_DEAD_LETTERS,
+    ),
+    **_top(
+        EVENT_POLICY,
+        _POLICY,
+        "Says who may send which events to Brokers and Channels of its namespace. Those without a"
+        " policy take the events of everybody who may publish there.",
+    ),
+    _POLICY + "Spec": struct(
+        "Spec of an EventPolicy.",
+        to=array(
+            "What it protects; unset: every Broker and Channel of the namespace.", _POLICY + "To"
+        ),
+        filters=array(
+            "Which events may be sent: those for which every expression is true.", FILTER
+        ),
+        **{"from": array("Who may send; unset: nobody.", _POLICY + "From")},
+    ),
+    _POLICY + "To": struct(
+        "A Broker or Channel by its name, or those with some labels; exactly one of them.",
+        ref=struct(
+            "A Broker or Channel of the namespace. It need not exist yet.",
+            ("apiVersion", "kind", "name"),
+            apiVersion=text("Its group and version."),
+            kind=text("`Broker`, `Channel` or `InMemoryChannel`."),
+            name=text("Its name."),
+        ),
+        selector=struct(
+            "Brokers, or Channels, with labels that fit.",
+            ("apiVersion", "kind"),
+            apiVersion=text("Their group and version."),
+            kind=text("`Broker`, `Channel` or `InMemoryChannel`."),
+            matchLabels=texts("Labels with the exact value that each must have."),
+            matchExpressions=array("Each of these holds.", _POLICY + "Requirement"),
+        ),
+    ),
+    _POLICY + "Requirement": struct(
+        "A requirement on one label.",
+        ("key", "operator"),
+        key=text("Name of the label."),
+        operator=one_of("How it is compared.", "In", "NotIn", "Exists", "DoesNotExist"),
+        values={
+            "description": "Values of In and NotIn.",
+            "type": "array",
+            "items": {"type": "string"},
+        },
+    ),
+    _POLICY + "From": struct(
+        "A sender by reference, or by its subject; exactly one of them.",
+        ref=ref(
+            KREFERENCE,
+            "An object whose events this server delivers, such as a Trigger: everything of its"
+            " namespace is meant. `namespace` may be another one.",
+        ),
+        sub=text(
+            "Subject of an identity: `sub` of a token, `key:NAME` of an API key, a name of a client"
+            " certificate. A `*` at its end stands for anything."
+        ),
+    ),
+    _POLICY + "Status": status(
+        "Status of an EventPolicy.",
+        **{
+            "from": {
+                "description": "Subjects of `spec.from`.",
+                "type": "array",
+                "items": {"type": "string"},
+            }
+        },
     ),
     **_top(
         CHANNEL,
@@ -171,6 +259,7 @@ KNATIVE: Final[dict[str, Schema]] = {
     _MESSAGING + "SubscriptionStatus": status(
         "Status of a Subscription.",
         auth=AUTH,
+        deliveries=_DELIVERIES,
         physicalSubscription=ref(
             _MESSAGING + "PhysicalSubscriptionStatus", "Resolved references of the spec."
         ),

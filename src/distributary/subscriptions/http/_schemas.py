@@ -105,6 +105,7 @@ _FILTER_SCHEMAS: Final[dict[str, Schema]] = {
 BEYOND_SCHEMAS: Final[Mapping[str, str]] = {
     "blocked-address": "an address that the operator does not allow",
     "character": "a type or source that an event cannot have, where a timer makes events of it",
+    "cleartext": "a credential for a sink on another machine, by a scheme without TLS",
     "conflict": "members that contradict one another",
     "duplicate": "header names that differ in their case alone",
     "duration": "a duration of more than ten years",

@@ -15,13 +15,17 @@ from distributary.resource.delivery import DELIVERY
 from distributary.resource.schema import Schema, closed, ref
 from distributary.resource.uri import URI_CHARS_MAX, why_no_reference
 from distributary.subscriptions.resource._certificates import CERTIFICATES
+from distributary.subscriptions.resource._client_certificates import CLIENT_CERTIFICATES
 from distributary.subscriptions.resource._config import CONFIG
 from distributary.subscriptions.resource._credentials import (
     CREDENTIAL_MEMBERS,
     CREDENTIAL_PROPERTIES,
     CREDENTIAL_SHAPE,
+    REFERENCE_SHAPE,
 )
+from distributary.subscriptions.resource._secret_settings import CLIENT_CERTIFICATE
 from distributary.subscriptions.resource._settings import format_of
+from distributary.subscriptions.resource._signature import ROTATION
 
 TYPES_MAX: Final = 1000
 """Most types of one subscription; beyond that use a prefix filter."""
@@ -102,10 +106,16 @@ def settings_schema(protocol: str, *, realized: bool, dead_letter: Schema | None
     else:  # Knative's DeliverySpec has it in ``delivery``
         delivery["format"] = format_
     always = [name for name in DELIVERY if realized and "default" in DELIVERY[name]]
+    own = {
+        name: schema.get("x-realized", schema) if realized else schema
+        for name, schema in row.settings.items()
+        if dead_letter is not None or "x-sink-alone" not in schema
+    }
     properties = {
-        **row.settings,
+        **own,
         "format": format_,
         "cacerts": CERTIFICATES,
+        CLIENT_CERTIFICATE: CLIENT_CERTIFICATES,
         "delivery": closed(delivery, required=always)
         | {"description": "Retries, waits between them, and the rate."},
     }
@@ -168,20 +178,21 @@ def _credential(*, kept: bool) -> Schema:
     Args:
         kept: Allows omitting all secrets, where they are stored (decision 10, credentials).
     """
-    kinds = [_kind(type_, bare=False) for type_ in CREDENTIAL_SHAPE]
+    kinds = [_kind(type_, shape) for type_, shape in CREDENTIAL_SHAPE.items()]
+    kinds += [_kind(type_, shape) for type_, shape in REFERENCE_SHAPE.items()]
     if kept:
-        kinds += [_kind(type_, bare=True) for type_ in CREDENTIAL_SHAPE]
+        kinds += [_kind(type_, shape, bare=True) for type_, shape in CREDENTIAL_SHAPE.items()]
     return {
         "description": "Authorizes deliveries at the subscription's own sink.",
         "anyOf": kinds,
     }
 
 
-def _kind(type_: CredentialType, *, bare: bool) -> Schema:
+def _kind(type_: CredentialType, shape: dict[str, bool], *, bare: bool = False) -> Schema:
     """A credential of this type; *bare*: without its secrets, which are stored."""
     properties: dict[str, Schema] = {"credentialType": {"const": type_}}
     required = ["credentialType"]
-    for name, is_required in CREDENTIAL_SHAPE[type_].items():
+    for name, is_required in shape.items():
         secret = name in SECRET_MEMBERS[type_]
         if secret and bare:
             continue
@@ -208,7 +219,8 @@ def _shown_credential() -> Schema:
     """``sinkCredential`` in responses: no secrets, in the names of the reference."""
     shown = {
         name: CREDENTIAL_PROPERTIES[name]
-        for type_, shape in CREDENTIAL_SHAPE.items()
+        for shapes in (CREDENTIAL_SHAPE, REFERENCE_SHAPE)
+        for type_, shape in shapes.items()
         for name in shape
         if name not in SECRET_MEMBERS[type_]
     }
@@ -234,6 +246,7 @@ def _proposal(protocol: str, *, kept: bool) -> Schema:
     credential = ref("KeptSinkCredential" if kept else "SinkCredential")
     properties = {
         "id": {"description": "Ignored on create; on update absent or as in the path."},
+        "status": {"description": "Ignored: the server says how a subscription stands."},
         **SELECTION,
         "config": ref("Config"),
         "filters": _FILTERS,
@@ -267,6 +280,11 @@ def _realized(protocol: str) -> Schema:
             CREDENTIAL_MEMBERS[0]: ref("ShownSinkCredential"),
             "protocol": _protocol(protocol),
             "protocolsettings": ref(f"Realized{_prefix_of(protocol)}Settings"),
+            "status": {
+                "type": "object",
+                "readOnly": True,
+                "description": "How it stands; where it is read over HTTP.",
+            },
         },
         required=("id", "filters", "sink", "protocol", "protocolsettings"),
     )
@@ -322,6 +340,7 @@ def schemas() -> Mapping[str, Schema]:
         "SubscriptionProposal": _of_each("SubscriptionProposal", examples=examples),
         "SubscriptionReplacement": _of_each("SubscriptionReplacement", examples=examples),
         "Subscription": _of_each("Subscription"),
+        "SignatureRotation": ROTATION,
     }
 
 

@@ -120,3 +120,35 @@ def test_secrets_are_write_only(api):
 def test_the_service_description_fits_its_schema(api):
     """All of its members are described, and there are no others."""
     validator("ServiceDescription").validate(api.request("GET", "/").json())
+
+
+@pytest.mark.parametrize("scheme", ["v1", "v1a"])
+def test_signed_subscriptions_are_as_described(api, scheme):
+    """The answers with a secret, those after a rotation, and what is read."""
+    shown = validator("Subscription")
+    settings = {"signature": {"scheme": scheme}}
+    made = api.put("signed", **SINK, protocolsettings=settings)
+    rotated = api.request("POST", "/subscriptions/signed/signature/rotate")
+    read = api.request("GET", "/subscriptions/signed")
+    for answer in (made, rotated, read):
+        assert answer.status in {200, 201}
+        assert list(shown.iter_errors(answer.json())) == []
+    proposal = validator("SubscriptionReplacement")
+    assert proposal.is_valid({**SINK, **{k: v for k, v in read.json().items() if k != "id"}})
+    assert not proposal.is_valid(made.json()) or scheme == "v1a"
+    assert validator("SignatureRotation").is_valid({"overlap": "PT1H", "scheme": scheme})
+
+
+@pytest.mark.parametrize("part", ["/runs", "/pause", "/resume", "/retry", "/replay"])
+def test_steering_and_runs_stand_together_in_the_description(part: str) -> None:
+    """A reader of the description finds a run beside what starts it."""
+    paths = build_openapi()["paths"]
+    operations = [
+        operation
+        for path, item in paths.items()
+        if part in path
+        for name, operation in item.items()
+        if name != "parameters"
+    ]
+    assert operations
+    assert all(operation["tags"] == ["runs"] for operation in operations)

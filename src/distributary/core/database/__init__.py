@@ -1,0 +1,36 @@
+"""Databases that several processes share: a file of SQLite, or PostgreSQL for several machines.
+
+Called by the stores of resources, deliveries and quotas. Hides: pools, locks, timeouts, file modes,
+the drivers' transactions and errors. What concerns files alone is in ``sqlite``.
+"""
+
+from distributary.core.database._columns import big_number, text
+from distributary.core.database._either import (
+    migrating,
+    open_alone,
+    open_reader,
+    open_writer,
+    reading,
+    writing,
+)
+from distributary.core.database._leading import NewestChange, StorePlace, StoreWriter
+from distributary.core.database._url import database_url, is_postgres
+from distributary.core.database.sqlite import memory_url, sqlite_url
+
+__all__ = [
+    "NewestChange",
+    "StorePlace",
+    "StoreWriter",
+    "big_number",
+    "database_url",
+    "is_postgres",
+    "memory_url",
+    "migrating",
+    "open_alone",
+    "open_reader",
+    "open_writer",
+    "reading",
+    "sqlite_url",
+    "text",
+    "writing",
+]

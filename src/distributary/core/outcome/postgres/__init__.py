@@ -1,0 +1,30 @@
+"""What the owner of a partition keeps in PostgreSQL, where any machine may own it next.
+
+Each has a back end in files beside it: ``PostgresOwnership`` (``FileOwnership``), ``PostgresQuota``
+(``QuotaStore``), ``PostgresTallies`` (``TallyFile``), ``PostgresFailing`` (``FailingFile``) and
+``PostgresDeliveryReader`` (``DeliveryReader``). ``prepare_outcomes`` makes the tables.
+
+Every write of an owner is fenced: its transaction compares the generation of the owner
+(``PartitionFence``), and one that has been replaced writes nothing.
+"""
+
+from distributary.core.outcome.postgres._failing import PostgresFailing
+from distributary.core.outcome.postgres._fence import PartitionFence, usurp_partition
+from distributary.core.outcome.postgres._ownership import PostgresOwnership, read_outcomes
+from distributary.core.outcome.postgres._quota import PostgresQuota
+from distributary.core.outcome.postgres._reader import PostgresDeliveryReader
+from distributary.core.outcome.postgres._tables import prepare_outcomes
+from distributary.core.outcome.postgres._tallies import PostgresTallies, PostgresTallyReader
+
+__all__ = [
+    "PartitionFence",
+    "PostgresDeliveryReader",
+    "PostgresFailing",
+    "PostgresOwnership",
+    "PostgresQuota",
+    "PostgresTallies",
+    "PostgresTallyReader",
+    "prepare_outcomes",
+    "read_outcomes",
+    "usurp_partition",
+]

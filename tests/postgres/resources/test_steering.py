@@ -1,0 +1,7 @@
+"""What holds of ``unit/subscriptions/store/test_steering.py`` in SQLite, in PostgreSQL."""
+
+from kit.tests_again import again
+
+globals().update(
+    again("unit/subscriptions/store/test_steering.py", using=("store", "one", "directory"))
+)

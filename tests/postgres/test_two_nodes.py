@@ -1,0 +1,225 @@
+"""Two whole nodes on real brokers and a real database: partitions added, settings, leaving."""
+
+import base64
+import functools
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from distributary.core.cluster import KafkaPlace
+from distributary.core.environment import CREDENTIAL_KEY_VARIABLE, STORE_PASSWORD_VARIABLE
+from distributary.core.log.kafka import KafkaEnds
+from kit.answering_sinks import AnsweringSinks
+from kit.ports import free_port
+from kit.running_server import RunningServer, clean_environ, wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+BEFORE, AFTER = 2, 5
+"""Partitions of the log."""
+
+WAIT_S_MAX = 90.0
+"""Longest wait for anything that a stalled machine delays."""
+
+TAKEN = (200, 201)
+"""Statuses of a change that was made."""
+
+LEFT_S_MAX = 60.0
+"""Longest orderly stop of a node; usual is a tenth."""
+
+
+class Nodes:
+    """Two nodes on one log and one store.
+
+    Attributes:
+        servers: The nodes.
+        place: The log.
+    """
+
+    def __init__(self, folder: Path, kafka: Any, postgres: Any) -> None:
+        self._folder = folder
+        database = postgres.new_database()
+        prefix = f"nodes-{os.getpid()}"
+        self.place = KafkaPlace(servers=kafka.servers, prefix=prefix)
+        self._settings = [
+            f'log = "kafka://{",".join(kafka.servers)}/{prefix}"',
+            f'store = "{database.url}"',
+        ]
+        environ = clean_environ() | {
+            STORE_PASSWORD_VARIABLE: database.password,
+            CREDENTIAL_KEY_VARIABLE: base64.b64encode(os.urandom(32)).decode(),
+        }
+        self._addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+        self.servers = [
+            RunningServer(
+                folder / f"node-{number}",
+                flags=("--config", str(folder / f"{number}.toml")),
+                environ=environ,
+            )
+            for number in range(2)
+        ]
+        self.configure(BEFORE)
+
+    def configure(self, partitions: int, more: str = "") -> None:
+        """Write the configuration of both."""
+        for number, address in enumerate(self._addresses):
+            lines = [
+                *self._settings,
+                f"partitions = {partitions}",
+                f'node_name = "node-{number}"',
+                f'node_address = "{address}"',
+            ]
+            (self._folder / f"{number}.toml").write_text("\n".join(lines) + "\n" + more)
+
+    def reload(self) -> None:
+        """Have both read their configuration again."""
+        for server in self.servers:
+            os.kill(server.pid, signal.SIGHUP)
+
+    def publish(self, name: str, key: str = "") -> int:
+        """Publish an event at the second node; the status."""
+        fields = {"ce-specversion": "1.0", "ce-id": name, "ce-source": "/s", "ce-type": "t"}
+        if key:
+            fields["ce-partitionkey"] = key
+        return self.servers[1].request("POST", "/events", b"", fields).status
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory, kafka_cluster, postgres) -> Iterator[Nodes]:
+    """Two nodes; the first one leads."""
+    made = Nodes(tmp_path_factory.mktemp("nodes"), kafka_cluster, postgres)
+    try:
+        for server in made.servers:
+            server.start()
+            server.wait_ready()
+        yield made
+    finally:
+        for server in made.servers:
+            server.kill_all()
+
+
+@pytest.fixture(scope="module")
+def sinks() -> Iterator[AnsweringSinks]:
+    """Takes what is delivered."""
+    with AnsweringSinks() as made:
+        yield made
+
+
+def says(server: RunningServer, text: str) -> bool:
+    """Whether the server has written *text*."""
+    return text in server.log.read_text("utf-8", "replace")
+
+
+def owned(server: RunningServer) -> int:
+    """Partitions that somebody delivers."""
+    found = server.request("GET", "/cluster").json()["partitions"]
+    return sum(1 for each in found if each["owner"] is not None)
+
+
+def test_partitions_are_added_to_a_log_in_use(nodes: Nodes, sinks: AnsweringSinks) -> None:
+    """What is published meanwhile arrives, new partitions get events, and fewer are refused."""
+    sink = sinks.sink("/orders")
+    second = nodes.servers[1]
+    second.subscribe(sink.url)
+    over = threading.Event()
+    taken: list[str] = []
+
+    def publish() -> None:
+        number = 0
+        while not over.wait(0.05):
+            number += 1
+            if nodes.publish(f"e{number}", key=f"k{number}") == 202:
+                taken.append(f"e{number}")
+
+    publisher = threading.Thread(target=publish)
+    publisher.start()
+    try:
+        sink.wait(10)
+        nodes.configure(AFTER)
+        nodes.reload()
+        wait_until(lambda: owned(second) == AFTER, WAIT_S_MAX, "each partition has an owner")
+        ends = KafkaEnds(nodes.place)
+        wait_until(
+            lambda: all(end for end in ends.read(AFTER)[BEFORE:]), WAIT_S_MAX, "events land there"
+        )
+    finally:
+        over.set()
+        publisher.join()
+    sink.wait_for(*taken)
+    later = sinks.sink("/later")
+    second.subscribe(later.url)
+    names = [f"later{number}" for number in range(20)]
+    assert {nodes.publish(name, key=name) for name in names} == {202}
+    later.wait_for(*names)
+    nodes.configure(BEFORE)
+    nodes.reload()
+    for server in nodes.servers:
+        refused = functools.partial(says, server, "never become fewer")
+        wait_until(refused, WAIT_S_MAX, "fewer are refused")
+    nodes.configure(AFTER)
+
+
+def test_sources_are_reloaded_on_each_node(
+    nodes: Nodes, sinks: AnsweringSinks, kafka_cluster
+) -> None:
+    """A source that is added to the configuration of all nodes is read by one of them."""
+    topic = f"source-{os.getpid()}"
+    kafka_cluster.create_topic(topic, 1, 1)
+    sink = sinks.sink("/sources")
+    nodes.servers[1].subscribe(sink.url, filters=[{"exact": {"type": "from.topic"}}])
+    servers = ",".join(kafka_cluster.servers)
+    nodes.configure(
+        AFTER,
+        f'[[sources]]\nname = "orders"\nprotocol = "KAFKA"\nuri = "kafka://{servers}"\n'
+        f'topicname = "{topic}"\n',
+    )
+    nodes.reload()
+    event = {"specversion": "1.0", "id": "s1", "source": "/s", "type": "from.topic"}
+    fields = [("content-type", b"application/cloudevents+json")]
+    producer = Producer(kafka_cluster.client())
+    producer.produce(topic, msgspec.json.encode(event), headers=fields)
+    producer.flush(WAIT_S_MAX)
+    sink.wait_for("s1")
+
+
+def test_a_node_that_leads_leaves_in_order(nodes: Nodes) -> None:
+    """It ends in time; calls of its API under way are answered, and the other one leads at once."""
+    first, second = nodes.servers
+    over = threading.Event()
+    answers: list[int] = []
+
+    def call(number: int) -> None:
+        while not over.is_set():
+            body = {"sink": "http://127.0.0.1:9/", "protocol": "HTTP", "id": f"s{number}"}
+            fields = {"content-type": "application/json"}
+            path = f"/subscriptions/s{number}"
+            try:
+                answers.append(
+                    second.request("PUT", path, msgspec.json.encode(body), fields).status
+                )
+            except OSError:
+                answers.append(0)
+            over.wait(0.01)
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(4)]
+    for caller in callers:
+        caller.start()
+    try:
+        wait_until(lambda: len(answers) > 20, WAIT_S_MAX, "calls are answered")
+        assert first.stop(LEFT_S_MAX) == 0
+        since = len(answers)
+        wait_until(
+            lambda: any(status in TAKEN for status in answers[since:]), WAIT_S_MAX, "another leads"
+        )
+    finally:
+        over.set()
+        for caller in callers:
+            caller.join()
+    assert set(answers) <= {*TAKEN, 503}
