@@ -1,10 +1,9 @@
-"""Writes the file of failing routes, which ``knative`` shows in conditions of its objects."""
+"""Writes the file of failing routes, which people see in the status of what they made."""
 
 from typing import Final
 
 from distributary.core.engine.failing import Failing
 from distributary.core.errors import StoreError
-from distributary.core.outcome import read_failing, write_failing
 from distributary.partitions.context import PartitionContext
 
 TOLD_EVERY_S: Final = 1.0
@@ -22,8 +21,8 @@ class FailingFile:
     def __init__(self, context: PartitionContext, failing: Failing) -> None:
         self._context = context
         self._failing = failing
-        self._path = context.failing_path
-        self._told = read_failing(self._path)
+        self._reports = context.failing
+        self._told = self._reports.read()
         self._told_s = float("-inf")
         self._telling = False
         failing.load(self._told)
@@ -41,7 +40,7 @@ class FailingFile:
             return
         self._telling = True
         self._told = rows
-        self._context.aside.run(lambda: write_failing(self._path, rows), self._written)
+        self._context.aside.run(lambda: self._reports.write(rows), self._written)
 
     def _written(self, error: StoreError | None) -> None:
         self._telling = False

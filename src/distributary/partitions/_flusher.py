@@ -123,6 +123,10 @@ class Flusher:
         """The durable cursor."""
         return self._durable.mark
 
+    def durable_floor(self, route: str) -> int | None:
+        """The lowest record that backfills of *route* still needed at the last flush."""
+        return self._durable.backfilling.get(route)
+
     def done(self, key: DoneKey, checksum: int) -> None:
         """Record the final outcome of a match of the live path."""
         done = self._done
@@ -179,12 +183,8 @@ class Flusher:
         self._changes.forget.append(key)
         self._arm()
 
-    def ask_quota(self) -> None:
-        """Schedule a flush for requests to the quota store."""
-        self._arm()
-
     def ask(self) -> None:
-        """Schedule a flush for news of the history."""
+        """Schedule a flush: for requests to the quota store, or for news of the history."""
         self._arm()
 
     def moved(self) -> None:

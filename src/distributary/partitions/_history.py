@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 from distributary.core.deliver import Timers
 from distributary.core.errors import StoreError
-from distributary.core.journal import NO_ROWS, HistoryBlock
+from distributary.core.journal import NO_ROWS
+from distributary.core.journal_frames import HistoryBlock
 from distributary.core.meter import Meter
 from distributary.core.outcome import Batch, Ownership
 from distributary.history.names import HistoryFile

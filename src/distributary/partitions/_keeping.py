@@ -27,6 +27,7 @@ class Keeping:
         self._stands = stands
         self._gone: dict[str, float] = {}  # until when
         self._looked_through = False
+        self._namespaces: dict[str, str] = {}  # of routes, to be noted once
         self._due_s = float("-inf")
         self._working = False
         for reason in ("kept-bytes", "kept-age"):
@@ -44,11 +45,12 @@ class Keeping:
             return
         self._due_s = now_s + (GONE_S / 10 if self._gone else HOUSE_EVERY_S)
         self._working = True
-        gone = tuple(self._gone)
+        gone, (namespaces, self._namespaces) = tuple(self._gone), (self._namespaces, {})
         found: list[KeptDeadLetters] = []
 
         def work() -> None:
-            found.append(self._context.ownership.store.keep_house(gone, self._clock.wall_ms()))
+            store = self._context.ownership.store
+            found.append(store.keep_house(gone, self._clock.wall_ms(), namespaces))
 
         self._context.aside.run(work, lambda error: self._done(found, error))
 
@@ -70,6 +72,11 @@ class Keeping:
             for route in kept.routes:
                 if not self._stands(route) and self._context.targets.get(route) is None:
                     self.route_deleted(route)
+        for route in kept.unnamed:  # of an earlier version
+            target = self._context.targets.get(route)
+            if target is not None and target.namespace is not None:
+                self._namespaces[route] = target.namespace
+                self._due_s = now_s
         if kept.more:
             self._due_s = now_s
 

@@ -1,16 +1,37 @@
 """Reads the log for backfills, through a bounded set of shared readers."""
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
+from distributary.core.engine.backfills import Name
 from distributary.core.engine.machine import Engine
-from distributary.core.flow import Logged
 from distributary.core.log import iter_frames
+from distributary.partitions._log_thread import LogThread
 from distributary.partitions.ports import Records
 
 CHUNK_BYTES: Final = 64 * 1024
 """Bytes read at once for a backfill: some sixty events. Bounds the memory of a route, and the turn
 of the loop."""
+
+JOB_READS: Final = 8
+"""Chunks read in one job of the thread, as many as the engine requests in one turn: they wait in
+memory until all are read."""
+
+
+class _Chunk(NamedTuple):
+    """What was read for a backfill.
+
+    Attributes:
+        name: Of the backfill.
+        from_offset: Where it asked for records.
+        to_offset: The offset after them.
+        frames: The records.
+    """
+
+    name: Name
+    from_offset: int
+    to_offset: int
+    frames: bytes
 
 
 class LogReads:
@@ -19,32 +40,67 @@ class LogReads:
     Args:
         make: Opens a reader.
         open_max: Most open readers.
+        thread: Where reads run; None: where they are requested, which costs some 0.2 ms.
+        brought: Called on the loop when a job of the thread has given the engine its records.
     """
 
-    def __init__(self, make: Callable[[], Records], open_max: int) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Records],
+        open_max: int,
+        thread: LogThread | None = None,
+        brought: Callable[[], None] = lambda: None,
+    ) -> None:
         self._make = make
         self._open_max = open_max
+        self._thread = thread
+        self._brought = brought
+        self._busy = False
+        self._closing = False
         self._open: list[tuple[int, Records]] = []  # where each stands; the last was used last
-        self._asked: list[tuple[tuple[str, int], int]] = []
+        self._asked: list[tuple[Name, int]] = []
 
-    def ask(self, name: tuple[str, int], from_offset: int) -> None:
+    def ask(self, name: Name, from_offset: int) -> None:
         """Request a read at *from_offset* for the backfill *name*."""
         self._asked.append((name, from_offset))
 
     def bring(self, engine: Engine) -> bool:
-        """Execute the requested reads for *engine*; False where there were none."""
-        asked, self._asked = self._asked, []
-        for name, from_offset in asked:
-            engine.log_read(name, *self._read(from_offset))
-        return bool(asked)
+        """Execute the requested reads for *engine*, or begin to.
 
-    def _read(self, from_offset: int) -> tuple[Iterator[Logged], int]:
+        Returns:
+            Whether it has records now.
+        """
+        if not self._asked or self._busy:
+            return False
+        if self._thread is None:
+            asked, self._asked = self._asked, []
+            for name, from_offset in asked:
+                _give(engine, self._read(name, from_offset))
+            return True
+        asked, self._asked = self._asked[:JOB_READS], self._asked[JOB_READS:]
+        found: list[_Chunk] = []
+
+        def read() -> None:
+            del found[:]
+            found.extend(self._read(*each) for each in asked)
+
+        def take() -> None:
+            self._busy = False
+            for chunk in found:
+                _give(engine, chunk)
+            self._brought()
+
+        self._busy = True
+        self._thread.run(read, take)
+        return False
+
+    def _read(self, name: Name, from_offset: int) -> _Chunk:
         reader, after = self._take(from_offset), from_offset
         try:
-            chunk, after = reader.read_chunk(from_offset, CHUNK_BYTES)
+            frames, after = reader.read_chunk(from_offset, CHUNK_BYTES)
         finally:
             self._open.append((after, reader))
-        return iter_frames(chunk, verify=False), after  # verified when it was read
+        return _Chunk(name, from_offset, after, frames)
 
     def _take(self, from_offset: int) -> Records:
         for index, (place, _) in enumerate(self._open):
@@ -55,7 +111,21 @@ class LogReads:
         return self._open.pop(0)[1]
 
     def close(self) -> None:
-        """Close the readers."""
+        """Close the readers, after a job under way."""
+        self._asked.clear()
+        if self._thread is None:
+            self._close()
+        elif (self._open or self._busy) and not self._closing:
+            self._closing = True
+            self._thread.close(self._close)
+
+    def _close(self) -> None:
+        self._closing = False
         for _, reader in self._open:
             reader.close()
         self._open.clear()
+
+
+def _give(engine: Engine, chunk: _Chunk) -> None:
+    records = iter_frames(chunk.frames, verify=False)  # verified when it was read
+    engine.log_read(chunk.name, chunk.from_offset, records, chunk.to_offset)

@@ -9,36 +9,28 @@ A process caches one set, which one user at a time checks out: that bounds memor
 """
 
 import gc
-import os
 import threading
 
 from distributary.core.errors import DistributaryError
-from distributary.core.flow import Mark
-from distributary.core.journal import fit, read_journal
-from distributary.core.log import Reader
 from distributary.core.route import RouteTable
-from distributary.datadir import DataDir
-from distributary.partitions._targets import DirectoryTargets
+from distributary.partitions.places import Places
+from distributary.partitions.ports import Records
 from distributary.partitions.routes import RouteFollower, follow_again, follow_from, follow_on
-from distributary.subscriptions.store import Keys
 
 
 class Prepared:
     """Targets and route table of this process.
 
     Args:
-        paths: Paths of the data directory.
-        key_file: Key file of credentials, as in the settings of a session.
+        places: Where the partitions lie.
 
     Raises:
         StoreError: The resource store does not exist, or a newer version wrote it.
     """
 
-    def __init__(self, paths: DataDir, key_file: str) -> None:
-        self._paths = paths
-        self.targets = DirectoryTargets(
-            paths.state_db, Keys.of(paths.key_file(key_file), os.environ)
-        )
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self.targets = places.targets()
         self._table: RouteTable | None = None
         self._followed: tuple[int, tuple[int, int]] | None = None
 
@@ -48,13 +40,13 @@ class Prepared:
         Only reads: another process may own the partition meanwhile. Call it before this process
         holds objects of an owner: they would be frozen, and their cycles never collected.
         """
-        paths = self._paths
+        places = self._places
         gc.collect()  # cycles of a former owner must not be frozen with what stays
         try:
             self.targets.refresh()
-            records = Reader(paths.log, partition)
+            records = places.records(partition)
             try:
-                cursor = cursor_of(paths, records, partition)
+                cursor = places.cursor(partition, records)
                 if records.durable_end() >= cursor:
                     self.keep(partition, self.follow(partition, records, cursor))
             finally:
@@ -65,14 +57,14 @@ class Prepared:
             # What stands here stays: collections need not look at it, nor copy its pages.
             gc.freeze()
 
-    def follow(self, partition: int, records: Reader, offset: int) -> RouteFollower:
+    def follow(self, partition: int, records: Records, offset: int) -> RouteFollower:
         """Returns the routes in force at *offset* of *partition*; gives the cached table away.
 
         Raises:
             LogError, StoreError: The routes are unknown: the partition stops (DESIGN rule 4,
                 route records).
         """
-        path = self._paths.routes(partition)
+        path = self._places.scratch.routes(partition)
         table, self._table = self._table, None
         if table is not None:
             follower = None
@@ -101,23 +93,22 @@ class _Shelf:
 
     def __init__(self) -> None:
         self._gate = threading.Lock()
-        self._kept: tuple[tuple[str, str], Prepared] | None = None
+        self._kept: tuple[Places, Prepared] | None = None
 
-    def take(self, paths: DataDir, key_file: str) -> Prepared:
-        """Check out the cached set of the data directory, else a new one."""
-        name = str(paths.root), key_file
+    def take(self, places: Places) -> Prepared:
+        """Check out the cached set of *places*, else a new one."""
         with self._gate:
             kept, self._kept = self._kept, None
-        if kept is not None and kept[0] == name:
+        if kept is not None and kept[0] == places:
             return kept[1]
         if kept is not None:
             kept[1].close()
-        return Prepared(paths, key_file)
+        return Prepared(places)
 
-    def put(self, paths: DataDir, key_file: str, prepared: Prepared) -> None:
+    def put(self, places: Places, prepared: Prepared) -> None:
         """Return *prepared* to the cache."""
         with self._gate:
-            kept, self._kept = self._kept, ((str(paths.root), key_file), prepared)
+            kept, self._kept = self._kept, (places, prepared)
         if kept is not None:
             kept[1].close()
 
@@ -126,34 +117,15 @@ SHELF = _Shelf()
 """The cache of this process."""
 
 
-def prepare_next(data_dir: str, key_file: str, partition: int) -> None:
+def prepare_next(places: Places, partition: int) -> None:
     """Prepare this process to own *partition*.
 
     Call it before a ``PartitionSession``: another process may still own the partition. Costs only
     what has changed since this process last owned one.
     """
-    paths = DataDir.of(data_dir)
     try:
-        prepared = SHELF.take(paths, key_file)
+        prepared = SHELF.take(places)
     except DistributaryError:
         return  # There is no store yet: the owner will say so.
     prepared.prepare(partition)
-    SHELF.put(paths, key_file, prepared)
-
-
-def cursor_of(paths: DataDir, records: Reader, partition: int) -> int:
-    """Returns the cursor of *partition*, read without owning it.
-
-    The owner determines it again under its lock; this one can only be lower, or of a log that lost
-    its tail.
-    """
-    state, _ = read_journal(paths.journal(partition))
-    return max(fit(state, lambda mark: stands_in(records, mark)).mark.offset, 0)
-
-
-def stands_in(records: Reader, mark: Mark) -> bool:
-    """Whether the record below the cursor matches *mark*, or retention has deleted it."""
-    offset = mark.offset - 1
-    if offset < records.start():
-        return mark.offset <= records.durable_end()
-    return any(logged.checksum == mark.checksum for logged in records.read(offset, offset + 1))
+    SHELF.put(places, prepared)

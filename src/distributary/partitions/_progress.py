@@ -21,6 +21,7 @@ class Progress:
         dispatcher: Gives attempts under way and queued tasks.
         rows: Waiting retry rows.
         backfills: Backfills under way.
+        replays_from: Returns the lowest record that replays still need; None: they need none.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class Progress:
         dispatcher: Dispatcher,
         rows: RetryRows,
         backfills: Backfills,
+        replays_from: Callable[[], int | None],
     ) -> None:
         self._context = context
         self._flusher = flusher
@@ -43,6 +45,7 @@ class Progress:
         self._routes_kept_seq = -1
         self._saving = False
         self._keep_from = 0
+        self._replays_from = replays_from
         self._keep_from_next: tuple[int, int] | None = None
 
     def save_routes(self, live: int) -> None:
@@ -118,6 +121,6 @@ class Progress:
                 return
             self._keep_from = floor
         floors = [flusher.durable_mark.offset]
-        others = (self._backfills.floor(), self._rows.lowest_offset())
+        others = (self._backfills.floor(), self._rows.lowest_offset(), self._replays_from())
         floors.extend(floor for floor in others if floor is not None)
         self._keep_from_next = min(floors), flusher.begun_round

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from distributary.core.engine.dead_letter import dead_letter_event
 from distributary.core.engine.reads import NoTask
-from distributary.core.errors import DistributaryError, LogError, StoreError
 from distributary.core.event import record as event_record
 from distributary.core.flow import Origin, Position, Stage, Task, events_of
 from distributary.core.outcome import RetryRow
+from distributary.partitions._log_thread import LogThread
 from distributary.partitions.context import PartitionContext
 
 
@@ -16,46 +16,30 @@ class Reload:
 
     Args:
         context: Ports of the consumer.
-        fail: Called with the reason where rows cannot be read.
+        thread: Where reads run.
     """
 
-    def __init__(
-        self, context: PartitionContext, fail: Callable[[DistributaryError], None]
-    ) -> None:
+    def __init__(self, context: PartitionContext, thread: LogThread) -> None:
         self._partition = context.partition
         self._records = context.make_records()
         self._store = context.ownership.store
-        self._reading = context.reading
-        self._fail = fail
-        self._closed = False
+        self._thread = thread
 
     def close(self) -> None:
         """Close the log's files after reads under way, whose results are discarded."""
-        self._closed = True
-        self._reading.run(self._records.close, lambda _error: None)
+        self._thread.close(self._records.close)
 
     def read(
         self, rows: list[RetryRow], then: Callable[[list[tuple[RetryRow, Task | NoTask]]], object]
     ) -> None:
         """Call *then* with each of *rows* and its task, or the reason why it has none."""
         found: list[Task | NoTask] = []
-        failed: list[DistributaryError] = []
 
-        def work() -> None:
-            try:
-                found.extend(map(self._task, rows))
-            except LogError as error:
-                failed.append(error)
+        def read() -> None:
+            del found[:]
+            found.extend(map(self._task, rows))
 
-        def done(error: StoreError | None) -> None:
-            if self._closed:
-                return
-            if failed or error is not None:
-                self._fail(failed[0] if error is None else error)
-            else:
-                then(list(zip(rows, found, strict=True)))
-
-        self._reading.run(work, done)
+        self._thread.run(read, lambda: then(list(zip(rows, found, strict=True))))
 
     def _task(self, row: RetryRow) -> Task | NoTask:
         """Returns the task of *row*; blocks.

@@ -7,18 +7,25 @@ revisions). ``Resources`` distinguishes them by the number of the change, and bo
 
 import contextlib
 from collections.abc import Callable
+from typing import TypeVar
 
-from distributary.core.errors import DistributaryError, StoreError
+from distributary.core.errors import (
+    DistributaryError,
+    LogUnavailableError,
+    StoreAwayError,
+    StoreError,
+)
 from distributary.core.flow import RouteRecord
 from distributary.partitions.context import PartitionContext
-from distributary.partitions.ports import Job
-from distributary.partitions.routes import Question
+from distributary.partitions.ports import Job, Records
 
 AWAIT_S = 0.25
 """Longest wait of the intake for the resource of a change: a read takes about a millisecond. Where
 the store cannot be read, known routes continue after this, and the unknown one is backfilled."""
 HISTORY_RETRY_S = 1.0
-"""Retry delay of a look-up of lost changes, where the store cannot be read."""
+"""Retry delay of a look-up in the log or of lost changes, where log or store cannot be read."""
+
+Found = TypeVar("Found")
 
 
 class Resources:
@@ -44,6 +51,7 @@ class Resources:
         self._reading = False
         self._again = False
         self._blind = False
+        self._log_away = False
         self._awaited = 0
         self._awaited_until_s = 0.0
         self._asking = False
@@ -117,11 +125,13 @@ class Resources:
 
     # -- changes that the log has lost --------------------------------------------------------
 
-    def ask_history(self, question: Question, then: Callable[[list[RouteRecord]], object]) -> None:
+    def ask_history(
+        self, question: Callable[[Records], list[Found]], then: Callable[[list[Found]], object]
+    ) -> None:
         """As ``ask``, while the intake waits."""
         self._asking = self.waiting = True
 
-        def answered(found: list[RouteRecord]) -> None:
+        def answered(found: list[Found]) -> None:
             self._asking = False
             try:
                 then(found)
@@ -132,9 +142,14 @@ class Resources:
 
         self.ask(question, answered)
 
-    def ask(self, question: Question, then: Callable[[list[RouteRecord]], None]) -> None:
-        """Run *question* in a thread; then call *then* with its result. Retries store failures."""
-        found: list[RouteRecord] = []
+    def ask(
+        self, question: Callable[[Records], list[Found]], then: Callable[[list[Found]], None]
+    ) -> None:
+        """Run *question* in a thread; then call *then* with its result.
+
+        Repeats it while the store cannot be read, or a log on a cluster.
+        """
+        found: list[Found] = []
         failed: list[DistributaryError] = []
 
         def work() -> None:
@@ -150,13 +165,32 @@ class Resources:
                 return
             why = failed[0] if failed else error
             if why is None:
+                self._tell_of_log(None)
                 then(found)
-            elif type(why) is StoreError and error is None:
-                # The store cannot be read just now: nobody may go by the hole (DESIGN rule 4).
-                self._tell(why)
+            elif self._passes(why) and error is None:
+                # It cannot be read just now: nobody may go by the hole (DESIGN rule 4).
+                if isinstance(why, StoreError):
+                    self._tell(why)
+                else:
+                    self._tell_of_log(why)
                 timers = self._context.timers
                 timers.call_later(HISTORY_RETRY_S, lambda: self.ask(question, then))
             else:
                 self._fail(why)
 
-        self._context.aside.run(work, done)
+        (self._context.log_reading or self._context.aside).run(work, done)
+
+    def _tell_of_log(self, why: DistributaryError | None) -> None:
+        """Report once that the log is unreadable for a look-up, or readable again."""
+        if (why is not None) != self._log_away:
+            self._log_away = why is not None
+            if why is None:
+                self._context.report("log-readable", {})
+            else:
+                self._context.report("log-unreadable", {"error": str(why)})
+
+    def _passes(self, why: DistributaryError) -> bool:
+        """Whether the same may succeed in a moment."""
+        if self._context.log_reading is not None and isinstance(why, LogUnavailableError):
+            return True
+        return type(why) in {StoreError, StoreAwayError}

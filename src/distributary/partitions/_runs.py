@@ -1,42 +1,54 @@
-"""Runs: redrives and purges of kept dead letters, requested by operators, in slices.
+"""Runs of a partition: redrives, purges, retries and replays that people ask for, in slices.
 
-A run covers the dead letters kept when this owner first saw it. A redrive turns each into a row
-that is due now, with its event, in the transaction that deletes the dead letter. One that fails
-again becomes a dead letter with a newer number, outside this run.
+Each run has a row in the delivery store that tells how far it is, written in the same flush as
+what it did; so an interrupted one goes on where it was. Runs take turns. One that must wait (for
+the rate that was asked for, for the committed offset, for room among the rows) lets the others go
+on.
 """
 
 from collections import deque
-from itertools import islice, takewhile
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
 from typing import Final
 
+from distributary.core.demand import Demand
 from distributary.core.engine.machine import Engine
 from distributary.core.engine.state import PartitionState
-from distributary.core.errors import EventError, StoreError
-from distributary.core.event import record as event_record
-from distributary.core.flow import Demand, Stage
-from distributary.core.outcome import KeptDeadLetter, RetryRow, RunRow
-from distributary.core.route import WalkMatcher
+from distributary.core.errors import StoreError
+from distributary.core.outcome import RunRow
 from distributary.partitions._flusher import Flusher
+from distributary.partitions._letter_runs import LetterRuns
+from distributary.partitions._replays import Replays, cut_of
+from distributary.partitions._run import SLICE, Run, RunKind
 from distributary.partitions.context import PartitionContext
 
-SLICE: Final = 64
-"""Dead letters read at once: up to 1 MiB each."""
-ROWS_SHARE: Final = 0.5
-"""A run pauses while a route, or all together, use this share of their limit of rows."""
 LOOK_COUNT: Final = 256
 """Demands looked up at once, some 0.1 ms each: each new owner looks up all that are remembered,
 nearly all of them done."""
+UNWRITTEN_MAX: Final = 2_048
+"""Most that runs do before they wait for the disk: half a second of a fast sink. A fourth of it
+took twice the time, since each flush costs two syncs."""
+FLUSHED_LOOK_S: Final = 0.005
+"""Interval of looks whether a slice is durable."""
+ROWS_SHARE: Final = 0.5
+"""A run pauses while a route, or all together, use this share of their limit of rows."""
 
 
 class Runs:
-    """Executes the runs of a partition in turn; one that must wait goes to the end of the queue.
+    """Executes the runs of a partition in turn.
 
     Args:
         context: Ports of the consumer.
         flusher: Makes rows and the progress of runs durable.
         state: Holds the waiting rows.
         engine: Attempts rows.
+
+    Attributes:
+        keep_from: Makes retention keep the log from a record on, at once.
     """
+
+    keep_from: Callable[[int], None]
 
     def __init__(
         self, context: PartitionContext, flusher: Flusher, state: PartitionState, engine: Engine
@@ -44,150 +56,169 @@ class Runs:
         self._context = context
         self._store = context.ownership.store
         self._flusher = flusher
-        self._waiting = state.rows
-        self._rows_max = state.limits.rows_max
+        self._state = state
         self._engine = engine
+        letters = LetterRuns(context, flusher, state, engine)
+        replays = Replays(context, flusher, state, engine)
+        self._kinds: dict[str, RunKind] = {
+            "redrive": letters,
+            "purge": letters,
+            "replay": replays,
+        }
         self._seen_seq = 0
-        self._asked: deque[Demand] = deque()
-        self._rows: dict[int, RunRow] = {}  # by number of the demand: those that have begun
-        self._waits_at: dict[int, int] = {}  # the cursor must have passed this record
+        self._new: deque[Demand] = deque()
+        self._runs: deque[Run] = deque()
+        self._cancelled: set[int] = set()
         self._busy = False
+        self._armed = False
+        self._unwritten = 0
+        self._after_round = 0  # the flush that must be durable before the next slice
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a run waits or goes on."""
+        return bool(self._busy or self._new or self._runs)
+
+    def floor(self) -> int | None:
+        """The lowest record that a replay still needs; None: none needs any."""
+        if any(demand.kind == "replay" for demand in self._new):
+            return 0  # How far they are is not looked up yet.
+        replays = (run for run in self._runs if run.demand.kind == "replay")
+        return min((max(run.row.at, cut_of(self._state, run)) for run in replays), default=None)
 
     def tick(self) -> None:
-        """Continue with the first run."""
+        """Look for demands, and continue with a run that may go on."""
         for demand in self._context.targets.demands(self._seen_seq):
             self._seen_seq = demand.seq
-            if demand.kind != "resume":
-                self._asked.append(demand)
-        if self._busy or not self._asked:
+            if demand.kind == "cancel":
+                self._cancelled.add(demand.details.of)
+            elif demand.kind != "resume":
+                self._new.append(demand)
+        for run in self._runs:
+            run.rests = False
+        self._turn()
+
+    def _turn(self) -> None:
+        """Begin a new run, or take a slice of the first that may go on."""
+        if self._busy or self._state.stopped:
             return
-        demand = self._asked[0]
-        row = self._rows.get(demand.seq)
-        if row is None:
+        if self._lags():
+            self._turn_soon(FLUSHED_LOOK_S)
+            return
+        if self._new:
             self._begin()
-        elif row.done:
-            self._asked.popleft()
-            del self._rows[demand.seq]
-            self._waits_at.pop(demand.seq, None)
-        elif demand.kind == "purge":
-            self._purge(demand, row)
-        elif self._has_capacity(demand):
-            self._redrive(demand, row)
+            return
+        for _ in range(len(self._runs)):
+            run = self._runs[0]
+            self._runs.rotate(-1)
+            if run.demand.seq in self._cancelled:
+                self._end(run, run.row._replace(done=True, cancelled=True))
+                self._flusher.put_run(run.row)
+                return
+            count = min(run.may_take(self._context.clock.monotonic_s()), self._room(run))
+            if count > 0:
+                self._busy = True
+                self._kinds[run.demand.kind].take(run, count, partial(self._taken, run))
+                return
+
+    def _room(self, run: Run) -> int:
+        """How much the run may take now, its rate aside."""
+        if run.rests or self._flusher.durable_mark.offset <= run.waits_at:
+            return 0
+        if run.demand.details.dry or run.demand.kind == "purge":
+            return SLICE
+        rows, route = self._state.rows, run.demand.route
+        # A run of all routes is nobody's whose share would tell: the limit of all holds.
+        return 0 if route in self._state.halted else min(SLICE, rows.room(route, ROWS_SHARE))
+
+    def _taken(self, run: Run, row: RunRow | None) -> None:
+        """A slice of *run* is taken; None: its place could not be read now."""
+        self._busy = False
+        if row is None or row == run.row:
+            run.rests = True  # The next tick tries again.
         else:
-            self._asked.rotate(-1)  # A sink may take nothing for days: the others' runs go on.
+            self._flusher.put_run(row)
+            self._unwritten += row.handled - run.row.handled
+            run.row = row
+            if row.done:
+                self._end(run, row)
+        self._turn_soon(0.0)
+
+    def _lags(self) -> bool:
+        """Whether runs have done ``UNWRITTEN_MAX`` that is not durable yet.
+
+        What is delivered and not written down is sent again by the next owner after a crash; a
+        run would make as much of it as the disk lags behind the sinks.
+        """
+        flusher = self._flusher
+        if self._unwritten >= UNWRITTEN_MAX:
+            self._unwritten = 0
+            self._after_round = flusher.begun_round + 1
+        return flusher.durable_round < self._after_round and not flusher.dead
+
+    def _turn_soon(self, wait_s: float) -> None:
+        if not self._armed:
+            self._armed = True
+            self._context.timers.call_later(wait_s, self._turn_again)
+
+    def _turn_again(self) -> None:
+        self._armed = False
+        self._turn()
+
+    def _end(self, run: Run, row: RunRow) -> None:
+        run.row = row
+        self._runs.remove(run)
+        demand = run.demand
+        counts: dict[str, object] = {"count": row.handled, "passed": row.passed}
+        if demand.details.dry:
+            counts["dry"] = True
+        event = f"{demand.kind}-{'cancelled' if row.cancelled else 'done'}"
+        self._context.report(event, {"run": demand.run} | counts)
+
+    # -- beginning -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Look up new demands until the first that is not done."""
-        new = takewhile(lambda demand: demand.seq not in self._rows, self._asked)
-        asked = list(islice(new, LOOK_COUNT))
+        """Look up new demands; begin those that are not done."""
+        asked = list(islice(self._new, LOOK_COUNT))
+        cancelled = {demand.seq for demand in asked if demand.seq in self._cancelled}
         found: list[RunRow] = []
 
         def work() -> None:
+            known = self._store.runs([demand.seq for demand in asked])
             for demand in asked:
-                found.append(self._store.begin_run(demand.seq))
-                if not found[-1].done:
-                    break
+                row = known.get(demand.seq)
+                found.append(row or self._first(demand, cancelled=demand.seq in cancelled))
 
         def done(_error: StoreError | None) -> None:
             self._busy = False
             for row in found:  # Also where the next one could not be looked up.
+                demand = self._new.popleft()
                 if row.done:
-                    self._asked.popleft()
+                    continue
+                if demand.kind == "retry":
+                    self._retry(demand, row)
                 else:
-                    self._rows[row.seq] = row
+                    if demand.kind == "replay":
+                        self.keep_from(row.at)
+                    self._runs.append(Run(demand, row))
+            if found:
+                self._turn_soon(0.0)
 
         self._busy = True
         self._context.aside.run(work, done)
 
-    def _has_capacity(self, demand: Demand) -> bool:
-        """Whether more dead letters may become rows now."""
-        if self._flusher.durable_mark.offset <= self._waits_at.get(demand.seq, -1):
-            return False
-        if self._waiting.count >= self._rows_max * ROWS_SHARE:
-            return False  # A run of all routes is nobody's whose share would tell.
-        return not self._waiting.saturated(demand.route, ROWS_SHARE)
+    def _first(self, demand: Demand, *, cancelled: bool) -> RunRow:
+        """The first progress of a run. Blocks."""
+        nothing = RunRow(demand.seq, 0, 0, 0, 0, done=cancelled, cancelled=cancelled)
+        if cancelled or demand.kind == "retry":
+            return self._store.begin_run_as(nothing)
+        return self._kinds[demand.kind].begin(demand)
 
-    def _purge(self, demand: Demand, row: RunRow) -> None:
-        found: list[RunRow] = []
-
-        def done(error: StoreError | None) -> None:
-            self._busy = False
-            if error is None:
-                (self._rows[demand.seq],) = found
-                self._note(demand, self._rows[demand.seq])
-
-        self._busy = True
-        route = demand.route or None
-        self._context.aside.run(lambda: found.append(self._store.purge(row, route)), done)
-
-    def _redrive(self, demand: Demand, row: RunRow) -> None:
-        found: list[KeptDeadLetter] = []
-        route = demand.route or None
-
-        def work() -> None:
-            found.extend(self._store.kept_dead_letters(SLICE, row.at, route))
-
-        def done(error: StoreError | None) -> None:
-            self._busy = False
-            if error is None:
-                self._take(demand, row, [kept for kept in found if kept.id <= row.through])
-
-        self._busy = True
-        self._context.aside.run(work, done)
-
-    def _take(self, demand: Demand, row: RunRow, dead_letters: list[KeptDeadLetter]) -> None:
-        count = passed = 0
-        at = row.at
-        for kept in dead_letters:
-            if kept.dead_letter.key.offset >= self._flusher.durable_mark.offset:
-                # A restart would come there again: wait until the cursor has passed.
-                self._waits_at[demand.seq] = kept.dead_letter.key.offset
-                break
-            at = kept.id
-            if self._is_wanted(kept):
-                count += 1
-                self._send(kept)
-            else:
-                passed += 1
-        now = self._rows[demand.seq] = row._replace(
-            at=at, handled=row.handled + count, passed=row.passed + passed, done=not dead_letters
-        )
-        if now != row:
-            self._flusher.put_run(now)
-            self._note(demand, now)
-        self._context.meter.add("redriven_total", count)
-
-    def _is_wanted(self, kept: KeptDeadLetter) -> bool:
-        """Whether the newest filters match it, and it has no row already."""
-        key = kept.dead_letter.key
-        record = self._context.follower.table.record(key.route)
-        if record is None or key in self._waiting.rows:
-            return False
-        matcher = WalkMatcher()
-        matcher.put(record)
-        try:
-            (event,) = event_record.decode(kept.event)
-        except (EventError, ValueError):
-            return False  # Damaged: nobody can send it, and it must not stop the partition.
-        return bool(matcher.match(event))
-
-    def _send(self, kept: KeptDeadLetter) -> None:
-        dead_letter = kept.dead_letter
-        now_ms = self._context.clock.wall_ms()
-        row = RetryRow(
-            dead_letter.key,
-            dead_letter.checksum,
-            Stage.PRIMARY,
-            1,
-            now_ms,
-            dead_letter.failure,
-            done=False,
-            event=kept.event,
-        )
-        self._flusher.take_dead_letter(dead_letter.key)
-        self._engine.outcomes.redrive(row)
-
-    def _note(self, demand: Demand, row: RunRow) -> None:
-        if row.done:
-            counts: dict[str, object] = {"count": row.handled, "passed": row.passed}
-            self._context.report(f"{demand.kind}-done", {"run": demand.run} | counts)
+    def _retry(self, demand: Demand, row: RunRow) -> None:
+        """Make the waiting retries of a route due: one step, durable with the run's end."""
+        count = 0 if demand.details.dry else self._engine.retry_now(demand.route)
+        if demand.details.dry:
+            count = len(self._state.rows.waiting(demand.route))
+        row = row._replace(handled=count, selected=count, looked=count, total=count, done=True)
+        self._flusher.put_run(row)
+        self._context.report("retry-done", {"run": demand.run, "count": count})

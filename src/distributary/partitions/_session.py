@@ -7,11 +7,8 @@ runs on the session's event loop thread.
 import asyncio
 import contextlib
 import gc
-import io
 import os
-import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,109 +17,47 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import structlog
 import uvloop
 
 from distributary.core.clock import SystemClock, SystemRandom
 from distributary.core.deliver import Dispatcher, LoopTimers
-from distributary.core.errors import DistributaryError, LogUnavailableError, StoreError
+from distributary.core.errors import DistributaryError, StoreError
 from distributary.core.flow import Attempt
-from distributary.core.journal import Journal
-from distributary.core.lease import FileLease, Lease
-from distributary.core.log import Reader
 from distributary.core.meter import Meter
-from distributary.core.outcome import (
-    AGE_MAX_S,
-    BYTES_MAX,
-    ROUTE_BYTES_MAX,
-    Budgets,
-    DeliveryStore,
-    FileOwnership,
-    QuotaStore,
-)
-from distributary.core.sqlite import sqlite_url
-from distributary.datadir import Bell, ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.datadir import ConsumerPhase, StatusField
 from distributary.history.writer import HistoryWriter
 from distributary.partitions._history import finish as finish_history
+from distributary.partitions._holding import Holding
 from distributary.partitions._journaling import LoopWhileQuick, error_of
-from distributary.partitions._log_tail import LogTail
-from distributary.partitions._prepared import SHELF, stands_in
+from distributary.partitions._owner_log import owner_log
+from distributary.partitions._prepared import SHELF
+from distributary.partitions._session_settings import SessionSettings
+from distributary.partitions._tracing import Tracing
 from distributary.partitions._transports import make_transports
-from distributary.partitions.consumer import PartitionConsumer
+from distributary.partitions.consumer import REST_TICK_S, PartitionConsumer
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.guardians import Guardians
-from distributary.partitions.ports import BackfillBudget
+from distributary.partitions.places import meter_role
 from distributary.partitions.routes import note_table
-from distributary.resource import Reach
 
-LOG_WAIT_S = 10.0
-"""Longest wait for the ingest process to recover the log, which usually takes a second."""
-LOCK_WAIT_S = 60.0
-"""Longest wait for the previous owner, which may be finishing attempts."""
 ABRUPT_DRAIN_S = 0.5
 """Time for attempts under way after an abrupt end of the task: the next owner, and so all events of
 the partition, wait for the lock."""
 SLOW_S = 0.1
 """Before a session ends, sinks with an attempt older than this get no new one."""
-HEARTBEAT_S = 0.25
-"""How often the session checks its status page and its parent process."""
+BEAT_S_MIN = 0.15
+"""Shortest interval of looks at the parent processes and at the log: with the ticks of the consumer
+it becomes 0.2 s."""
 EXIT_ALONE = 70
 """Exit code of a process whose session has nobody left that could end it."""
 METER_S = 1.0
 """Interval of the metrics' snapshots: replacing a file costs up to a millisecond of the loop."""
 OUTCOME_COUNTERS = ("delivered_total", "dead_lettered_total", "dropped_total")
 """What the names of the counters of outcomes begin with."""
+FLUSH_S_MAX = 1.0
+"""Longest wait at a close for spans that are not sent yet: what is left may be lost."""
 STOP_WAIT_S = 5.0
 """Longest wait for the loop to stop; then the process exits."""
-
-
-class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a session; sent to the Spark workers as JSON.
-
-    Attributes:
-        data_dir: The data directory.
-        reach: Where events may be sent.
-        log_attempts: Which attempts the history has: ``all``, ``failures`` or ``none``.
-        history: Folder that the owner writes history files into; empty: it writes none.
-        log_level: Least level of lines that the owner writes to standard error.
-        drain_s: Time for attempts under way at an orderly stop, seconds.
-        credential_key_file: Key file of credentials; empty: in the data directory. Never the keys
-            themselves: a worker reads its environment or this file.
-        partitions: Number of partitions: each owner has an equal share of the budgets.
-        lag_bytes_max: Log that backfills may keep, over all partitions, bytes; 0: unlimited.
-        lag_age_max_s: The same by age, seconds; 0: unlimited.
-        dead_letter_bytes_max: Kept dead letters over all partitions, bytes.
-        dead_letter_route_bytes_max: The same of one route.
-        dead_letter_age_max_s: The same by age, seconds.
-    """
-
-    data_dir: str
-    reach: Reach = msgspec.field(default_factory=Reach)
-    log_attempts: str = "all"
-    history: str = ""
-    log_level: str = "info"
-    drain_s: float = 10.0
-    credential_key_file: str = ""
-    partitions: int = 1
-    lag_bytes_max: int = 0
-    lag_age_max_s: float = 0.0
-    dead_letter_bytes_max: int = BYTES_MAX
-    dead_letter_route_bytes_max: int = ROUTE_BYTES_MAX
-    dead_letter_age_max_s: float = AGE_MAX_S
-
-    def backfill_budget(self) -> BackfillBudget:
-        """Returns the backfill budget of one partition."""
-        return BackfillBudget(self.lag_bytes_max // self.partitions, self.lag_age_max_s)
-
-    def budgets(self) -> Budgets:
-        """Returns the dead letter budgets of one partition."""
-        whole = Budgets(
-            self.dead_letter_route_bytes_max,
-            self.dead_letter_bytes_max,
-            self.dead_letter_age_max_s,
-        )
-        return whole.share(self.partitions)
 
 
 @dataclass(slots=True)
@@ -144,13 +79,17 @@ class PartitionSession:
         epoch: For the status page alone: the lock grants ownership (DESIGN rule 2, one owner).
         settings: Settings of the session.
         guardians: The processes that it depends on; None: its parent.
-        lease: The lock of the partition; released by ``close``, or here if this fails. None: it is
-            taken here.
+        holding: The partition; closed by ``close``, or here if this fails. None: it is taken here.
 
     Raises:
         LogLockedError: The previous owner did not finish in time.
         StoreError, LogError: The stored state cannot be read.
     """
+
+    _held = False
+    """Whether attempts wait for a renewal of the lease."""
+    _log_reading: ThreadPoolExecutor | None = None
+    """Reads a log that is on a cluster."""
 
     def __init__(
         self,
@@ -158,15 +97,17 @@ class PartitionSession:
         epoch: int,
         settings: SessionSettings,
         guardians: Guardians | None = None,
-        lease: Lease | None = None,
+        holding: Holding | None = None,
     ) -> None:
         self._settings = settings
         self._partition = partition
-        self._paths = paths = DataDir.of(settings.data_dir)
+        self._places = places = settings.places()
         self._clock = SystemClock()
         self._failure: DistributaryError | None = None
         self._guardians = guardians or Guardians(None, None)
-        self._stopped = threading.Event()
+        self._nudged = threading.Event()
+        self._words = (0, 0, 0)
+        self._beat_s = float("-inf")
         self._log = owner_log(settings.log_level).bind(partition=partition, epoch=epoch)
         self._closing = False
         self._saved_s = float("-inf")
@@ -175,21 +116,24 @@ class PartitionSession:
         # pauses out of the latencies, and a quarter off the time that 100,000 routes take.
         gc.set_threshold(100_000, 20, 50)
         self._thread = threading.Thread(target=self._run, name=f"owner-p{partition}", daemon=True)
+        self._holding = holding or Holding(
+            places, partition, settings.budgets(), clock=self._clock, lease=None, log=self._log
+        )
+        self._status_page = self._holding.status_page
         with ExitStack() as opened:  # closed here where anything fails, by ``_shut`` otherwise
-            paths.outcome(partition).mkdir(parents=True, exist_ok=True)
-            if lease is None:
-                lease = FileLease(paths.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
-            opened.callback(lease.release)
-            self._status_page = MappedStatusPage(paths.status_page(partition))
-            opened.callback(self._status_page.close)
-            self._prepared = SHELF.take(paths, settings.credential_key_file)
-            opened.callback(self._put_back)
-            self._prepared.targets.report_to(self._warn)
-            self._prepared.targets.keep_within(settings.reach)
-            opened.callback(self._status_page.__setitem__, StatusField.PHASE, ConsumerPhase.ABSENT)
+            undo = opened.enter_context(ExitStack())
+            undo.callback(self._holding.close)
             self._status_page[StatusField.PHASE] = ConsumerPhase.LOADING
             self._status_page[StatusField.EPOCH] = epoch
             self._status_page[StatusField.CONSUMER_PID] = os.getpid()
+            self._holding.keep_within(settings.budgets())
+            self._prepared = SHELF.take(places)
+            opened.callback(self._put_back)
+            self._prepared.targets.report_to(self._warn)
+            self._prepared.targets.keep_within(settings.reach)
+            self._prepared.targets.issue_as(settings.issuer_url, settings.issuer_key_file)
+            role, find = f"owner-p{partition}", self._prepared.targets.get
+            self._tracing = Tracing.open(settings.otlp, role, self._warn, find)
             self._loop = uvloop.new_event_loop()
             opened.callback(self._loop.close)  # its thread has ended by then, or never began
             self._pool = ThreadPoolExecutor(1, f"flush-p{partition}")
@@ -198,39 +142,23 @@ class PartitionSession:
             opened.callback(self._reading.shutdown)
             opened.callback(self._aside.shutdown)
             opened.callback(self._pool.shutdown)
-            self._meter = Meter(paths.meter(f"owner-p{partition:04d}"))
+            self._meter = Meter(places.scratch.meter(meter_role(partition)))
             opened.callback(self._meter.save)
-            self.consumer = self._load(opened, lease)
-            self._tail = self._make_tail(opened)
+            self.consumer = self._load()
+            self._tail = self._holding.tail.follow(self.consumer, self._loop)
             self._loop.set_exception_handler(self._on_loop_error)
             self._thread.start()
             opened.callback(self._finish_history)
             opened.callback(self._end_loop)
             self._call(self._begin)
+            undo.pop_all()
             self._opened = opened.pop_all()
 
-    def _load(self, opened: ExitStack, lease: Lease) -> PartitionConsumer:
-        paths, partition = self._paths, self._partition
-        self._records = records = Reader(paths.log, partition)
-        opened.callback(records.close)
-        self._quota = quota = QuotaStore(paths.quota_db, self._clock)
-        opened.callback(quota.close)
-        # Numbers of a new data directory are above those of an older one in the same history: a
-        # microsecond is less than a row takes.
-        journal = Journal(
-            paths.journal(partition), fence=lease.check, rows_from=self._clock.wall_ms() * 1000
-        )
-        opened.callback(journal.close)
-        url = sqlite_url(paths.delivery_db(partition))
-        store = DeliveryStore(url, partition, self._settings.budgets(), fence=lease.check)
-        opened.callback(store.close)
-        self._ownership = ownership = FileOwnership(store, journal)
+    def _load(self) -> PartitionConsumer:
+        partition, holding = self._partition, self._holding
+        self._ownership = ownership = holding.ownership
         cursor = ownership.state.mark.offset
-        self._wait_for_log(records, cursor)
-        if ownership.fit(lambda mark: stands_in(records, mark)):
-            before, cursor = cursor, ownership.state.mark.offset
-            self._log.error("log-lost-its-tail", cursor=before, going_back_to=cursor)
-        follower = self._prepared.follow(partition, records, cursor)
+        follower = self._prepared.follow(partition, holding.records, cursor)
         attempts = self._settings.log_attempts
         folder = self._settings.history
         if folder and attempts != "none":
@@ -240,11 +168,12 @@ class PartitionSession:
         return PartitionConsumer(
             PartitionContext(
                 partition=partition,
-                make_records=lambda: Reader(paths.log, partition),
+                make_records=lambda: self._places.records(partition),
                 follower=follower,
                 targets=self._prepared.targets,
                 ownership=ownership,
-                quota=quota,
+                quota=holding.quota,
+                tallies=holding.tallies,
                 status_page=self._status_page,
                 meter=self._meter,
                 history_files=self._history_files,
@@ -253,26 +182,28 @@ class PartitionSession:
                 timers=timers,
                 random=SystemRandom(),
                 blocking=blocking,
-                journaling=LoopWhileQuick(timers, blocking, self._clock),
+                journaling=LoopWhileQuick(timers, blocking, self._clock)
+                if ownership.local
+                else None,
                 aside=_Blocking(self._loop, self._aside),
                 reading=_Blocking(self._loop, self._reading),
+                log_reading=None if ownership.local else self._beside_the_log(),
                 make_dispatcher=self._make_dispatcher,
-                routes_path=paths.routes(partition),
-                failing_path=paths.failing(partition),
+                routes_path=self._places.scratch.routes(partition),
+                failing=holding.failing,
                 on_failed=self._on_failed,
+                on_tick=self._on_tick,
                 on_taken=lambda: self._tail.look_soon(),  # noqa: PLW0108 - made later
                 report=lambda event, fields: self._log.info(event, **fields),
                 warn=self._warn,
                 backfill_budget=self._settings.backfill_budget(),
+                tracing=self._tracing and self._tracing.attempts,
             )
         )
 
-    def _make_tail(self, opened: ExitStack) -> LogTail:
-        records = Reader(self._paths.log, self._partition)
-        opened.callback(records.close)
-        bell = Bell(self._paths.bell(self._partition), self._status_page)
-        opened.callback(bell.close)
-        return LogTail(records, bell, self._status_page, self.consumer, self._loop)
+    def _beside_the_log(self) -> _Blocking:
+        self._log_reading = ThreadPoolExecutor(1, f"log-p{self._partition}")
+        return _Blocking(self._loop, self._log_reading)
 
     def _warn(self, event: str, fields: dict[str, object]) -> None:
         self._log.warning(event, **fields)
@@ -280,28 +211,15 @@ class PartitionSession:
     def _put_back(self) -> None:
         """Keep targets and route table for the next owner in this process."""
         self._prepared.targets.report_to(lambda _event, _fields: None)
-        SHELF.put(self._paths, self._settings.credential_key_file, self._prepared)
-
-    def _wait_for_log(self, records: Reader, cursor: int) -> None:
-        """Wait until the ingest process has recovered the partition.
-
-        Ingest recovers to an end at or above the cursor. An end below it is out of date, not a
-        loss of the medium: going back to it would deliver a whole log again.
-        """
-        until_s = self._clock.monotonic_s() + LOG_WAIT_S
-        while records.durable_end() < cursor:
-            if self._clock.monotonic_s() >= until_s:
-                raise LogUnavailableError(
-                    f"the log ends at {records.durable_end()}, below the cursor {cursor}:"
-                    " the ingest process has not recovered it; its log lines say why"
-                )
-            time.sleep(0.05)
+        SHELF.put(self._places, self._prepared)
 
     def _make_dispatcher(
         self, on_attempt: Callable[[Attempt], None], on_drained: Callable[[str], None]
     ) -> Dispatcher:
         timers = LoopTimers(self._loop)
-        transports = make_transports(self._loop, self._settings.reach, self._warn)
+        transports = make_transports(
+            self._loop, self._settings.reach, self._warn, self._places.nodes()
+        )
         return Dispatcher(
             transports,
             clock=self._clock,
@@ -309,6 +227,7 @@ class PartitionSession:
             random=SystemRandom(),
             on_attempt=on_attempt,
             on_drained=on_drained,
+            tracing=self._tracing and self._tracing.attempts,
         )
 
     # -- the loop's thread --------------------------------------------------------------------
@@ -337,22 +256,48 @@ class PartitionSession:
         self._tail.start(self.consumer.live_offset)
         self._status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
         self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
-        self._heartbeat()
 
-    def _heartbeat(self) -> None:
-        if self._closing:
-            return
+    def _on_tick(self) -> None:
+        """Look around, in the turn in which the consumer does so."""
+        page = self._status_page
+        words = page[StatusField.STOP], page[StatusField.END_EPOCH], page[StatusField.SUCCESSOR]
+        if words != self._words:
+            self._words = words
+            self.nudge()
+        if self._clock.monotonic_s() - self._beat_s >= BEAT_S_MIN:
+            self._beat()
+
+    def _beat(self) -> None:
+        self._beat_s = self._clock.monotonic_s()
         if not self._guardians.alive():
             # Nobody will ever end this session, and the next owner waits for the lock (DESIGN
             # rule 7, stopping).
             self._log.error("parent-gone")
             os._exit(EXIT_ALONE)
+        if self._holding.lease.lapsing or self._held:
+            self._lapse()
         now_s = self._clock.monotonic_s()
         if now_s - self._saved_s >= METER_S:
             self._saved_s = now_s
+            if self._tracing is not None:
+                self._tracing.spans.count_into(self._meter)
             self._meter.save()
         self._tail.look()  # a ring may have been lost
-        self._loop.call_later(HEARTBEAT_S, self._heartbeat)
+
+    def _lapse(self) -> None:
+        """Start no attempt while the lease is nearly over: another owner may have the partition."""
+        lease = self._holding.lease
+        if lease.lapsing != self._held:
+            self._held = lease.lapsing
+            self._log.warning("lease-lapsing" if self._held else "lease-renewed")
+            dispatcher = self.consumer.dispatcher
+            dispatcher.hold() if self._held else dispatcher.go_on()
+
+    def _beat_alone(self) -> None:
+        """Go on when the consumer has failed, until the session is closed."""
+        if not self._closing:
+            self._beat()
+            self._loop.call_later(REST_TICK_S, self._beat_alone)
 
     def _on_loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an unexpected exception on the loop.
@@ -369,7 +314,8 @@ class PartitionSession:
     def _on_failed(self, error: DistributaryError) -> None:
         self._failure = error
         self._log.error("owner-failed", error=str(error), code=error.code)
-        self._stopped.set()
+        self.nudge()
+        self._loop.call_soon_threadsafe(self._beat_alone)
 
     # -- the thread of the task ---------------------------------------------------------------
 
@@ -381,10 +327,19 @@ class PartitionSession:
         return attempts, int(outcomes)
 
     def wait(self, seconds: float) -> None:
-        """Wait, at most for *seconds*; raise what stopped the owner, if it was stopped."""
-        if self._stopped.wait(seconds):
-            assert self._failure is not None
+        """Wait for *seconds*, or until somebody asks for something; raise what stopped the owner.
+
+        Requests of the driver, the server and other owners count, which are on the status page,
+        and ``nudge``.
+        """
+        self._nudged.wait(seconds)
+        self._nudged.clear()
+        if self._failure is not None:
             raise self._failure
+
+    def nudge(self) -> None:
+        """End the present or the next ``wait``; any thread may ask."""
+        self._nudged.set()
 
     def enter(self, epoch: int) -> None:
         """Serve *epoch* from now on: for the status page and the log alone."""
@@ -408,22 +363,46 @@ class PartitionSession:
         Returns:
             The number of unfinished attempts.
         """
+        if drain_s is None:
+            drain_s = self._settings.drain_s if orderly else ABRUPT_DRAIN_S
+        try:
+            return self._end(drain_s)
+        finally:
+            self._holding.close()
+            if self._tracing is not None:
+                self._tracing.spans.flush(FLUSH_S_MAX)  # the next owner need not wait any more
+
+    def hand_over(self) -> Holding:
+        """As an orderly ``close``, but keep the partition for the next session of this process.
+
+        Raises:
+            DistributaryError: The session has failed; the partition is released.
+        """
+        with ExitStack() as undo:
+            undo.callback(self._holding.close)
+            self._end(self._settings.drain_s)
+            if self._failure is not None:
+                raise self._failure
+            undo.pop_all()
+        return self._holding
+
+    def _end(self, drain_s: float) -> int:
+        """Finish attempts under way, make their outcomes durable, end loop and threads."""
         self._status_page[StatusField.PHASE] = ConsumerPhase.DRAINING
         left: Future[int] = Future()
         self._loop.call_soon_threadsafe(self._tail.stop)
-        if drain_s is None:
-            drain_s = self._settings.drain_s if orderly else ABRUPT_DRAIN_S
         self._loop.call_soon_threadsafe(self.consumer.drain, drain_s, left.set_result)
-        count = left.result(drain_s + 30.0)
-        self._shut()
+        hurry = self._holding.ownership.hurry
+        self._loop.call_soon_threadsafe(self._loop.call_later, drain_s, hurry)
+        with self._opened:  # the loop ends before the partition is released, whatever happens
+            count = left.result(drain_s + 30.0)
+            if self._failure is None:
+                self._prepared.keep(self._partition, self._follower)
+                table, mark = self._follower.table, self._ownership.state.mark
+                note_table(
+                    self._places.scratch.routes(self._partition), table.last_seq, mark.offset
+                )
         return count
-
-    def _shut(self) -> None:
-        if self._failure is None:
-            self._prepared.keep(self._partition, self._follower)
-            table, mark = self._follower.table, self._ownership.state.mark
-            note_table(self._paths.routes(self._partition), table.last_seq, mark.offset)
-        self._opened.close()
 
     def _finish_history(self) -> None:
         """When the server stops: people see the last rows while it does not run."""
@@ -452,30 +431,6 @@ class PartitionSession:
         self._pool.shutdown()
         self._aside.shutdown()
         self._reading.shutdown()
-
-
-class _LastingStream(io.StringIO):
-    """Standard error, which breaks when the JVM ends: lines are lost then, and stop nobody."""
-
-    def write(self, text: str, /) -> int:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.flush()
-
-
-def owner_log(level: str) -> Any:
-    """Returns a logger of JSON lines to standard error, which passes through the JVM."""
-    return structlog.wrap_logger(
-        structlog.WriteLogger(_LastingStream()),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        role="owner",
-    )
+        if self._log_reading is not None:
+            # A read may wait for the cluster for half a minute, and the next owner for the lease.
+            self._log_reading.shutdown(wait=False)

@@ -2,29 +2,50 @@
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from functools import partial
-from pathlib import Path
 
-from distributary.core.deliver import Destination
+import sqlalchemy as sa
+
+from distributary.access.internal import InternalKey
+from distributary.core.clock import Clock, SystemClock
+from distributary.core.deliver import Destination, signed
+from distributary.core.deliver.broker_settings import SinkSettings
 from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.origins import origin_of
+from distributary.core.demand import Demand
 from distributary.core.engine.ports import RouteTarget
-from distributary.core.errors import StoreError
-from distributary.core.flow import TTL_DEFAULT, Demand, RouteRecord
+from distributary.core.errors import SettingsError, StoreError
+from distributary.core.flow import TTL_DEFAULT, RouteRecord
 from distributary.core.policy import DeliveryPolicy
-from distributary.core.sqlite import sqlite_url
-from distributary.datadir import WriteSigns
+from distributary.core.tenant import DEFAULT_NAMESPACE
+from distributary.datadir.shared_signs import signs_of
+from distributary.partitions._consents import Consents
+from distributary.partitions._issuing import DeliveryTokens
+from distributary.partitions._kept_secrets import KeptNews, KeptSecrets
+from distributary.partitions._secrets import Secrets, Texts
 from distributary.partitions.ports import Job
 from distributary.resource import Reach
 from distributary.routes import RouteChanges, RouteEndpoint, RouteSettings
-from distributary.subscriptions.resource import ApiSubscriptionSpec, DeadLetterSpec
+from distributary.subscriptions.resource import (
+    ApiSubscriptionSpec,
+    DeadLetterSpec,
+    sends_credential,
+)
 from distributary.subscriptions.service import PROTOCOLS_ABSENT, route_policy
-from distributary.subscriptions.store import Directory, Keys, Listed, ListedRoute, News, Sealer
+from distributary.subscriptions.store import (
+    Directory,
+    Keys,
+    Listed,
+    ListedRoute,
+    News,
+    Sealer,
+    sealer_beside,
+)
+from distributary.subscriptions.store.consent_rows import ConsentRow
 
 ALONE_COUNT_MAX = 64
 """With more resources than this, several sinks are assumed without a check."""
-
-NAMESPACE = "default"
-"""Namespace of the subscriptions of the API, which name none."""
 
 UNREADABLE_POLICY = DeliveryPolicy(retry=1000, backoff_delay_s=1.0, backoff_max_s=300.0)
 """Retries of a subscription that cannot be read, and so has no known policy: three days in which
@@ -32,7 +53,7 @@ the operator can repair it without a loss."""
 
 
 class DirectoryTargets:
-    """``Targets`` and ``RouteHistory`` over the store at *path*; for one thread at a time.
+    """``Targets`` and ``RouteHistory`` over the store at *url*; for one thread at a time.
 
     ``read`` and the methods of ``RouteHistory`` may run concurrently with the others.
 
@@ -43,59 +64,90 @@ class DirectoryTargets:
     attempts fail with the reason and are retried. One such row does not stop the others.
 
     Args:
-        path: The store.
+        url: ``sqlite_url`` or ``database_url`` of the store.
         keys: Decrypt credentials; None: the key file beside the store.
+        internal: Signs what goes to this server's own receiver; None: it goes unsigned.
         report: Takes a line for people about each such target: (event, fields).
+        clock: For the ends of consents, and for the tokens of deliveries.
     """
 
     def __init__(
         self,
-        path: Path,
+        url: sa.URL,
         keys: Keys | None = None,
         report: Callable[[str, dict[str, object]], None] = lambda _event, _fields: None,
+        *,
+        internal: InternalKey | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self._signs = WriteSigns(path)
-        self._directory = Directory(sqlite_url(path), None if keys is None else Sealer(keys))
+        self._internal = internal
+        self._may_be_written = signs_of(url)
+        self._directory = Directory(url, None if keys is None else Sealer(keys))
         self._report = report
         self._reach = Reach()
-        self._history = RouteChanges(sqlite_url(path))
+        clock = clock or SystemClock()
+        self._consents = Consents(url, clock)
+        self._tokens = DeliveryTokens(
+            clock, lambda reason: self._report("issuer-keys-unusable", {"reason": reason})
+        )
+        self._secrets = Secrets(clock)
+        sealer = Sealer(keys) if keys is not None else sealer_beside(url)
+        self._kept = KeptSecrets(url, sealer)
+        self._history = RouteChanges(url)
         self._targets: dict[str, RouteTarget] = {}
         self._changed: set[str] = set()
         self._alone: dict[str, bool] = {}
 
     def refresh(self) -> bool:
         """Read and apply changes; True where there were some."""
-        if not self._directory.refresh():
-            return False
-        self._follow()
-        return True
+        job = self.read()
+        if job is not None:
+            job()
+        return job is not None
 
     def may_have_news(self) -> bool:
         """Whether the store may have been written since the last call."""
-        return self._signs.look()
+        return self._may_be_written() or self._secrets.due() or self._tokens.due()
 
     def read(self) -> Job | None:
         """Read changes; returns a job that applies them, or None. Blocks: call it in a thread."""
-        news = self._directory.read()
-        return None if news is None else partial(self._take, news)
+        news, consents = self._directory.read(), self._consents.read()
+        texts, kept = self._secrets.read(), self._kept.read()
+        unchanged = (news, consents, texts, kept) == (None, None, None, None)
+        if unchanged and not self._tokens.due():
+            return None
+        return partial(self._take, news, consents, texts, kept)
 
-    def _take(self, news: News) -> None:
-        self._directory.take(news)
-        self._follow()
+    def _take(
+        self,
+        news: News | None,
+        consents: tuple[int, list[ConsentRow]] | None,
+        texts: Texts | None,
+        kept: KeptNews | None,
+    ) -> None:
+        if news is not None:
+            self._directory.take(news)
+        concerned = set() if consents is None else self._consents.take(consents)
+        concerned |= set() if texts is None else self._secrets.take(texts)
+        concerned |= set() if kept is None else self._kept.take(kept)
+        self._follow(concerned | self._tokens.take_due())
 
     def end(self, route: str) -> None:
         """Remove the target of *route*, whose deletion the log has reached."""
         self._directory.end(route)
+        self._tokens.forget(route)
+        self._secrets.forget(route)
+        self._kept.forget(route)
         self._follow()
 
     def sees(self, seq: int) -> bool:
         """Whether change *seq* has been applied."""
         return self._directory.seq >= seq
 
-    def _follow(self) -> None:
-        """Drop cached targets of outdated revisions."""
+    def _follow(self, concerned: AbstractSet[str] = frozenset()) -> None:
+        """Drop cached targets of outdated revisions, and *concerned* ones (a consent, a token)."""
         self._alone.clear()
-        renewed = self._directory.renewed()
+        renewed = self._directory.renewed() | concerned
         for route in self._directory.changed() | renewed:
             target = self._targets.get(route)
             if target is None:
@@ -104,6 +156,7 @@ class DirectoryTargets:
                 ways = (target.sink, target.dead_letter, target.reply)
                 self._changed.update(way.queue for way in ways if way is not None)
                 del self._targets[route]
+                self._consents.forget(route)
 
     def all_go_to(self, uri: str) -> bool:
         """Whether every resource has the sink *uri*, so that waiting for it delays no other."""
@@ -120,6 +173,10 @@ class DirectoryTargets:
         """Returns the operators' requests with a number above *after_seq*, in order."""
         return self._directory.demands(after_seq)
 
+    def halted(self) -> frozenset[str]:
+        """Returns the routes to which nothing is sent; the same object until there are others."""
+        return self._directory.halted()
+
     def changed_uris(self) -> list[str]:
         """Returns sinks changed since the last call, whose queued tasks may need another queue."""
         changed, self._changed = self._changed, set()
@@ -132,7 +189,8 @@ class DirectoryTargets:
             revision = self._directory.revision(route)
             if revision is None:
                 return None
-            target = self._targets[route] = self._make(route, revision)
+            target = self._agreed(route, self._signed(self._make(route, revision)))
+            self._targets[route] = target
         return target
 
     def _make(self, route: str, revision: int) -> RouteTarget:
@@ -142,7 +200,8 @@ class DirectoryTargets:
         except StoreError as error:
             return self._unusable(_unreadable(route, revision), str(error), route)
         if isinstance(listed, ListedRoute):
-            return _route_target(listed)
+            target = self._identified(route, listed.settings, _route_target(listed))
+            return self._credited(route, listed.settings, target)
         try:
             spec = self._directory.spec(route)
         except StoreError as error:
@@ -155,13 +214,88 @@ class DirectoryTargets:
             )
             return dataclasses.replace(target, dead_letter=dead)
         try:
-            target = _target(route, listed, spec, self._directory.credential(route), self._reach)
+            credential = self._directory.credential(route)
         except StoreError as error:
             return self._unusable(
                 _target(route, listed, spec, None, self._reach), str(error), route
             )
+        withheld = None
+        try:
+            credential = credential and self._secrets.resolve(route, listed.namespace, credential)
+        except StoreError as error:  # the operator mends it: what is for the sink waits till then
+            credential, withheld = None, str(error)
+            self._report("subscription-unusable", {"route": route, "reason": withheld})
+        target = _target(route, listed, spec, credential, self._reach)
+        if withheld is not None:
+            sink = dataclasses.replace(target.sink, refused=withheld)
+            target = dataclasses.replace(target, sink=sink)
         absent = PROTOCOLS_ABSENT.get(listed.spec.protocol)
         return target if absent is None else self._unusable(target, absent, route)
+
+    def _signed(self, target: RouteTarget) -> RouteTarget:
+        """*target*, whose destinations at our own receiver say on whose behalf they publish."""
+        namespace = target.namespace
+        if self._internal is None or namespace is None:
+            return target
+        token = self._internal.token(namespace)
+        return dataclasses.replace(
+            target,
+            sink=signed(target.sink, token),
+            dead_letter=target.dead_letter and signed(target.dead_letter, token),
+            reply=target.reply and signed(target.reply, token),
+        )
+
+    def _identified(self, route: str, settings: RouteSettings, target: RouteTarget) -> RouteTarget:
+        """*target*, whose destinations with an audience are shown a token for it."""
+        subject = settings.subject
+        if subject is None or not self._tokens.issuing:
+            return target
+
+        def shown(way: Destination, endpoint: RouteEndpoint | None) -> Destination:
+            if endpoint is None or endpoint.audience is None or way.own:
+                return way
+            try:
+                token = self._tokens.credential(route, subject, endpoint.audience)
+            except SettingsError as error:
+                self._report("subscription-unusable", {"route": route, "reason": str(error)})
+                return dataclasses.replace(way, unusable=way.unusable or str(error))
+            return dataclasses.replace(_guarded(way, self._reach), credential=token)
+
+        dead, reply = target.dead_letter, target.reply
+        return dataclasses.replace(
+            target,
+            sink=shown(target.sink, settings.sink),
+            dead_letter=None if dead is None else shown(dead, settings.dead_letter),
+            reply=None if reply is None else shown(reply, settings.reply),
+        )
+
+    def _credited(self, route: str, settings: RouteSettings, target: RouteTarget) -> RouteTarget:
+        """*target* with what the Secrets hold that its object names."""
+        found = self._kept.resolve(route, settings, target)
+        if found.sink.refused != target.sink.refused:
+            self._report("subscription-unusable", {"route": route, "reason": found.sink.refused})
+        if found.sink.credential is not target.sink.credential:
+            found = dataclasses.replace(found, sink=_guarded(found.sink, self._reach))
+        return found
+
+    def _agreed(self, route: str, target: RouteTarget) -> RouteTarget:
+        """*target*, with the consent of each of its destinations."""
+        namespace = target.namespace or DEFAULT_NAMESPACE
+
+        def agreed(way: Destination) -> Destination:
+            never_sent = way.unusable or way.refused  # and the reason for that is the one to tell
+            if way.protocol != "HTTP" or way.own or never_sent is not None:
+                return way
+            consent = self._consents.of(route, namespace, way.uri, way.dial)
+            return way if consent is None else dataclasses.replace(way, consent=consent)
+
+        dead, reply = target.dead_letter, target.reply
+        return dataclasses.replace(
+            target,
+            sink=agreed(target.sink),
+            dead_letter=None if dead is None else agreed(dead),
+            reply=None if reply is None else agreed(reply),
+        )
 
     def _unusable(self, target: RouteTarget, reason: str, route: str) -> RouteTarget:
         self._report("subscription-unusable", {"route": route, "reason": reason})
@@ -184,6 +318,16 @@ class DirectoryTargets:
         """Change where events may be sent."""
         if reach != self._reach:
             self._reach = reach
+            self._consents.follow(reach.consent)
+            self._secrets.follow(reach.secrets)
+            self._targets.clear()
+
+    def issue_as(self, issuer: str, key_file: str) -> None:
+        """Show destinations with an audience a token of *issuer*, signed by a key of *key_file*.
+
+        Where *key_file* is empty, they are shown none.
+        """
+        if self._tokens.issue_as(issuer, key_file):
             self._targets.clear()
 
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
@@ -193,6 +337,8 @@ class DirectoryTargets:
     def close(self) -> None:
         """Close the store."""
         self._directory.close()
+        self._consents.close()
+        self._kept.close()
         self._history.close()
 
 
@@ -233,6 +379,7 @@ def _endpoint(
         own=endpoint.own,
         ca_certs=endpoint.ca_certs,
         namespace=settings.namespace,
+        tenant=settings.namespace or DEFAULT_NAMESPACE,
     )
 
 
@@ -244,16 +391,60 @@ def _target(
     reach: Reach,
 ) -> RouteTarget:
     dead = spec.dead_letter
+    realized = spec.to_json()
     sink = _destination(spec, route, reach)
+    if sends_credential(realized, realized["protocolsettings"]):
+        sink = _guarded(sink, reach)
+    tenant = listed.namespace
+    dead_sink = None if dead is None else _dead_letter(spec, dead, route, reach)
     return RouteTarget(
         listed.revision,
         # For its own sink alone: a dead letter sink never gets it (decision 10).
-        dataclasses.replace(sink, credential=credential),
-        None if dead is None else _destination(dead, f"{route} dead letters", reach),
+        dataclasses.replace(
+            sink, credential=credential, signing=spec.secrets.signing, tenant=tenant
+        ),
+        None if dead_sink is None else dataclasses.replace(dead_sink, tenant=tenant),
         spec.config.events_max,
         parks=True,
-        namespace=NAMESPACE,
+        namespace=listed.namespace,
         name=listed.id,
+    )
+
+
+def _dead_letter(
+    spec: ApiSubscriptionSpec, dead: DeadLetterSpec, route: str, reach: Reach
+) -> Destination:
+    """Returns the dead letter sink of *spec*. It is signed at the sink's own origin alone.
+
+    Another party could pass a signed delivery on to the sink as if it were ours.
+    """
+    found = _destination(dead, f"{route} dead letters", reach)
+    if _authorizes(dead.settings):
+        found = _guarded(found, reach)
+    signing = spec.secrets.signing
+    if signing is None or not signing.origin.covers(origin_of(dead.sink)):
+        return found
+    return dataclasses.replace(found, signing=signing)
+
+
+def _authorizes(settings: SinkSettings) -> bool:
+    """Whether custom headers hold a credential."""
+    headers = getattr(settings, "headers", ())
+    return any(name.lower() == "authorization" for name, _value in headers)
+
+
+def _guarded(destination: Destination, reach: Reach) -> Destination:
+    """Returns *destination*, to which a credential goes, so that it is not sent in the clear."""
+    rule = reach.rule()
+    if destination.own:  # dialled at this machine, whatever its name
+        return destination
+    uri = destination.uri
+    if destination.dial is not None:  # where it goes decides, not what the Service is called
+        uri = f"{uri.partition(':')[0]}://{destination.dial}"
+    return dataclasses.replace(
+        destination,
+        refused=destination.refused or rule.cleartext_refusal(uri),
+        stays_here=rule.stays_here(uri),
     )
 
 
@@ -272,6 +463,7 @@ def _destination(
         policy=spec.policy,
         unusable=PROTOCOLS_ABSENT.get(spec.protocol),
         ca_certs=spec.ca_certs,
+        client_certificate=spec.client_certificate,
         paced_by=paced_by,
         dial=rule.own.dial if own else None,
         own=own,

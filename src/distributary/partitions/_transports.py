@@ -12,7 +12,7 @@ from distributary.core.errors import ProtocolUnavailableError, TransportError
 from distributary.core.event import Event
 from distributary.core.policy import acknowledgement_rules
 from distributary.core.protocol import Reference, load, package, protocols
-from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
+from distributary.net import AddressRule, CachingResolver, Connector, OwnNodes, SystemResolver
 from distributary.resource import Reach
 
 _reported: set[str] = set()
@@ -23,6 +23,7 @@ def make_transports(
     loop: asyncio.AbstractEventLoop,
     reach: Reach,
     report: Callable[[str, dict[str, object]], None],
+    nodes: OwnNodes | None = None,
 ) -> dict[str, Transport]:
     """Returns transports by delivery protocol, with one connector that enforces the address rule.
 
@@ -33,13 +34,15 @@ def make_transports(
         loop: Event loop of the transports.
         reach: Where events may be sent (decision 22, private addresses).
         report: Takes a line for people about each such package, once a process: (event, fields).
+        nodes: How this server's own receivers are reached from another machine; None: from none.
 
     Raises:
         Exception: The sink of a protocol of this project cannot be made: the installation is
             broken.
     """
     clock = SystemClock()
-    connector = Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
+    resolver = CachingResolver(SystemResolver(), clock)
+    connector = Connector(AddressRule.of(reach), resolver, nodes=nodes)
     made: dict[Reference, Transport] = {}
     transports: dict[str, Transport] = {}
     for name, each in protocols().items():

@@ -16,21 +16,25 @@ from distributary.core.flow import Attempt, Logged, RouteRecord
 from distributary.core.outcome import Grant, QuotaBatch
 from distributary.history.rows import Recorder, RouteNames
 from distributary.partitions._backfill_budget import BackfillLimit
+from distributary.partitions._backfilling import Backfilling
 from distributary.partitions._failing import FailingFile
 from distributary.partitions._flusher import Flusher, Forgettable, Point
 from distributary.partitions._history import History
 from distributary.partitions._intake import Intake
 from distributary.partitions._keeping import Keeping
-from distributary.partitions._log_reads import LogReads
+from distributary.partitions._log_thread import LogThread
 from distributary.partitions._progress import Progress
 from distributary.partitions._quota import QuotaClient
 from distributary.partitions._reload import Reload
 from distributary.partitions._resources import Resources
 from distributary.partitions._runs import Runs
+from distributary.partitions._tallying import Tallying
 from distributary.partitions.context import PartitionContext
 
 TICK_S = 0.1
 """How often the consumer checks targets, status page and backfills."""
+REST_TICK_S = 0.2
+"""The same for a consumer that has nothing to do: waking up costs it more than the checks."""
 
 
 class PartitionConsumer:
@@ -47,10 +51,10 @@ class PartitionConsumer:
         self._targets = context.targets
         self._meter = context.meter
         self._on_taken = context.on_taken
-        self._advancing = False
         self._armed_s: float | None = None
         self._failed = False
         self._ended = False
+        self._ticked_at = -1
         mark = context.ownership.state.mark
         self.dispatcher = context.make_dispatcher(self._on_attempt, self._on_drained)
         self._intake = Intake(
@@ -62,21 +66,20 @@ class PartitionConsumer:
         )
         self._keeping = Keeping(context, context.follower.table.__contains__)
         self._resources = Resources(context, news=self._on_news, fail=self.fail)
-        self._reload = Reload(context, self.fail)
+        self._log_thread = LogThread(context, self.fail)
+        self._reload = Reload(context, self._log_thread)
+        self._backfilling = Backfilling(
+            context,
+            resources=self._resources,
+            thread=self._log_thread,
+            decide=self._decide,
+            keep_from=lambda offset: self._standing.keep_from(offset),  # noqa: PLW0108 - made later
+        )
         self._quota = QuotaClient(context, self._on_answers)
         self._recorder = Recorder(
             context.partition, self._names, failures_only=context.failures_only
         )
-        self._history = History(
-            self._recorder,
-            context.history_files,
-            blocking=context.aside,
-            timers=context.timers,
-            meter=context.meter,
-            warn=context.warn,
-        )
         self._flusher = self._make_ledger(context)
-        self._log_reads = LogReads(context.make_records, context.limits.readers_max)
         self._state = PartitionState(
             partition=context.partition,
             mark=mark,
@@ -85,10 +88,15 @@ class PartitionConsumer:
             effects=self._make_effects(context),
             meter=context.meter,
             limits=context.limits,
+            stored_tally=context.tallies.get,
         )
         self._backfills = self._state.backfills
         self._failing = FailingFile(context, self._state.failing)
+        # Read here: ``start`` runs on the loop, which waits for no store.
+        self._targets.refresh()
+        self._tallying = Tallying(context, self._state, self.dispatcher)
         self._engine = Engine(self._state)
+        self._backfilling.attach(self._state, self._engine)
         self._attempted = self._engine.attempted
         self._holding = self._engine.sending.held
         self._limit = BackfillLimit(context, self._engine)
@@ -99,21 +107,23 @@ class PartitionConsumer:
             dispatcher=self.dispatcher,
             rows=self._state.rows,
             backfills=self._backfills,
+            replays_from=self._kept_for_past,
         )
-        # Read here: ``start`` runs on the loop, which waits for no store.
-        self._targets.refresh()
+        self._runs.keep_from = self._standing.keep_from
         store = context.ownership.store
-        self._state.parked.update((row.route, row) for row in store.parked())
+        self._state.load_parked(store.parked())
         self._left = store.rows(), store.backfills()
 
     def _make_effects(self, context: PartitionContext) -> Effects:
         dispatcher, flusher, timers = self.dispatcher, self._flusher, context.timers
+        attempted = self._recorder.attempted if context.history_files else _ignore
         return Effects(
             send=dispatcher.offer,
             send_again=dispatcher.offer_retry,
             take_queued=dispatcher.take_queued,
             queue=dispatcher.queue,
             is_open=dispatcher.is_open,
+            probe=dispatcher.probe,
             cut_off=dispatcher.cut_off,
             done=flusher.done,
             backfilled=flusher.backfilled,
@@ -121,15 +131,15 @@ class PartitionConsumer:
             forget_row=flusher.forget,
             put_backfill=flusher.put_backfill,
             end_backfill=flusher.end_backfill,
-            read_log=self._log_reads.ask,
-            find_lost=self._find_lost,
+            read_log=self._backfilling.reads.ask,
+            find_lost=self._backfilling.find_lost,
             keep=flusher.keep,
             put_parked=flusher.put_parked,
-            ask_quota=flusher.ask_quota,
+            ask_quota=flusher.ask,
             read=self._read,
             wake_at=self._wake_at,
             drained_soon=lambda name: timers.call_later(0.0, lambda: self._on_drained(name)),
-            attempted=self._recorder.attempted if context.history_files else _ignore,
+            attempted=context.tracing.judging(attempted) if context.tracing else attempted,
             ended=self._recorder.ended if context.history_files else _ignore,
             report=context.report,
             warn=context.warn,
@@ -138,6 +148,14 @@ class PartitionConsumer:
         )
 
     def _make_ledger(self, context: PartitionContext) -> Flusher:
+        self._history = History(
+            self._recorder,
+            context.history_files,
+            blocking=context.aside,
+            timers=context.timers,
+            meter=context.meter,
+            warn=context.warn,
+        )
         return Flusher(
             context.ownership,
             self._quota,
@@ -207,9 +225,17 @@ class PartitionConsumer:
             else:
                 self._resources.ask_history(question, lambda lost: self._pass_gap(to_offset, lost))
 
-    def _pass_gap(self, to_offset: int, lost: list[RouteRecord]) -> None:
+    def _pass_gap(
+        self, to_offset: int, lost: list[RouteRecord], firsts: dict[str, int] | None = None
+    ) -> None:
+        if firsts is None and lost:
+            begins = self._follower.begins(None, lost)
+            if self._backfilling.begins(
+                begins, to_offset, lambda found: self._pass_gap(to_offset, lost, found)
+            ):
+                return
         self._now()
-        self._change(self._follower.pass_gap(to_offset, lost), to_offset)
+        self._change(self._follower.pass_gap(to_offset, lost), to_offset, firsts)
         self._engine.pass_hole(to_offset)
 
     def _note_hole(self, end: int) -> None:
@@ -232,8 +258,18 @@ class PartitionConsumer:
         self._resources.ask_history(question, lambda lost: self._pass(logged, lost))
         return False
 
-    def _pass(self, logged: Logged, lost: list[RouteRecord]) -> bool:
-        begun = self._change(self._follower.pass_record(logged, lost), logged.offset)
+    def _pass(
+        self, logged: Logged, lost: list[RouteRecord], firsts: dict[str, int] | None = None
+    ) -> bool:
+        if firsts is None:
+            begins = self._follower.begins(logged, lost)
+            if begins and self._backfilling.begins(
+                begins, logged.offset, lambda found: self._pass(logged, lost, found)
+            ):
+                return False
+        self._now()
+        changes = self._follower.pass_record(logged, lost)
+        begun = self._change(changes, logged.offset, firsts)
         return self._engine.take(logged) and not begun
 
     def take_rest(self) -> bool:
@@ -250,7 +286,9 @@ class PartitionConsumer:
         self._now()
         return self._engine.sending.offer_held()
 
-    def _change(self, changes: Sequence[RouteRecord], offset: int) -> bool:
+    def _change(
+        self, changes: Sequence[RouteRecord], offset: int, firsts: dict[str, int] | None
+    ) -> bool:
         """Apply route changes at *offset*; True where one of them begins in the past."""
         begun = False
         for change in changes:
@@ -260,23 +298,15 @@ class PartitionConsumer:
                 self._keeping.route_deleted(change.uid)
                 self._engine.route_deleted(change.uid)
             elif change.begin_ms is not None:
-                begun |= self._begin_in_past(change, change.begin_ms, offset)
+                begun |= self._backfilling.begin(change, firsts or {}, offset)
         if changes:
             self._engine.resources_changed()  # What waits for a deleted route is not sent.
         return begun
 
-    def _begin_in_past(self, change: RouteRecord, begin_ms: int, offset: int) -> bool:
-        """Backfill a route from *begin_ms* on; True to yield to the event loop."""
-        if self._backfills.began_before(change.uid, offset):
-            return False
-        first = self._follower.first_since(begin_ms)
-        if first < offset:
-            self._standing.keep_from(first)
-            # Retention may have cut before it could know. What it gave up is no history any more;
-            # what it gives up from now on lies below.
-            first = max(first, self._follower.first_since(begin_ms))
-        self._engine.begin_in_past(change, first, offset)
-        return True
+    def _kept_for_past(self) -> int | None:
+        """The lowest record that replays and routes about to begin in the past still need."""
+        floors = (self._runs.floor(), self._backfilling.begins_from)
+        return min((floor for floor in floors if floor is not None), default=None)
 
     # -- what comes back ----------------------------------------------------------------------
 
@@ -295,14 +325,14 @@ class PartitionConsumer:
         self._decide(lambda: self._engine.drained(name))
         if self._holding:
             self._intake.go_on()
-        self._advance_backfills()
+        self._backfilling.advance()
 
     def _on_answers(self, batch: QuotaBatch, grants: list[Grant]) -> None:
         """Apply grants of the quota store."""
         self._decide(lambda: self._engine.quota_answered(batch, grants))
-        self._advance_backfills()
+        self._backfilling.advance()
         if self._quota.waiting:
-            self._flusher.ask_quota()
+            self._flusher.ask()
 
     def _on_news(self) -> None:
         """Apply changed resources."""
@@ -320,15 +350,6 @@ class PartitionConsumer:
         return True
 
     # -- what the engine asks for --------------------------------------------------------------
-
-    def _find_lost(self, name: tuple[str, int], after_seq: int, to_offset: int) -> None:
-        """Find changes whose records the medium lost in a hole that a backfill has reached."""
-
-        def found(lost: list[RouteRecord]) -> None:
-            self._decide(lambda: self._engine.lost_found(name, to_offset, lost))
-            self._advance_backfills()
-
-        self._resources.ask(self._follower.asks_lost(name[0], after_seq, to_offset), found)
 
     def _read(self) -> None:
         """Read all requested rows in one batch."""
@@ -352,46 +373,45 @@ class PartitionConsumer:
     # -- now and then -------------------------------------------------------------------------
 
     def _tick(self) -> None:
+        if self._ended or self._failed:
+            return
+        self._context.timers.call_later(REST_TICK_S if self._rests() else TICK_S, self._tick)
+        self._context.on_tick()
         if self._state.stopped:
             return
-        self._context.timers.call_later(TICK_S, self._tick)
         if not self._decide(self._look) or self._failed:
             return
         self._engine.demote(self._flusher.durable_mark.offset)
         self._standing.save_routes(self._state.live)
         self._engine.look_after_rows()
         self._failing.tick()
+        self._tallying.tick()
         self._keeping.tick()
         self._standing.post(self._state.live)
         self._flusher.tick()
+
+    def _rests(self) -> bool:
+        """Whether nothing has come since the last tick, and nothing waits or is under way."""
+        before, self._ticked_at = self._ticked_at, self._state.live
+        dispatcher = self.dispatcher
+        return before == self._ticked_at and not (
+            dispatcher.in_flight
+            or dispatcher.queued
+            or self._holding
+            or self._state.rows.count
+            or len(self._backfills)
+            or self._resources.waiting
+            or self._runs.under_way
+            or not self._quota.idle
+            or self._state.stopped
+        )
 
     def _look(self) -> None:
         self._resources.look()
         self._limit.tick()
         self._runs.tick()
         self._engine.look()
-        self._advance_backfills()
-
-    def _advance_backfills(self) -> None:
-        if not len(self._backfills):
-            self._log_reads.close()
-        if self._state.stopped or not len(self._backfills):
-            return
-        try:
-            self._now()
-            more = self._engine.advance()
-            more |= self._log_reads.bring(self._engine)
-        except DistributaryError as error:
-            self.fail(error)
-            return
-        # One chain of turns, however many asked: each of them would take the loop's time.
-        if more and not self._advancing:
-            self._advancing = True
-            self._context.timers.call_later(0.0, self._advance_again)
-
-    def _advance_again(self) -> None:
-        self._advancing = False
-        self._advance_backfills()
+        self._backfilling.advance()
 
     def _point(self) -> Point:
         mark, rows = self._state.tracker.mark(), self._backfills.rows()
@@ -457,9 +477,11 @@ class PartitionConsumer:
 
     def _finish(self, left: int, done: Callable[[int], None]) -> None:
         self._ended = True
+        self._tallying.finish()
         self._standing.post(self._state.live)
-        self._log_reads.close()
+        self._backfilling.reads.close()
         self._reload.close()
+        self._log_thread.stop()
         done(left)
 
 

@@ -11,9 +11,10 @@ from distributary.core.engine.limits import EngineLimits
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt
 from distributary.core.meter import Meter
-from distributary.core.outcome import Ownership, Quota
+from distributary.core.outcome import FailingReports, Ownership, Quota, TallyStore
 from distributary.datadir import StatusPage
 from distributary.partitions._history import Files
+from distributary.partitions._tracing import AttemptSpans
 from distributary.partitions.ports import BackfillBudget, Blocking, NewestTargets, Records
 from distributary.partitions.routes import RouteFollower
 
@@ -37,8 +38,9 @@ class PartitionContext:
         blocking: Runs flushes.
         aside: Runs other blocking work, which neither waits for a flush nor delays one.
         reading: Runs reads of resources and of retry rows' records, which wait for no writer.
+        tallies: Stores what became of each route's matches.
         routes_path: Cache file of the route table.
-        failing_path: File of the routes that fail.
+        failing: Takes the routes that fail.
         on_failed: Called once with the reason when the consumer cannot continue.
         on_taken: Called when the consumer has taken every record that it was fed.
         report: Takes an info line for people: (event, fields).
@@ -46,6 +48,9 @@ class PartitionContext:
         warn: Takes a warning for people: (event, fields).
         limits: Limits of the engine.
         watch: Called with each step of each match; for tests.
+        log_reading: Runs reads of a log that may be silent for long; None: it is files, which the
+            loop reads itself in slices.
+        tracing: Traces attempts; None: nobody does.
         journaling: Runs small flushes of the journal; None: ``blocking`` does.
     """
 
@@ -65,8 +70,9 @@ class PartitionContext:
     aside: Blocking
     reading: Blocking
     make_dispatcher: Callable[[Callable[[Attempt], None], Callable[[str], None]], Dispatcher]
+    tallies: TallyStore
     routes_path: Path
-    failing_path: Path
+    failing: FailingReports
     on_failed: Callable[[DistributaryError], None]
     on_taken: Callable[[], None]
     report: Callable[[str, dict[str, object]], None]
@@ -76,3 +82,6 @@ class PartitionContext:
     watch: StepWatcher | None = None
     failures_only: bool = False
     journaling: Blocking | None = None
+    log_reading: Blocking | None = None
+    tracing: AttemptSpans | None = None
+    on_tick: Callable[[], None] = lambda: None

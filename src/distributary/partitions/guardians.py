@@ -19,6 +19,9 @@ OUTLIVE_S: Final = 30.0
 then, something is wrong, and what delivers must be something that Spark can stop."""
 END_S: Final = 30.0
 """Time for a session that has outlived its JVM to end in good order; then its process exits."""
+EXECUTOR_END_S: Final = 3.0
+"""The same where the JVM was an executor of a cluster: what placed it there counts its worker as
+gone, and another one wants the partition."""
 
 
 class Process:
@@ -51,14 +54,18 @@ class Process:
 class Guardians:
     """Server and JVM of one session.
 
-    Where one of them is unknown (a worker of a cluster on another machine, not Linux), the session
-    depends on its parent process, and does not outlive it.
+    A worker of a cluster has no server on its machine: its session ends when its executor has
+    ended, in good order, so that the partition is free at once.
+
+    Where the processes are unknown (not Linux), the session depends on its parent process, and does
+    not outlive it.
 
     Args:
         server: The server; None: unknown.
         jvm: The JVM; None: unknown.
         parent: Process id of the parent.
         now_s: The monotonic clock.
+        executor: The JVM is an executor of a cluster; *server* is None.
     """
 
     def __init__(
@@ -67,7 +74,10 @@ class Guardians:
         jvm: Process | None,
         parent: Callable[[], int] = os.getppid,
         now_s: Callable[[], float] = time.monotonic,
+        *,
+        executor: bool = False,
     ) -> None:
+        self._executor = executor
         self._server = server
         self._jvm = jvm
         self._parent_now = parent
@@ -79,7 +89,7 @@ class Guardians:
     def of_worker(cls, environ: Mapping[str, str] = os.environ) -> "Guardians":
         """Those of a Python worker of Spark: its parent is the daemon, whose parent is the JVM."""
         try:
-            jvm_pid, server = _jvm_of_worker(), Process(int(environ[PARENT]))
+            jvm_pid, server = jvm_of_worker(), Process(int(environ[PARENT]))
         except (OSError, ValueError, KeyError):
             return cls(None, None)
         try:
@@ -88,18 +98,32 @@ class Guardians:
             server.close()
             return cls(None, None)
 
+    @classmethod
+    def of_executor(cls) -> "Guardians":
+        """Those of a Python worker on a cluster: the JVM of its executor alone."""
+        try:
+            return cls(None, Process(jvm_of_worker()), executor=True)
+        except (OSError, ValueError):
+            return cls(None, None)
+
     @property
     def orphaned(self) -> bool:
         """Whether the JVM has ended, and the session may go on without it."""
-        return self._jvm is not None and self._server is not None and self._jvm.ended
+        if self._jvm is None or (self._server is None and not self._executor):
+            return False
+        return self._jvm.ended
 
     @property
     def patient(self) -> bool:
         """Whether an orphaned session may go on now."""
+        if self._executor:
+            return not self.orphaned
         return not self._server_ended and self._orphaned_for_s() < OUTLIVE_S
 
     def alive(self) -> bool:
         """Whether the session's process may live: asked by its heartbeat."""
+        if self._executor and self._jvm is not None:
+            return self._orphaned_for_s() < EXECUTOR_END_S
         if self._jvm is None or self._server is None:
             return self._parent_now() == self._parent
         return not self._server_ended and self._orphaned_for_s() < OUTLIVE_S + END_S
@@ -123,8 +147,11 @@ class Guardians:
 
 
 @functools.cache
-def _jvm_of_worker() -> int:
-    """The JVM of this worker. Looked up once: the daemon may end before a later task begins."""
+def jvm_of_worker() -> int:
+    """Process id of the JVM of this Python worker of Spark.
+
+    Looked up once: the daemon may end before a later task begins.
+    """
     return _parent_of(os.getppid())
 
 

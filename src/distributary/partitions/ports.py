@@ -1,12 +1,13 @@
 """Ports of the partition consumer; ``PartitionSession`` and tests implement them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from distributary.core.engine.ports import Targets
 from distributary.core.errors import StoreError
 from distributary.core.flow import Logged
+from distributary.core.quotas import QuotaTable
 
 Job: TypeAlias = Callable[[], None]
 """A callback to run later, perhaps on another thread."""
@@ -19,14 +20,19 @@ class BackfillBudget:
     Attributes:
         bytes_max: Size of segments, the newest included, bytes; 0: unlimited.
         age_max_s: Age of a record, seconds; 0.0: unlimited.
+        quotas: What each namespace may keep, over all partitions.
+        partitions: By how many the quotas are divided.
     """
 
     bytes_max: int = 0
     age_max_s: float = 0.0
+    quotas: QuotaTable = field(default_factory=QuotaTable)
+    partitions: int = 1
 
     def __bool__(self) -> bool:
         """Whether anything is limited."""
-        return bool(self.bytes_max or self.age_max_s)
+        each = (self.quotas.others, *self.quotas.named.values())
+        return bool(self.bytes_max or self.age_max_s or any(one.pinned_log_bytes for one in each))
 
 
 class NewestTargets(Targets, Protocol):

@@ -87,6 +87,14 @@ class RouteFollower:
         """Returns the first offset of *time_ms* or later; the end of the log where none is."""
         return max(self._records.offset_at(time_ms), self._records.start())
 
+    def begins(self, logged: Logged | None, lost: Sequence[RouteRecord]) -> list[RouteRecord]:
+        """Returns those of *lost* and the change in *logged* that are new and begin in the past."""
+        changes = list(lost)
+        if logged is not None and logged.kind == _ROUTE:
+            changes.append(_decode(logged))
+        last = self.table.last_seq
+        return [each for each in changes if each.seq > last and each.begin_ms is not None]
+
     def pass_plain(self, logged: Logged) -> bool:
         """Pass *logged* if it is no route record and follows the last record, as nearly all do.
 
@@ -281,7 +289,8 @@ def kept_at(path: Path) -> tuple[int, int] | None:
     return None if header is None or last_seq is None else (header[0], last_seq)
 
 
-def _load_cache(path: Path) -> tuple[int, bytes] | None:
+def saved_table(path: Path) -> tuple[int, bytes] | None:
+    """Returns offset and snapshot of the cache at *path*; None: none, or it is unreadable."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -320,7 +329,7 @@ def follow_from(
         make_matcher: Makes an empty matcher.
     """
     at_offset, newest = 0, None
-    for found in (_snapshot(records), _load_cache(path)):
+    for found in (_snapshot(records), saved_table(path)):
         if found is not None and at_offset <= found[0] <= offset:
             at_offset, newest = found
     table = RouteTable(make_matcher) if newest is None else RouteTable.restore(newest, make_matcher)

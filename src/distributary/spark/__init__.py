@@ -7,22 +7,52 @@ format. Hides: Spark's data source classes, its session, its Java.
 must do so quickly.
 """
 
+import os
+from os import PathLike
 from typing import TYPE_CHECKING
 
+from distributary.spark.class_archive import make as make_class_archive
+from distributary.spark.class_archive import usable as usable_class_archive
 from distributary.spark.java import JavaHome, find_java, java_environment
 from distributary.spark.master import check_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JavaHome", "check_master", "find_java", "java_environment", "register"]
+__all__ = [
+    "JavaHome",
+    "check_master",
+    "find_java",
+    "java_environment",
+    "make_class_archive",
+    "register",
+    "usable_class_archive",
+]
 
 
-def register(spark: "SparkSession") -> None:
-    """Register the format ``distributary`` with *spark*, for batch and streaming reads.
+def register(
+    spark: "SparkSession",
+    path: "str | PathLike[str] | None" = None,
+    *,
+    archive: "str | PathLike[str]" = "",
+) -> None:
+    """Register the format ``distributary`` with *spark*, and let it push conditions down.
 
-    Runs on the driver. The Python workers must be able to import the package too.
+    Sets ``spark.sql.python.filterPushdown.enabled`` in this session. Runs on the driver; the Python
+    workers must be able to import the package too.
+
+    Args:
+        spark: The session.
+        path: A data directory, of which to make tables in the database ``distributary``:
+            ``SELECT * FROM distributary.events``. None: make none.
+        archive: Path or URL of the archive of its log, which ``distributary.events`` then shows
+            too; empty: none.
+
+    Raises:
+        SettingsError: *path* is none, or a table of that name is somebody else's.
     """
-    from distributary.spark.format import DistributarySource  # noqa: PLC0415 - see the module
+    from distributary.spark import catalog  # noqa: PLC0415 - see the module
 
-    spark.dataSource.register(DistributarySource)
+    catalog.bring_format(spark)
+    if path is not None:
+        catalog.make_tables(spark, path, os.fspath(archive))

@@ -59,6 +59,8 @@ class Custody:
         if self._thread is None:
             return None
         self._wanted.set()
+        if self._owner is not None:
+            self._owner.nudge()
         self._thread.join()
         owner, self._owner, self._thread = self._owner, None, None
         if self._failure is not None:

@@ -12,22 +12,27 @@ often ends those of all other partitions too.
 """
 
 import contextlib
+import functools
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from distributary.core.clock import SystemClock
-from distributary.core.errors import DistributaryError, LogLockedError
-from distributary.core.lease import FileLease, Lease
-from distributary.datadir import DataDir, LiveFile, MappedStatusPage, Sickness, StatusField
+from distributary.core.errors import DistributaryError, LogLockedError, StoreError
+from distributary.core.lease import Lease
+from distributary.datadir import LiveSettings, Sickness, StatusField, StatusPage
 from distributary.partitions import (
+    Entrusted,
     Guardians,
+    Holding,
     PartitionSession,
+    Places,
     SessionSettings,
     owner_log,
     prepare_next,
@@ -37,6 +42,8 @@ from distributary.spark._owner import Owner
 from distributary.spark._search import Search
 from distributary.spark.delivery_source import COLUMNS
 
+_T = TypeVar("_T")
+
 FIND_S = 0.05
 """Interval at which a task without a session looks for a partition: one whose owner has ended
 waits for it."""
@@ -44,22 +51,29 @@ ROW_S = 1.0
 """Interval of rows, by which Spark tells its users what the partitions have done."""
 ASK_S = 0.01
 """Interval at which a task tries the lock that it has asked for: its partition waits half of it."""
+STORE_WAIT_S = 30.0
+"""Longest wait of a task that begins for a store on another machine: a failover takes as long."""
+STORE_LOOK_S = 0.25
+"""Interval of asking it meanwhile."""
 LAST_DRAIN_S_MAX = 10.0
 """Longest drain of a session that ends with its epoch: the other partitions wait."""
 
 
-def rows(settings_json: str, number: int, epoch: int) -> Iterator[pa.RecordBatch]:
+def rows(
+    settings_json: str, number: int, epoch: int, entrusted: Entrusted | None = None
+) -> Iterator[pa.RecordBatch]:
     """Own a partition until the driver ends *epoch*, and deliver it.
 
     Args:
         settings_json: ``SessionSettings``, unless the settings file has newer ones.
         number: The partition to look at first.
         epoch: The epoch.
+        entrusted: For an executor of a cluster; None: it sees the data directory.
 
     Yields:
         Where the partition stands, once a second: columns as in ``delivery_source.SCHEMA``.
     """
-    settings = msgspec.json.decode(settings_json, type=SessionSettings)
+    settings = msgspec.json.decode(settings_json, type=SessionSettings).of_executor(entrusted)
     task = _Task(settings, number, epoch)
     try:
         yield from task.run()
@@ -67,16 +81,36 @@ def rows(settings_json: str, number: int, epoch: int) -> Iterator[pa.RecordBatch
         task.close()
 
 
+def prepare(settings_json: str, number: int, entrusted: Entrusted | None) -> None:
+    """Prepare this process to own the partition *number*, which it does not own yet.
+
+    Args:
+        settings_json: ``SessionSettings``.
+        number: The partition.
+        entrusted: As for ``rows``.
+
+    Raises:
+        DistributaryError: Log or store cannot be used.
+    """
+    settings = msgspec.json.decode(settings_json, type=SessionSettings).of_executor(entrusted)
+    prepare_next(settings.places(), number)
+
+
+def decode_entrusted(content: bytes) -> Entrusted | None:
+    """Returns what an executor gets, from its JSON; None where that is empty."""
+    return msgspec.json.decode(content, type=Entrusted) if content else None
+
+
 class _Partition:
     """A partition, seen by a task that looks for one: a ``_search.Place``."""
 
-    def __init__(self, settings: SessionSettings, number: int) -> None:
-        paths = DataDir.of(settings.data_dir)
-        self.status_page = MappedStatusPage(paths.status_page(number))
-        log = owner_log(settings.log_level)
-        self.sickness = Sickness(paths, number, self.status_page, SystemClock(), log)
+    def __init__(self, places: Places, number: int, log_level: str) -> None:
+        self.status_page = places.status_page(number)
+        log = owner_log(log_level)
+        self.sickness = _sickness(places, number, self.status_page, log)
         self.due = self.sickness.due
-        self._lock = paths.owner_lock(number)
+        self._places = places
+        self._number = number
 
     @property
     def epoch(self) -> int:
@@ -84,11 +118,10 @@ class _Partition:
 
     def take(self) -> Lease | None:
         try:
-            self._lock.parent.mkdir(parents=True, exist_ok=True)
-            return FileLease(self._lock, 0.0, SystemClock(), time.sleep)
+            return self._places.lease(self._number, 0.0)
         except LogLockedError:
             return None
-        except OSError as error:
+        except (DistributaryError, OSError) as error:
             self.sickness.note(error)
             return None
 
@@ -99,16 +132,43 @@ class _Partition:
         self.status_page[StatusField.SUCCESSOR] = 0
 
 
+def _sickness(places: Places, number: int, status_page: StatusPage, log: Any) -> Sickness:
+    tell = functools.partial(places.tell_why, number)
+    return Sickness(places.scratch, number, status_page, SystemClock(), log, tell=tell)
+
+
+def seen_once_there(
+    look: Callable[[], _T],
+    now_s: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> _T:
+    """Returns what *look* returns once the store can be asked: a failed task costs Spark a new one.
+
+    Raises:
+        StoreError: It cannot be asked for ``STORE_WAIT_S``.
+    """
+    until_s = now_s() + STORE_WAIT_S
+    while True:
+        try:
+            return look()
+        except StoreError:
+            if now_s() >= until_s:
+                raise
+            sleep(STORE_LOOK_S)
+
+
 class _Task:
     """One task: a partition in one epoch."""
 
     def __init__(self, settings: SessionSettings, number: int, epoch: int) -> None:
         self._settings = settings
-        self._paths = DataDir.of(settings.data_dir)
+        self._places = settings.places()
         self._number = number
         self._epoch = epoch
         count = max(settings.partitions, number + 1)
-        self._partitions = [_Partition(settings, n) for n in range(count)]
+        self._partitions = seen_once_there(
+            lambda: [_Partition(self._places, n, settings.log_level) for n in range(count)]
+        )
         self._page = self._partitions[number].status_page
         self._search: Search | None = None
         self._prepared = False
@@ -155,15 +215,27 @@ class _Task:
         return owner is None or CUSTODY.possible or owner.quiet(LAST_DRAIN_S_MAX)
 
     def _go_on(self, owner: Owner) -> Owner | None:
-        """Deliver for a moment; None if the session has ended for newer settings."""
+        """Deliver for a moment; None if the session could not go on with newer settings."""
         owner.watch()
         if owner.guardians.orphaned:
             owner.alone(lambda: False)
             os._exit(0)  # there is nobody to answer
         if owner.outdated():
-            owner.close(orderly=True)
-            return None
+            goes_on = owner.renew(lambda newer, held: self._renewed(owner, newer, held))
+            return owner if goes_on else None
         return owner
+
+    def _renewed(self, owner: Owner, newer: LiveSettings, holding: Holding) -> PartitionSession:
+        """The session of *owner* with newer settings."""
+        self._settings = self._newer(newer)
+        return PartitionSession(
+            owner.partition, self._epoch, self._settings, owner.guardians, holding
+        )
+
+    def _newer(self, live: LiveSettings) -> SessionSettings:
+        """The settings of *live*, with what only a task brings."""
+        newer = msgspec.json.decode(live.session, type=SessionSettings)
+        return newer.of_executor(self._settings.entrusted)
 
     def _leave(self, owner: Owner) -> None:
         """Leave the session to the next task of this process, or end it."""
@@ -196,25 +268,35 @@ class _Task:
         """Prepare this process, unless it has had a session in this task."""
         if not self._prepared:
             self._prepared = True
-            prepare_next(settings.data_dir, settings.credential_key_file, number)
+            prepare_next(settings.places(), number)
 
     def _open(self, number: int, lease: Lease) -> Owner | None:
         """Open the session; None if that fails, which is noted."""
-        live = LiveFile(self._paths.live)
-        guardians = Guardians.of_worker()
-        status_page = MappedStatusPage(self._paths.status_page(number))
+        places = self._places
+        live = places.live()
+        alone = self._settings.entrusted is None
+        guardians = Guardians.of_worker() if alone else Guardians.of_executor()
+        status_page = places.status_page(number)
         log = owner_log(self._settings.log_level)
-        sickness = Sickness(self._paths, number, status_page, SystemClock(), log)
+        sickness = _sickness(places, number, status_page, log)
         try:
             with contextlib.ExitStack() as undo:
                 undo.callback(lease.release)
                 newest = live.look()
                 if newest is not None:
-                    self._settings = msgspec.json.decode(newest.session, type=SessionSettings)
+                    self._settings = self._newer(newest)
                 settings = self._settings
                 self._prepare(settings, number)
                 undo.pop_all()
-            session = PartitionSession(number, self._epoch, settings, guardians, lease)
+            holding = Holding(
+                settings.places(),
+                number,
+                settings.budgets(),
+                clock=SystemClock(),
+                lease=lease,
+                log=log,
+            )
+            session = PartitionSession(number, self._epoch, settings, guardians, holding)
         except Exception as error:  # noqa: BLE001 - must not fail the other partitions
             sickness.note(error)
             guardians.close()

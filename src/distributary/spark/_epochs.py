@@ -6,7 +6,7 @@ with the next one. A sick partition (its owner could not start) does not delay t
 
 from collections.abc import Callable, Sequence
 
-from distributary.datadir import ConsumerPhase, MappedStatusPage, StatusField, is_sick
+from distributary.datadir import ConsumerPhase, StatusField, StatusPage, is_sick
 
 
 class Epochs:
@@ -20,7 +20,7 @@ class Epochs:
 
     def __init__(
         self,
-        status_pages: Sequence[MappedStatusPage],
+        status_pages: Sequence[StatusPage],
         epoch_s: float,
         *,
         began: Callable[[int], None],

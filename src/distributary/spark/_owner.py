@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from distributary.core.errors import DistributaryError
-from distributary.datadir import LiveFile, LiveSettings, MappedStatusPage, Sickness, StatusField
-from distributary.partitions import Guardians, PartitionSession
+from distributary.datadir import LiveSettings, Sickness, StatusField, StatusPage
+from distributary.partitions import Guardians, Holding, LiveSource, PartitionSession
 
 LOOK_S = 0.2
-"""Interval at which the driver's requests are read: a stop waits half of it. Nothing else does: a
-session delivers while a task or a successor waits for it."""
+"""Interval of looks for a quiet moment, when newer settings wait for it or the epoch is to end."""
+REST_S = 1.0
+"""Interval of looks at the settings file and at the JVM otherwise. Requests on the status page end
+the wait: the session's loop looks at them five times a second or more."""
 ALONE_S: Final = 30.0
 """Longest time without a task while the JVM lives: less than the minute after which Spark kills a
 worker that idles."""
@@ -42,17 +44,17 @@ class Owner:
         status_page: Status page of the partition.
         guardians: The processes that the session depends on.
         sickness: Failures of the partition.
-        live: The settings file, as the session has read it.
-        newer: Settings that came since; the session ends for them at a quiet moment.
+        live: The settings that change, as the session has read it.
+        newer: Settings that came since; another session takes over with them at a quiet moment.
         now_s: The monotonic clock.
     """
 
     partition: int
     session: PartitionSession
-    status_page: MappedStatusPage
+    status_page: StatusPage
     guardians: Guardians
     sickness: Sickness
-    live: LiveFile
+    live: LiveSource
     newer: LiveSettings | None = None
     now_s: Callable[[], float] = time.monotonic
     _quiet_since_s: float | None = field(default=None, init=False)
@@ -67,13 +69,13 @@ class Owner:
         self.status_page[StatusField.SUCCESSOR] = 0
 
     def watch(self) -> None:
-        """Wait for ``LOOK_S``.
+        """Wait for ``REST_S``, or until somebody asks for something.
 
         Raises:
             DistributaryError: The session has failed, and is closed.
         """
         try:
-            self.session.wait(LOOK_S)
+            self.session.wait(REST_S if self._quiet_since_s is None else LOOK_S)
         except DistributaryError as error:
             self.sickness.note(error)
             self.close(orderly=False)
@@ -90,6 +92,29 @@ class Owner:
         self.newer = self.live.look() or self.newer
         return self.newer is not None and self.quiet(DRAIN_S_MAX)
 
+    def renew(self, make: Callable[[LiveSettings, Holding], PartitionSession]) -> bool:
+        """Go on with ``newer`` settings, in another session with the lock and files of this one.
+
+        Args:
+            make: Makes the session; closes the holding where it fails.
+
+        Returns:
+            False: The session has failed, or the next one cannot be made. That is noted, the
+            partition is released, and all of this is closed.
+        """
+        assert self.newer is not None
+        try:
+            self.session = make(self.newer, self.session.hand_over())
+        except Exception as error:  # noqa: BLE001 - must not fail the other partitions
+            self.sickness.note(error)
+            self.status_page.close()
+            self.guardians.close()
+            return False
+        self.status_page[StatusField.SETTINGS] = self.newer.number
+        self.newer = self._quiet_since_s = None
+        self._counted = self.session.counts()
+        return True
+
     def quiet(self, wait_s: float) -> bool:
         """Whether a session that is to end may do so: few attempts are under way, or it is late.
 
@@ -104,6 +129,10 @@ class Owner:
             return True
         oldest_ms = self.status_page[StatusField.OLDEST_IN_FLIGHT_MS]
         return waited_s >= DRAIN_S_MIN and oldest_ms <= QUIET_MS
+
+    def nudge(self) -> None:
+        """End a wait of ``watch``, which may be in another thread."""
+        self.session.nudge()
 
     def alone(self, wanted: Callable[[], bool]) -> bool:
         """Deliver without a task, until one wants the session, or nobody is to have it any more.

@@ -61,13 +61,30 @@ def _is_epoch(lines: list[bytes]) -> bool:
     return isinstance(offset, dict) and isinstance(offset.get("offset"), int)
 
 
-def prepare(folder: Path) -> str | None:
-    """Make *folder* usable for a start. Returns why its checkpoint was set aside, or None."""
-    reason = damage_in(folder)
+def prepare(folder: Path, partitions: int) -> str | None:
+    """Make *folder* usable for a start. Returns why its checkpoint was set aside, or None.
+
+    Args:
+        folder: The checkpoint.
+        partitions: How many tasks an epoch has. Spark repeats the epoch that was under way as it
+            was: with fewer, some partitions would have no task, and the epoch would never end.
+    """
+    note = folder.with_name(f"{folder.name}.partitions")
+    reason = damage_in(folder) or _of_others(note, partitions)
     if reason is not None:
         set_aside(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    note.write_text(f"{partitions}\n")
     return reason
+
+
+def _of_others(note: Path, partitions: int) -> str | None:
+    """Says where the checkpoint was begun with another number of partitions."""
+    try:
+        before = note.read_text().strip()
+    except FileNotFoundError:
+        return None
+    return None if before == str(partitions) else f"it is of {before} partitions"
 
 
 def set_aside(folder: Path) -> None:

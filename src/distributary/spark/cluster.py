@@ -1,37 +1,53 @@
-"""Checks that a Spark cluster can run the query: task slots, and access to the data directory.
+"""Checks that a Spark cluster can run the query: task slots, and what its executors need.
 
 Called by ``driver`` once the session is open. Waits for slots, which appear as executors register;
-then one task in each slot looks for the data directory.
+then one task in each slot looks for the data directory, or imports what it will run.
 """
 
 import contextlib
+import importlib
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
 from distributary.spark.master import ANSWER_S, too_few, unanswered
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OPENED_S = 90.0
+"""Longest wait for a session on a master, which was reached before. Spark asks it for a minute; the
+session itself takes up to 20 s of a busy machine."""
 LOOK_S = 0.2
 """Interval at which slots are counted while waiting for them."""
 REASON_CHARS_MAX = 500
 """Limit of Spark's error text if its executors cannot run the check."""
+NEEDED = (
+    "distributary.spark._delivery_task",
+    "distributary.partitions.cluster_places",
+)
+"""What an owner on an executor imports."""
+TRIES_MAX = 2
+"""Tries to run a task in each slot."""
 PROBE = "spark-probe"
 """Name of the file in ``run/`` that executors must see."""
 
 
 @contextlib.contextmanager
 def answering(master: str, give_up: Callable[[SettingsError], None]) -> Iterator[None]:
-    """Calls *give_up* in another thread if the body takes longer than ``ANSWER_S``."""
-    error = unanswered(master, f"no answer within {ANSWER_S:g} s")
-    timer = threading.Timer(ANSWER_S, give_up, (error,))
+    """Calls *give_up* in another thread if the body takes longer than ``OPENED_S``."""
+    error = unanswered(master, f"no answer within {OPENED_S:g} s")
+    timer = threading.Timer(OPENED_S, give_up, (error,))
     timer.daemon = True
     timer.start()
     try:
@@ -40,17 +56,37 @@ def answering(master: str, give_up: Callable[[SettingsError], None]) -> Iterator
         timer.cancel()
 
 
-def check_cluster(spark: SparkSession, master: str, partitions: int, data_dir: Path) -> None:
+def check_cluster(
+    spark: SparkSession,
+    master: str,
+    partitions: int,
+    data_dir: Path | None,
+    *,
+    tried: bool = False,
+) -> None:
     """Refuse *master* if the query cannot run on it.
 
+    Args:
+        spark: The session.
+        master: Its master, for people.
+        partitions: Of the log.
+        data_dir: What executors must see; None: they need nothing of this disk.
+        tried: Executors of the cluster have run owners lately: what they import is not looked at,
+            which takes as long as the start of their processes.
+
     Raises:
-        SettingsError: Too few slots within ``ANSWER_S``, or an executor that cannot see *data_dir*.
+        SettingsError: Too few slots within ``ANSWER_S``, or an executor that cannot see *data_dir*,
+            or cannot import what it needs.
     """
     until_s = time.monotonic() + ANSWER_S
     while (found := task_slots(spark)) < partitions:
         if time.monotonic() > until_s:
             raise too_few(master, found, partitions)
         time.sleep(LOOK_S)
+    if data_dir is None:
+        if not tried:
+            _check_imports(spark, master, found)
+        return
     try:
         blind = blind_hosts(spark, found, data_dir)
     except Py4JJavaError as error:
@@ -60,6 +96,42 @@ def check_cluster(spark: SparkSession, master: str, partitions: int, data_dir: P
         raise _blind(master, data_dir, lines[0][:REASON_CHARS_MAX]) from error
     if blind:
         raise _blind(master, data_dir, f"on {', '.join(blind)}")
+
+
+def _check_imports(spark: SparkSession, master: str, count: int) -> None:
+    """Refuse *master* if an executor cannot import what owners need."""
+    faults: list[str] = []
+    for _ in range(TRIES_MAX):
+        try:
+            # As the query runs its tasks: so the workers that this starts are those that it uses.
+            # By another way Spark would start a second daemon on each executor, for nothing.
+            numbers = spark.range(0, count, 1, count)
+            tries = numbers.mapInArrow(_import, "fault string", barrier=True)
+            faults = sorted({row["fault"] for row in tries.collect()})
+            break
+        except (PySparkException, Py4JJavaError) as error:  # an executor may have been lost
+            reason = str(error)
+            faults = [line.strip() for line in reason.splitlines() if line.strip()][-1:]
+    if faults:
+        raise SettingsError(
+            f"executors of the Spark master {master} cannot run owners:"
+            f" {'; '.join(faults)[:REASON_CHARS_MAX]}. Give them a Python with what distributary"
+            " depends on: spark_conf spark.pyspark.python or spark.archives"
+        )
+
+
+def _import(numbers: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """Task on an executor: yields what is wrong with its Python."""
+    import pyarrow as pa  # noqa: PLC0415 - for executors: this process needs none of it
+
+    for _ in numbers:
+        pass
+    try:
+        for name in NEEDED:
+            importlib.import_module(name)
+        importlib.import_module(NEEDED[-1]).import_clients()
+    except Exception as error:  # noqa: BLE001 - told to the operator, whatever it is
+        yield pa.record_batch([pa.array([f"{socket.gethostname()}: {error}"])], names=["fault"])
 
 
 def _blind(master: str, data_dir: Path, reason: str) -> SettingsError:

@@ -10,7 +10,7 @@ Only ``_own`` imports ``_delivery_task``: the driver needs nothing of it.
 """
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession, functions
@@ -26,14 +26,28 @@ COUNTS = "deliveries"
 """Name of the metrics that Spark observes on the rows: sums over an epoch, in its progress."""
 
 
-def delivery_rows(spark: SparkSession, settings_json: str, partitions: int) -> DataFrame:
+def delivery_rows(
+    spark: SparkSession, settings_json: str, partitions: int, entrusted: bytes = b""
+) -> DataFrame:
     """Returns the rows of the query, one a second and partition; Spark sums their counts.
 
     Args:
         spark: The session.
         settings_json: ``SessionSettings`` as JSON.
         partitions: Of the log.
+        entrusted: For executors of a cluster: ``Entrusted`` as JSON. It stands in the function
+            alone, which Spark shows nowhere.
     """
+    own = functools.partial(_own, settings_json, partitions, entrusted)
+    return counted_rows(spark, own, partitions)
+
+
+def counted_rows(
+    spark: SparkSession,
+    task: "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]",
+    partitions: int,
+) -> DataFrame:
+    """Returns the rows of *task*, which gets a number for each partition and epoch."""
     numbers = (
         spark.readStream.format(FORMAT)
         .option("rowsPerBatch", str(partitions))
@@ -41,7 +55,7 @@ def delivery_rows(spark: SparkSession, settings_json: str, partitions: int) -> D
         .load()
         .select("value")
     )
-    rows = numbers.mapInArrow(functools.partial(_own, settings_json, partitions), SCHEMA)
+    rows = numbers.mapInArrow(task, SCHEMA)
     counts = [functions.sum(name).alias(name) for name in ("attempts", "outcomes")]
     return rows.observe(COUNTS, *counts)
 
@@ -52,12 +66,13 @@ def task_of(number: int, partitions: int) -> tuple[int, int]:
 
 
 def _own(
-    settings_json: str, partitions: int, numbers: "Iterable[pa.RecordBatch]"
+    settings_json: str, partitions: int, entrusted: bytes, numbers: "Iterable[pa.RecordBatch]"
 ) -> "Iterator[pa.RecordBatch]":
     """Own the partition of the task's number, and deliver it until the epoch ends."""
     from distributary.spark import _delivery_task  # noqa: PLC0415 - see the module
 
+    given = _delivery_task.decode_entrusted(entrusted)
     for batch in numbers:
         for number in batch.column("value").to_pylist():
             partition, epoch = task_of(number, partitions)
-            yield from _delivery_task.rows(settings_json, partition, epoch)
+            yield from _delivery_task.rows(settings_json, partition, epoch, given)

@@ -8,30 +8,38 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.core.errors import SettingsError
-from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField, StatusPage
 from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, check_cluster
+from distributary.spark.cluster_conf import python_on_executors
 from distributary.spark.delivery_source import COUNTS, delivery_rows
 from distributary.spark.history import History
 from distributary.spark.master import is_local
+from distributary.spark.package import give_package
 from distributary.spark.python import write_shim
 from distributary.spark.session import open_session
+from distributary.spark.standby import StandBy
+
+if TYPE_CHECKING:
+    from distributary.spark.shared_side import SharedSide
 
 ASK_S = 1.0
 """Interval at which the driver asks the JVM for its query: each call costs both some 2 ms. Whether
@@ -46,6 +54,8 @@ STEADY_S = 60.0
 """A query that ran for so long resets the backoff."""
 PROGRESS_S = 30.0
 """Interval of the log line ``pipeline-progress``."""
+TRIED_MS = 600_000
+"""Executors that ran owners less than ten minutes ago have the Python that owners need."""
 EXIT_JVM_GONE = 71
 """Exit code: the JVM has died, restart the driver."""
 
@@ -65,6 +75,10 @@ class DriverSettings:
         spark_conf: The operator's own Spark settings.
         epoch_s: Length of an epoch, seconds.
         drain_s: Longest orderly stop, seconds.
+        class_archive: Archive of the JVM's classes; empty: there is none.
+        entrusted: What executors of a cluster get, ``Entrusted`` as JSON; empty: all is in the data
+            directory, which executors see.
+        host: Where executors reach this process; empty: they are on this machine.
     """
 
     data_dir: str
@@ -77,6 +91,9 @@ class DriverSettings:
     spark_conf: Mapping[str, str]
     epoch_s: float
     drain_s: float
+    class_archive: str = ""
+    entrusted: bytes = field(default=b"", repr=False)
+    host: str = ""
 
 
 class Driver:
@@ -86,6 +103,7 @@ class Driver:
         settings: Of the driver.
         monotonic_s: The monotonic clock.
         sleep: Waits seconds.
+        checked: Whether the executors are known to run what they need.
     """
 
     def __init__(
@@ -93,6 +111,8 @@ class Driver:
         settings: DriverSettings,
         monotonic_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        *,
+        checked: bool = False,
     ) -> None:
         self._settings = settings
         self._now_s = monotonic_s
@@ -100,9 +120,12 @@ class Driver:
         self._stop = threading.Event()
         self._log = structlog.get_logger()
         self._paths = DataDir.of(settings.data_dir)
-        self._status_pages = [
-            MappedStatusPage(self._paths.status_page(p)) for p in range(settings.partitions)
-        ]
+        self._shared = self._shared_side()
+        self._status_pages: Sequence[StatusPage] = (
+            [MappedStatusPage(self._paths.status_page(p)) for p in range(settings.partitions)]
+            if self._shared is None
+            else self._shared.status_pages
+        )
         self._own_page = MappedStatusPage(self._paths.driver_page)
         self._own_page[StatusField.PHASE] = ConsumerPhase.LOADING
         self._query: StreamingQuery | None = None
@@ -111,10 +134,20 @@ class Driver:
             settings.history, settings.history_age_max_s, settings.history_bytes_max, self._paths
         )
         self._refused: SettingsError | None = None
-        self._checked = False
+        self._checked = checked
         self._progress_s = 0.0
         self._asked_s = float("-inf")
         self._last_live = 0
+
+    def _shared_side(self) -> "SharedSide | None":
+        """What the driver of a cluster does beside; None: all is in the data directory."""
+        if not self._settings.entrusted:
+            return None
+        # Its clients, which no other form loads.
+        from distributary.spark.shared_side import SharedSide  # noqa: PLC0415
+
+        settings = self._settings
+        return SharedSide(settings.entrusted, self._paths, settings.partitions, self._log)
 
     def run(self) -> int:
         """Run until SIGTERM. Returns the exit code of the process.
@@ -176,7 +209,7 @@ class Driver:
     # -- one query ----------------------------------------------------------------------------
 
     def _run_query(self) -> None:
-        reason = checkpoint.prepare(self._paths.spark / "checkpoint")
+        reason = checkpoint.prepare(self._paths.spark / "checkpoint", self._settings.partitions)
         if reason is not None:
             self._log.warning("spark-checkpoint-rebuilt", reason=reason)
         self._epochs.reset()
@@ -216,18 +249,17 @@ class Driver:
     def _start_query(self) -> StreamingQuery:
         settings = self._settings
         local = is_local(settings.master)
-        spark = open_session(
-            self._paths.spark,
-            settings.partitions,
-            settings.master,
-            settings.spark_conf,
-            contextlib.nullcontext() if local else answering(settings.master, self._refuse),
-            sockets=self._paths.worker_sockets,
-        )
+        opening = contextlib.nullcontext() if local else answering(settings.master, self._refuse)
+        spark = _session(settings, self._paths, opening)
+        if self._shared is not None:
+            give_package(spark, self._paths.spark)
+            self._shared.begin(spark)
         if not local and not self._checked:
-            check_cluster(spark, settings.master, settings.partitions, self._paths.root)
+            data_dir = None if self._shared is not None else self._paths.root
+            tried = data_dir is None and self._owned_lately()
+            check_cluster(spark, settings.master, settings.partitions, data_dir, tried=tried)
             self._checked = True
-        rows = delivery_rows(spark, settings.session, settings.partitions)
+        rows = delivery_rows(spark, settings.session, settings.partitions, settings.entrusted)
         return (
             rows.writeStream.format("noop")
             .queryName("distributary-pipeline")
@@ -236,12 +268,19 @@ class Driver:
             .start()
         )
 
+    def _owned_lately(self) -> bool:
+        """Whether owners on executors have given signs of life, to whoever led before."""
+        since_ms = time.time_ns() // 1_000_000 - TRIED_MS
+        return any(page[StatusField.HEARTBEAT_MS] > since_ms for page in self._status_pages)
+
     # -- while it runs ------------------------------------------------------------------------
 
     def _watch(self, query: StreamingQuery) -> None:
         now_s = self._now_s()
         self._query = query
         self._epochs.look(now_s)
+        if self._shared is not None:
+            self._shared.show()
         if now_s - self._progress_s > PROGRESS_S:
             self._progress_s = now_s
             self._say_progress()
@@ -281,6 +320,22 @@ class Driver:
         self._last_live = live
 
 
+def _session(
+    settings: DriverSettings, paths: DataDir, opening: contextlib.AbstractContextManager[None]
+) -> SparkSession:
+    """Open the session, or return the one that is open."""
+    return open_session(
+        paths.spark,
+        settings.partitions,
+        settings.master,
+        settings.spark_conf,
+        opening,
+        sockets=paths.worker_sockets,
+        archive=settings.class_archive,
+        host=settings.host if settings.entrusted else "",
+    )
+
+
 def _jvm() -> "subprocess.Popen[bytes] | None":
     """Returns the process of this driver's JVM; None: it was not started."""
     gateway = SparkContext._gateway  # noqa: SLF001 - nothing public names the process
@@ -306,8 +361,50 @@ def _summary(progress: Any) -> dict[str, Any] | None:
     }
 
 
-def run(settings: DriverSettings, scratch: Path) -> int:
-    """Entry of the driver's process."""
+def _stand_by(settings: DriverSettings, leads: Callable[[], bool]) -> bool:
+    """Start Spark, and wait until the node leads; returns whether executors are warm."""
+    paths = DataDir.of(settings.data_dir)
+    page = MappedStatusPage(paths.driver_page)
+    page[StatusField.PHASE] = ConsumerPhase.LOADING
+    signal.signal(signal.SIGTERM, _end_with_jvm)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    spark = _session(settings, paths, contextlib.nullcontext())
+    give_package(spark, paths.spark)
+    standby = StandBy(leads, _jvm_lives)
+    return standby.wait(spark, settings.session, settings.partitions, settings.entrusted)
+
+
+def _end_with_jvm(_number: int, _frame: FrameType | None) -> None:
+    """End this process and the JVM: nothing is in flight, and Spark would end in good order."""
+    if os.getpgrp() == os.getpid():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
+    os._exit(0)
+
+
+def run(settings: DriverSettings, scratch: Path, leads: Callable[[], bool] | None = None) -> int:
+    """Entry of the driver's process.
+
+    Args:
+        settings: Of the driver.
+        scratch: Folder for Spark's files.
+        leads: Whether the node of this process leads: no query begins before. None: it is alone.
+    """
     scratch.mkdir(parents=True, exist_ok=True)
-    os.environ["PYSPARK_PYTHON"] = str(write_shim(scratch / "bin"))
-    return Driver(settings).run()
+    if settings.entrusted:
+        os.environ["PYSPARK_PYTHON"] = python_on_executors(settings.spark_conf)
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        # Executors have their sockets where they run, and this process by the same setting here.
+        sockets = DataDir.of(settings.data_dir).worker_sockets
+        sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chdir(sockets)
+    else:
+        os.environ["PYSPARK_PYTHON"] = str(write_shim(scratch / "bin"))
+    warm = False
+    if leads is not None:
+        try:
+            warm = _stand_by(settings, leads)
+        except (Py4JError, ConnectionError, EOFError) as error:
+            structlog.get_logger().error("pipeline-jvm-gone", error=str(error)[:500])
+            return EXIT_JVM_GONE
+    return Driver(settings, checked=warm).run()

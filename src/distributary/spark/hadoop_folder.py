@@ -46,14 +46,14 @@ class HadoopFolder:
         self._url = url.rstrip("/")
         self._known: dict[HistoryFile, StoredFile] = {}
         settings = spark._jsc.hadoopConfiguration()  # noqa: SLF001
-        with _os_errors():
+        with os_errors():
             self._system: Any = self._path("").getFileSystem(settings)
 
     def files(self) -> list[StoredFile]:
         """Returns the history files; asks for sizes of new names alone, since no file changes."""
         known = self._known
         self._known = {}
-        with _os_errors():
+        with os_errors():
             for day in self._days():
                 for name in _NAME.findall(self._listed(day)):
                     file = parse(f"{day}/{name}")
@@ -67,7 +67,7 @@ class HadoopFolder:
             raise FileNotFoundError(str(source))
         final = self._path(file.path)
         beside = self._path(f"{day_folder(file)}/{hidden_name(file)}")
-        with _os_errors():
+        with os_errors():
             if self._system.exists(final):
                 return
             self._system.copyFromLocalFile(False, True, self._local(source), beside)
@@ -76,19 +76,19 @@ class HadoopFolder:
 
     def fetch(self, file: HistoryFile, into: Path) -> Path:
         """Copy *file* to *into*."""
-        with _os_errors():
+        with os_errors():
             local = self._local(into)
             self._system.copyToLocalFile(False, self._path(file.path), local, True)
         return into
 
     def delete(self, file: HistoryFile) -> None:
         """Delete *file*."""
-        with _os_errors():
+        with os_errors():
             self._system.delete(self._path(file.path), False)
 
     def delete_empty_days(self, before: str) -> None:
         """Delete empty folders of days before *before*."""
-        with _os_errors():
+        with os_errors():
             for day in self._days():
                 path = self._path(day)
                 if day < day_name(before) and not len(self._system.listStatus(path)):
@@ -96,7 +96,7 @@ class HadoopFolder:
 
     def sweep(self) -> None:
         """Delete hidden files of ``put``."""
-        with _os_errors():
+        with os_errors():
             for day in self._days():
                 for name in _HIDDEN.findall(self._listed(day)):
                     self._system.delete(self._path(f"{day}/{name}"), False)
@@ -125,7 +125,7 @@ class HadoopFolder:
 
 
 @contextmanager
-def _os_errors() -> Iterator[None]:
+def os_errors() -> Iterator[None]:
     """Raise what the JVM raises as ``OSError``, with the first line of its message."""
     try:
         yield

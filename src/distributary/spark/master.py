@@ -21,7 +21,7 @@ TASK_FAILURES_MAX: Final = 1_000
 """Failures of one partition's task in one epoch before Spark ends those of all others too. Each
 kill of a worker counts; a partition that cannot be owned waits inside its task and counts once."""
 
-ANSWER_S: Final = 10.0
+ANSWER_S: Final = 30.0
 """Longest wait for a response of the Spark master; a slower one is refused."""
 
 _LOCAL: Final = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*)?\])?")

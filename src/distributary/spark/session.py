@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,10 +10,9 @@ import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from distributary.spark import class_archive
+from distributary.spark.cluster_conf import SHARED_KEY, check_protection, cluster_conf
 from distributary.spark.master import TASK_FAILURES_MAX, is_local, resolve
-
-SHARED_KEY = "spark.authenticate.secret"
-"""Spark's property for the secret that driver and executors share."""
 
 _SECRET = re.compile(r"secret|passw|token|credential|key(?!store|tab)", re.IGNORECASE)
 """Names of settings that may be secrets: more than Spark's own ``spark.redaction.regex``."""
@@ -28,8 +26,11 @@ FILE_MANAGER = (
 )
 
 
-def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
-    """Returns Spark's settings for a query over *partitions*, with scratch files in *scratch*."""
+def session_conf(scratch: Path, partitions: int, archive: str = "") -> dict[str, str]:
+    """Returns Spark's settings for a query over *partitions*, with scratch files in *scratch*.
+
+    *archive* is the archive of classes, if there is one (``class_archive``).
+    """
     return {
         # A row reaches the JVM when it is written only if nothing is buffered: by that a worker
         # notices a dead JVM.
@@ -61,7 +62,7 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
             "-XX:+UseSerialGC -Xss512k -XX:ReservedCodeCacheSize=64m"
             " -XX:MaxMetaspaceSize=192m -XX:TieredStopAtLevel=1"
             " -XX:MaxNewSize=48m -XX:-UsePerfData"
-            " -Djava.net.preferIPv4Stack=true"
+            f" -Djava.net.preferIPv4Stack=true{class_archive.options(archive)}"
         ),
         # Spark sets permissions of its files explicitly, wider than our umask.
         "spark.hadoop.fs.permissions.umask-mode": "077",
@@ -123,8 +124,11 @@ def worker_sockets(folder: Path) -> dict[str, str]:
             "worker-sockets-elsewhere", folder=str(folder), reason="its path is too long for them"
         )
         return {}
-    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)  # it may have been there
+    # Not the folder itself: the driver of a node works in it.
+    for left in folder.iterdir():
+        left.unlink(missing_ok=True)
     return {"spark.python.unix.domain.socket.dir": str(folder)}
 
 
@@ -145,6 +149,8 @@ def open_session(
     opening: AbstractContextManager[None],
     *,
     sockets: Path,
+    archive: str = "",
+    host: str = "",
 ) -> SparkSession:
     """Start Spark, or return the running session.
 
@@ -155,15 +161,24 @@ def open_session(
         overrides: The operator's own settings; they win.
         opening: Entered while waiting for the master.
         sockets: Folder for sockets of workers on this machine.
+        archive: Archive of the JVM's classes, if there is one.
+        host: Where executors of a cluster reach this process, which need nothing of its disk;
+            empty: they are on this machine, or see its disk.
+
+    Raises:
+        SettingsError: Executors would get secrets in clear: see ``check_protection``.
     """
     master = resolve(master, partitions)
     builder = SparkSession.builder.appName("distributary").master(master)
     secret = authentication(master, overrides)
-    if not secret and overrides.get("spark.authenticate") != "true":
+    if not (secret or host) and overrides.get("spark.authenticate") != "true":
         structlog.get_logger().warning(
             "spark-without-authentication", master=master, set=SHARED_KEY
         )
-    conf = {**session_conf(scratch, partitions), **secret, **overrides}
+    conf = {**session_conf(scratch, partitions, archive), **secret}
+    conf |= {**(cluster_conf(host) if host else {}), **overrides}
+    if host:
+        check_protection(master, conf)
     if is_local(master):
         conf = {**worker_sockets(sockets), **sparse_heartbeats(overrides), **conf}
     # The JVM first: its start does not count as waiting for the master.

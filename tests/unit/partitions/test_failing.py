@@ -7,7 +7,7 @@ import pytest
 from distributary.core.engine import failing as failing_module
 from distributary.core.engine.failing import Failing
 from distributary.core.errors import StoreError
-from distributary.core.outcome import read_failing
+from distributary.core.outcome import FailingRoutesFile, read_failing
 from distributary.core.policy import Decision, Verdict
 from distributary.partitions._failing import FailingFile
 
@@ -28,7 +28,7 @@ class Stage:
         self.error = None
         context = SimpleNamespace(
             clock=clock,
-            failing_path=path,
+            failing=FailingRoutesFile(path),
             aside=self,
             report=lambda event, fields: self.reports.append((event, fields)),
         )

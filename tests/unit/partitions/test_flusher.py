@@ -186,7 +186,7 @@ def test_counts_are_told_of_failures_first_and_of_the_rest_last(rig, timers):
 def test_what_only_the_counts_are_asked_writes_nothing(rig, timers):
     """All rows are durable already; the next flush takes what came meanwhile."""
     rig.asked = "told"
-    rig.flusher.ask_quota()
+    rig.flusher.ask()
     timers.advance(FLUSH_S)
     assert rig.calls == [("after", "told")]
     assert not rig.works
@@ -197,7 +197,7 @@ def test_what_the_counts_are_asked_during_a_flush_goes_with_the_next_one(rig, ti
     rig.flusher.put_row(row(8))
     timers.advance(FLUSH_S)
     rig.asked = "told"
-    rig.flusher.ask_quota()
+    rig.flusher.ask()
     rig.medium()
     assert ("after", "told") not in rig.calls
     timers.advance(FLUSH_S)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from distributary.datadir import PARENT
-from distributary.partitions.guardians import END_S, OUTLIVE_S, Guardians, Process
+from distributary.partitions.guardians import END_S, EXECUTOR_END_S, OUTLIVE_S, Guardians, Process
 from distributary.testing.virtual import VirtualClock
 
 ME = 100
@@ -57,6 +57,22 @@ def test_outlives_its_jvm_for_a_while():
     assert world.guardians.alive()  # it ends in good order, if it can
     world.pass_s(END_S)
     assert not world.guardians.alive()
+
+
+def test_ends_with_its_executor_in_good_order():
+    """No server is on the machine of an executor, and another owner wants the partition."""
+    clock, jvm, parents = VirtualClock(), Known(), [ME]
+    guardians = Guardians(None, jvm, lambda: parents[0], clock.monotonic_s, executor=True)
+    parents[0] = 1  # the daemon has ended, as it does first
+    assert guardians.alive()
+    assert guardians.patient
+    assert not guardians.orphaned
+    jvm.ended = True
+    assert guardians.orphaned
+    assert not guardians.patient
+    assert guardians.alive()
+    clock.move_to(clock.monotonic_s() + EXECUTOR_END_S)
+    assert not guardians.alive()
 
 
 def test_does_not_depend_on_the_daemon_that_forked_it():

@@ -4,7 +4,8 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Ending, Mark
-from distributary.core.journal import HistoryBlock, JournalState
+from distributary.core.journal import JournalState
+from distributary.core.journal_frames import HistoryBlock
 from distributary.core.meter import Meter
 from distributary.core.outcome import Batch
 from distributary.history.rows import Recorder

@@ -14,7 +14,8 @@ from distributary.core.flow import RecordKind, RouteRecord, encode_route
 from distributary.datadir import StatusField
 from distributary.partitions import PartitionSession
 from distributary.partitions import _progress as standing_module
-from distributary.partitions import _session as session_module
+from distributary.partitions._holding import wait_for_log
+from distributary.partitions.consumer import TICK_S
 from distributary.partitions.routes import follow_from
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.simulated_ports import TargetsView
@@ -162,15 +163,15 @@ class _End:
         return self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
 
 
-def test_an_owner_waits_for_a_log_that_is_not_recovered(clock, monkeypatch):
+def test_an_owner_waits_for_a_log_that_is_not_recovered(clock):
     """An end below the cursor is an old one: nothing is concluded from it."""
-    monkeypatch.setattr(
-        session_module.time, "sleep", lambda s: clock.move_to(clock.monotonic_s() + s)
-    )
-    surroundings = SimpleNamespace(_clock=clock)
-    PartitionSession._wait_for_log(surroundings, _End(0, 0, 7), 7)
+
+    def sleep(seconds):
+        clock.move_to(clock.monotonic_s() + seconds)
+
+    wait_for_log(_End(0, 0, 7), 7, clock, sleep)
     with pytest.raises(LogUnavailableError, match="has not recovered"):
-        PartitionSession._wait_for_log(surroundings, _End(0), 7)
+        wait_for_log(_End(0), 7, clock, sleep)
 
 
 @pytest.mark.parametrize(
@@ -192,3 +193,49 @@ def test_a_bug_in_a_callback_stops_the_owner(context, stops):
         surroundings, None, {"exception": ValueError("x"), "message": "m", **context}
     )
     assert [type(failure) for failure in failures] == [DistributaryError] * stops
+
+
+def test_requests_on_the_status_page_end_a_wait_of_the_task(clock):
+    """Each once, within a tick; nothing else does, so an idle task sleeps."""
+    nudges, beats = [], []
+    page = dict.fromkeys((StatusField.STOP, StatusField.END_EPOCH, StatusField.SUCCESSOR), 0)
+    surroundings = SimpleNamespace(
+        _status_page=page,
+        _words=(0, 0, 0),
+        _clock=clock,
+        _beat_s=0.0,
+        nudge=lambda: nudges.append(1),
+    )
+    surroundings._beat = lambda: PartitionSession._beat(surroundings)
+    surroundings._guardians = SimpleNamespace(alive=lambda: beats.append(1) or True)
+    surroundings._holding = SimpleNamespace(lease=SimpleNamespace(lapsing=False))
+    surroundings._held = False
+    surroundings._saved_s = float("inf")
+    surroundings._tail = SimpleNamespace(look=lambda: None)
+    for tick in range(1, 5):
+        clock.move_to(clock.monotonic_s() + TICK_S)
+        PartitionSession._on_tick(surroundings)
+        assert len(beats) == tick // 2
+    assert nudges == []
+    for count, word in enumerate(page, start=1):
+        page[word] = 7
+        PartitionSession._on_tick(surroundings)
+        PartitionSession._on_tick(surroundings)
+        assert len(nudges) == count
+
+
+def test_an_owner_that_has_failed_goes_on_looking_after_its_parents():
+    """Its task may hang, and closes it then only late or never."""
+    beats, later = [], []
+    surroundings = SimpleNamespace(
+        _closing=False,
+        _beat=lambda: beats.append(1),
+        _loop=SimpleNamespace(call_later=lambda _s, work: later.append(work)),
+    )
+    surroundings._beat_alone = lambda: PartitionSession._beat_alone(surroundings)
+    surroundings._beat_alone()
+    later.pop()()
+    assert len(beats) == 2
+    surroundings._closing = True
+    later.pop()()
+    assert (len(beats), later) == (2, [])

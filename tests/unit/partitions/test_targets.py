@@ -5,20 +5,28 @@ import sqlite3
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.deliver import Destination
-from distributary.core.sqlite import sqlite_url
 from distributary.partitions import _targets
 from distributary.partitions._targets import DirectoryTargets
 from distributary.protocols.http.settings import HttpSettings
 from distributary.protocols.mqtt.settings import MqttSettings
-from distributary.resource import OWN_EVENTS, OWN_LISTENER, OwnAddresses, Reach, SinkRule
+from distributary.resource import (
+    CLEARTEXT,
+    OWN_EVENTS,
+    OWN_LISTENER,
+    OwnAddresses,
+    Reach,
+    SinkRule,
+)
 from distributary.routes import PutRoute, RouteEndpoint, RouteSettings
 from distributary.subscriptions import resource as api_subscription
+from distributary.subscriptions.resource import Rotation
 from distributary.subscriptions.service import rules
 from distributary.subscriptions.store import Directory, Keys, Sealer
 from distributary.subscriptions.store.credentials_rows import CredentialRows
 from distributary.subscriptions.store.store import Store
-from distributary.subscriptions.store.stored import Delete, Put
+from distributary.subscriptions.store.stored import Delete, Put, Rotate
 from kit.servers import Authority
 
 SINK = "http://127.0.0.1:9/"
@@ -46,13 +54,15 @@ class World:
     def reader(self, keys=None):
         """Another reader."""
         return DirectoryTargets(
-            self.path, keys, lambda event, fields: self.reports.append((event, fields))
+            sqlite_url(self.path), keys, lambda event, fields: self.reports.append((event, fields))
         )
 
     def put(self, name="a", **members):
         """Create or replace; its uid begins with ``u-``."""
         body = {"sink": SINK, "protocol": "HTTP", **members}
-        spec = api_subscription.parse(body, rules(SinkRule(local_allowed=True)))
+        spec = api_subscription.parse(
+            body, rules(SinkRule(local_allowed=True, cleartext_allowed=True))
+        )
         self.store.apply([Put(name, spec, f"u-{name}")], 5)
         self.targets.refresh()
 
@@ -330,3 +340,66 @@ def test_a_protocol_that_is_left_out_waits(world):
     assert "KAFKA" in world.targets.get("u-a").sink.refused
     world.targets.keep_within(Reach())
     assert world.targets.get("u-a").sink.refused is None
+
+
+ACCOUNT = {"credentialType": "PLAIN", "identifier": "me", "secret": "hunter22"}
+
+
+def test_a_credential_for_another_machine_waits_for_tls_or_a_setting(world):
+    """One that an earlier version took: no attempt is made, and nothing is given up."""
+    world.put(sink="http://example.com/", sinkCredential=ACCOUNT)
+    world.targets.keep_within(Reach())
+    sink = world.targets.get("u-a").sink
+    assert (sink.refused, sink.unusable, sink.plain) == (CLEARTEXT, None, False)
+    world.targets.keep_within(Reach(cleartext_credentials=True))
+    sink = world.targets.get("u-a").sink
+    assert (sink.refused, sink.stays_here, sink.plain) == (None, False, True)
+
+
+def test_a_credential_in_the_clear_stays_on_this_machine(world):
+    """Whatever the name resolves to later; with TLS it goes anywhere."""
+    for uri, stays_here in (("http://localhost:9/", True), ("https://example.com/", False)):
+        world.put(sink=uri, sinkCredential=ACCOUNT)
+        sink = world.targets.get("u-a").sink
+        assert (sink.refused, sink.stays_here) == (None, stays_here)
+
+
+def test_an_authorization_header_is_a_credential(world):
+    """Also that of a dead letter sink with headers of its own; other headers are not."""
+    secret = {"headers": {"authorization": "Bearer x"}}
+    dead = {"sink": "http://example.com/", "protocolsettings": secret}
+    world.put(
+        sink="http://example.com/",
+        protocolsettings={"headers": {"x-api-key": "k"}, "delivery": {"deadLetterSink": dead}},
+    )
+    target = world.targets.get("u-a")
+    assert (target.sink.refused, target.dead_letter.refused) == (None, CLEARTEXT)
+    world.put(sink="http://example.com/", protocolsettings=secret)
+    assert world.targets.get("u-a").sink.refused == CLEARTEXT
+
+
+def test_keys_that_sign_go_to_the_sink_and_to_its_own_origin(world):
+    """Another dead letter sink could pass on to the sink what we signed for it."""
+    for dead, signed in (
+        ("http://127.0.0.1:9/dead", True),
+        ({"sink": "http://127.0.0.1:9/dead"}, True),
+        ("http://127.0.0.1:8/dead", False),
+    ):
+        signature = {"signature": {"scheme": "v1"}, "delivery": {"deadLetterSink": dead}}
+        world.put(protocolsettings=signature)
+        target = world.targets.get("u-a")
+        assert len(target.sink.signing.keys) == 1
+        assert target.dead_letter.signing == (target.sink.signing if signed else None)
+    world.put()
+    assert world.targets.get("u-a").sink.signing is None
+
+
+def test_a_rotation_makes_a_new_destination(world):
+    """Attempts from then on have both signatures."""
+    world.put(protocolsettings={"signature": {"scheme": "v1"}})
+    before = world.targets.get("u-a").sink
+    world.store.apply([Rotate("a", Rotation())], 5)
+    world.targets.refresh()
+    after = world.targets.get("u-a").sink
+    assert after != before
+    assert [key.value for key in after.signing.keys[1:]] == [before.signing.keys[0].value]

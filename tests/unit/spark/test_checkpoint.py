@@ -27,7 +27,18 @@ def test_a_position_of_another_source_is_set_aside(tmp_path: Path, offset: objec
     """Versions before this one had a source of their own, whose positions were epochs."""
     folder = _checkpoint(tmp_path / "c", offset)
 
-    assert prepare(folder) == "offsets/0 holds no epoch"
+    assert prepare(folder, 2) == "offsets/0 holds no epoch"
 
     assert not any(folder.iterdir())
     assert (tmp_path / "c.damaged.1" / "offsets" / "0").exists()
+
+
+def test_a_checkpoint_of_another_number_of_partitions_is_set_aside(tmp_path):
+    """Spark would repeat its last epoch with a task for each partition that there was."""
+    folder = tmp_path / "checkpoint"
+    assert prepare(folder, 2) is None
+    (folder / "metadata").write_text('{"id": "q"}')
+    assert prepare(folder, 2) is None
+    assert prepare(folder, 5) == "it is of 2 partitions"
+    assert list(folder.iterdir()) == []
+    assert prepare(folder, 5) is None

@@ -1,5 +1,6 @@
 """A session with and without a task: when it goes on, and when it ends."""
 
+import threading
 from types import SimpleNamespace
 
 import msgspec
@@ -13,8 +14,10 @@ from distributary.spark._owner import (
     ALONE_S,
     DRAIN_S_MAX,
     DRAIN_S_MIN,
+    LOOK_S,
     OUTLIVED_DRAIN_S,
     QUIET_MS,
+    REST_S,
     Owner,
 )
 from distributary.testing.virtual import VirtualClock
@@ -40,11 +43,17 @@ class Session:
         self.quiet = 0
         self.ends = []
         self.counted = 5, 3
+        self.nudges = 0
+        self.waits = []
 
     def counts(self):
         return self.counted
 
+    def nudge(self):
+        self.nudges += 1
+
     def wait(self, seconds):
+        self.waits.append(seconds)
         self.clock.move_to(self.clock.monotonic_s() + seconds)
         self.during()
 
@@ -56,6 +65,10 @@ class Session:
 
     def close(self, *, orderly, drain_s):
         self.ends.append((orderly, drain_s))
+
+    def hand_over(self):
+        self.during()
+        return "the partition"
 
 
 class World:
@@ -190,6 +203,49 @@ def test_newer_settings_wait_for_nothing_that_is_not_under_way(world):
     assert world.owner.outdated()
 
 
+def test_a_session_is_looked_at_more_often_while_a_quiet_moment_is_waited_for(world):
+    """Otherwise once a second is enough: requests end the wait."""
+    world.owner.watch()
+    world.reload(7)
+    world.page[StatusField.IN_FLIGHT] = 1
+    assert not world.owner.outdated()
+    world.owner.watch()
+    assert world.session.waits == [REST_S, LOOK_S]
+    world.owner.nudge()
+    assert world.session.nudges == 1
+
+
+def test_newer_settings_go_on_with_the_partition(world):
+    """The next session gets what the last one held; newer settings after that are seen again."""
+    made = []
+
+    def make(newer, holding):
+        made.append((newer.number, holding))
+        return Session(world.clock)
+
+    world.reload(7)
+    assert world.owner.outdated()
+    assert world.owner.renew(make)
+    assert made == [(7, "the partition")]
+    assert world.page[StatusField.SETTINGS] == 7
+    assert world.owner.session is not world.session
+    assert not world.owner.outdated()
+    world.reload(8)
+    world.page[StatusField.IN_FLIGHT] = 1
+    assert not world.owner.outdated()
+    assert world.owner.session.quiet == 1
+
+
+def test_a_session_that_fails_at_its_end_has_no_newer_settings(world):
+    """The task looks for a partition again, as after any failure."""
+    world.reload(7)
+    assert world.owner.outdated()
+    world.session.during = world.fail
+    assert not world.owner.renew(lambda _newer, _holding: pytest.fail("no session is to be made"))
+    assert [str(error) for error in world.noted] == ["the store is gone"]
+    assert StatusField.SETTINGS not in world.page
+
+
 def test_no_sink_that_hangs_keeps_owners_with_older_settings(world):
     """An attempt may last ten minutes and another follows; what settings forbid must end."""
     world.reload(7)
@@ -214,13 +270,18 @@ class Kept:
         self.ends = ends
         self.closed = []
 
+        self.nudged = threading.Event()
+
+    def nudge(self):
+        self.nudged.set()
+
     def alone(self, wanted):
         if self.error is not None:
             raise self.error
         if self.ends:
             return False
         while not wanted():
-            pass
+            self.nudged.wait()
         return True
 
     def close(self, *, orderly):

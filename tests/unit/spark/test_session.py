@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from distributary.spark.cluster_conf import SHARED_KEY
 from distributary.spark.session import (
-    SHARED_KEY,
     at_launch,
     authentication,
     sparse_heartbeats,

@@ -1,0 +1,172 @@
+"""Small texts by name in the database that several machines share, each with one writer.
+
+An owner on another machine than the leader tells by them what the leader shows people: its metrics,
+and why a partition could not be owned. The leader tells owners the settings that have changed.
+Nothing here is needed after a restart, and none of it is a secret.
+
+Callers: ``cluster_places`` (owners) and ``spark`` (the driver).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Engine
+
+from distributary.core import database
+from distributary.core.errors import StoreError
+from distributary.core.files import write_atomically
+from distributary.datadir import LiveSettings
+
+STORE: Final = "notes"
+"""Name of the store in messages."""
+BYTES_MAX: Final = 1024 * 1024
+"""Longest note: the metrics of a partition with 10,000 sinks take half of it."""
+PUSHED_EVERY_S: Final = 5.0
+"""Interval at which files are looked at: metrics are collected every 15 s or more."""
+LIVE: Final = "live"
+"""Name of the note with the settings that change."""
+METER: Final = "meter/"
+"""Begins the names of notes with metrics; the role follows."""
+SICK: Final = "sick/"
+"""Begins the names of notes with why a partition could not be owned; its number follows."""
+
+_meta: Final = sa.MetaData()
+_note: Final = sa.Table(
+    "note",
+    _meta,
+    sa.Column("name", database.text(100), primary_key=True),
+    sa.Column("n", sa.BigInteger, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
+
+def prepare_notes(writer: Engine) -> None:
+    """Make the table where it is missing; any number of processes may do so at once."""
+    with database.migrating(writer) as connection:
+        _meta.create_all(connection)
+
+
+class Notes:
+    """The notes of a database. For any thread; each call blocks and may raise ``StoreError``."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self._url = url
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a note in place of the one before; one that is too long is cut off."""
+        added = insert(_note).values(name=name, n=1, content=content[:BYTES_MAX])
+        again = {"n": _note.c.n + 1, "content": added.excluded.content}
+        put = added.on_conflict_do_update(index_elements=["name"], set_=again)
+        with database.writing(database.open_writer(self._url, STORE, durable=False)) as connection:
+            connection.execute(put)
+
+    def numbers(self, prefix: str = "") -> dict[str, int]:
+        """Returns which notes there are, each with how often it was written."""
+        query = sa.select(_note.c.name, _note.c.n).where(
+            _note.c.name.startswith(prefix, autoescape=True)
+        )
+        with database.reading(database.open_reader(self._url, STORE)) as connection:
+            return {row.name: row.n for row in connection.execute(query)}
+
+    def get(self, name: str) -> bytes | None:
+        """Returns a note; None: there is none."""
+        query = sa.select(_note.c.content).where(_note.c.name == name)
+        with database.reading(database.open_reader(self._url, STORE)) as connection:
+            found = connection.execute(query).scalar()
+            return None if found is None else bytes(found)
+
+
+class LiveNote:
+    """The settings that change while the server runs, as the leader has noted them."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._seen = 0
+
+    def look(self) -> LiveSettings | None:
+        """Returns the settings if they have changed since the last call; else None."""
+        try:
+            number = self._notes.numbers(LIVE).get(LIVE, 0)
+            if number == self._seen:
+                return None
+            content = self._notes.get(LIVE)
+            self._seen = number
+            return None if content is None else msgspec.json.decode(content, type=LiveSettings)
+        except (StoreError, msgspec.MsgspecError):
+            return None
+
+
+class Pusher:
+    """Puts files into notes whenever they have changed, in a thread, until ``close``.
+
+    Args:
+        notes: Takes them.
+        files: Name of a note -> its file, which need not exist.
+        every_s: Interval of looks.
+    """
+
+    def __init__(
+        self, notes: Notes, files: Mapping[str, Path], every_s: float = PUSHED_EVERY_S
+    ) -> None:
+        self._notes = notes
+        self._files = files
+        self._every_s = every_s
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="notes", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._every_s):
+            self.look()
+
+    def look(self) -> None:
+        """Put what has changed; what cannot be put now is put at the next look."""
+        for name, path in self._files.items():
+            try:
+                found = path.stat()
+                stamp = found.st_ino, found.st_mtime_ns
+                if stamp != self._seen.get(name):
+                    self._notes.put(name, path.read_bytes())
+                    self._seen[name] = stamp
+            except (OSError, StoreError):
+                continue
+
+    def close(self) -> None:
+        """Stop, without a last look."""
+        self._ended.set()
+
+
+class Mirror:
+    """Keeps files of the leader like notes.
+
+    Args:
+        notes: What it reads.
+        path_of: Path of the file for the name of a note; None: it has none.
+    """
+
+    def __init__(self, notes: Notes, path_of: Callable[[str], Path | None]) -> None:
+        self._notes = notes
+        self._path_of = path_of
+        self._seen: dict[str, int] = {}
+
+    def look(self) -> None:
+        """Write the files of notes that have changed.
+
+        Raises:
+            OSError, StoreError: Some are not written; the next look does so.
+        """
+        for name, number in self._notes.numbers().items():
+            path = self._path_of(name)
+            if path is None or self._seen.get(name) == number:
+                continue
+            content = self._notes.get(name)
+            if content is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, content)
+            self._seen[name] = number

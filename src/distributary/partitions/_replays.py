@@ -1,0 +1,210 @@
+"""Replays: events of the log that are sent again to an existing subscription, a slice at a time.
+
+Each event of the range that the newest filters match becomes a row that is due now, in the flush
+that notes the progress of the run; so it is counted, retried and ended like any other match. A
+replay stays below the committed offset and below what a backfill of its route still has to
+deliver: those matches have their first outcome yet to come.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from distributary.core.demand import Demand
+from distributary.core.engine.machine import Engine
+from distributary.core.engine.state import PartitionState
+from distributary.core.errors import EventError, LogError, StoreError
+from distributary.core.flow import (
+    DoneKey,
+    Logged,
+    Origin,
+    Position,
+    RouteRecord,
+    Stage,
+    Task,
+    events_for,
+)
+from distributary.core.outcome import RetryRow, RunRow
+from distributary.core.route import WalkMatcher
+from distributary.partitions._flusher import Flusher
+from distributary.partitions._run import Run
+from distributary.partitions.context import PartitionContext
+from distributary.partitions.ports import Records
+
+SLICE_RECORDS: Final = 2_048
+"""Records of the log looked at in one slice: some 20 ms of a thread."""
+SLICE_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of records with matches after which a slice ends: one may have 1 MiB."""
+
+
+class _Found(NamedTuple):
+    """What a slice of the log holds for a route.
+
+    Attributes:
+        tasks: Its matches, in order.
+        at: The next record.
+    """
+
+    tasks: list[Task]
+    at: int
+
+
+class Replays:
+    """Takes slices of replays; a ``RunKind``.
+
+    Args:
+        context: Ports of the consumer.
+        flusher: Makes what it does durable, with the progress of the run.
+        state: Holds the waiting rows and the backfills.
+        engine: Attempts rows.
+    """
+
+    def __init__(
+        self, context: PartitionContext, flusher: Flusher, state: PartitionState, engine: Engine
+    ) -> None:
+        self._context = context
+        self._store = context.ownership.store
+        self._flusher = flusher
+        self._state = state
+        self._engine = engine
+
+    def begin(self, demand: Demand) -> RunRow:
+        details = demand.details
+        since_ms = details.since_ms or 0
+        until_ms = demand.asked_ms + 1 if details.until_ms is None else details.until_ms
+        records = self._context.make_records()
+        try:
+            start, end = records.start(), records.durable_end()
+            first = min(max(records.offset_at(since_ms), start), end)
+            last = max(first, min(records.offset_at(until_ms), end))
+            oldest_ms = None
+            if start > 0 and first == start:
+                oldest = next(iter(records.read(start, end)), None)
+                begins_ms = demand.asked_ms if oldest is None else oldest.time_ms
+                oldest_ms = begins_ms if begins_ms > since_ms else None
+        except LogError as error:
+            raise StoreError(str(error)) from error
+        finally:
+            records.close()
+        row = RunRow(demand.seq, first, last, 0, 0, done=False)
+        return self._store.begin_run_as(row._replace(total=last - first, oldest_ms=oldest_ms))
+
+    def take(self, run: Run, count: int, then: Callable[[RunRow | None], None]) -> None:
+        record = self._context.follower.table.record(run.demand.route)
+        end = self._end(run)
+        if record is None or run.row.at >= run.row.through:
+            row = run.row._replace(done=True)  # Its route is deleted, or all is looked at.
+            self._context.timers.call_later(0.0, lambda: then(row))
+            return
+        if end <= run.row.at:
+            self._context.timers.call_later(0.0, lambda: then(run.row))
+            return
+        cut = cut_of(self._state, run)
+        found: list[_Found] = []
+
+        def work() -> None:
+            records = self._context.make_records()
+            try:
+                found.append(self._look(run, record, records, count, (cut, end)))
+            except LogError as error:
+                raise StoreError(str(error)) from error
+            finally:
+                records.close()
+
+        def done(error: StoreError | None) -> None:
+            then(None if error is not None else self._take(run, *found))
+
+        self._context.aside.run(work, done)
+
+    def _end(self, run: Run) -> int:
+        """The record at which the replay must wait, or ends."""
+        end = min(run.row.through, self._flusher.durable_mark.offset)
+        if run.demand.details.dry:
+            return run.row.through
+        durable = self._flusher.durable_floor(run.demand.route)
+        if durable is not None:
+            end = min(end, durable)
+        for backfill in self._state.backfills.by_route.get(run.demand.route, ()):
+            end = min(end, backfill.floor())
+        return end
+
+    def _look(
+        self, run: Run, record: RouteRecord, records: Records, count: int, span: tuple[int, int]
+    ) -> _Found:
+        """Find at most about *count* matches in the records of *span*; blocks."""
+        cut, end = span
+        matcher = WalkMatcher()
+        matcher.put(record)
+        tasks: list[Task] = []
+        first = at = max(run.row.at, cut)
+        size = 0
+        for looked, logged in enumerate(records.read(at, min(end, first + SLICE_RECORDS)), 1):
+            matched = self._matches(run, record, matcher, logged)
+            if tasks and len(tasks) + len(matched) > count:
+                return _Found(tasks, logged.offset)
+            tasks += matched
+            at = logged.offset + 1
+            size += len(logged.body) if matched else 0
+            if len(tasks) >= count or size >= SLICE_BYTES or looked >= SLICE_RECORDS:
+                return _Found(tasks, at)
+        # What is missing up to there is lost: by the medium, or by retention.
+        return _Found(tasks, max(at, min(end, first + SLICE_RECORDS)))
+
+    def _matches(
+        self, run: Run, record: RouteRecord, matcher: WalkMatcher, logged: Logged
+    ) -> list[Task]:
+        try:
+            held = events_for(logged, record.address, record.uid)
+        except EventError:
+            return []  # The live reader has counted and reported it.
+        if held is None:
+            return []
+        partition = self._context.partition
+        return [
+            Task(
+                Position(partition, logged.offset, index),
+                logged.checksum,
+                record.uid,
+                event,
+                Stage.PRIMARY,
+                1,
+                logged.time_ms,
+                Origin.RETRY,
+                held.ttls[index],
+                held.carried,
+            )
+            for index, event in enumerate(held.events)
+            if matcher.match(event) and run.chooses(event)
+        ]
+
+    def _take(self, run: Run, found: _Found) -> RunRow:
+        row, dry = run.row, run.demand.details.dry
+        now_ms = self._context.clock.wall_ms()
+        sent = 0
+        for task in found.tasks:
+            _, offset, index = task.position
+            key = DoneKey(offset, index, task.route)
+            if key in self._state.rows.rows:
+                continue  # It waits for an attempt already.
+            sent += 1
+            if not dry:
+                waits = RetryRow(key, task.checksum, Stage.PRIMARY, 1, now_ms, None, done=False)
+                self._engine.send_again(waits, task)
+        run.took(sent)
+        if not dry:
+            self._context.meter.add("replayed_total", sent)
+        at = max(found.at, row.at)
+        return row._replace(
+            at=at,
+            looked=row.looked + at - row.at,
+            selected=row.selected + len(found.tasks),
+            handled=row.handled + sent,
+            passed=row.passed + len(found.tasks) - sent,
+            done=at >= row.through,
+        )
+
+
+def cut_of(state: PartitionState, run: Run) -> int:
+    """The record below which budgets of the log have given up what waits for the route of *run*."""
+    target = state.targets.get(run.demand.route)
+    namespace = None if target is None else target.namespace
+    return max(state.cuts.everybody, state.cuts.of(namespace))

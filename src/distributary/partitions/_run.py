@@ -1,0 +1,82 @@
+"""One run of a partition: what was asked, how far it is, and its rate."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from distributary.core.demand import Demand
+from distributary.core.event import Event
+from distributary.core.flow import RouteRecord
+from distributary.core.outcome import RunRow
+from distributary.core.route import WalkMatcher
+
+SLICE: Final = 256
+"""Dead letters or matches taken at once: some 5 ms of the loop's time."""
+BURST_S: Final = 0.25
+"""Seconds of its rate that a run may catch up after it had to wait."""
+
+
+class Run:
+    """A run that has begun here.
+
+    Args:
+        demand: What was asked.
+        row: How far it is.
+
+    Attributes:
+        waits_at: The committed offset must pass this record before it goes on.
+        rests: Nothing came of its last turn: until the next tick others go on.
+    """
+
+    def __init__(self, demand: Demand, row: RunRow) -> None:
+        self.demand = demand
+        self.row = row
+        self.waits_at = -1
+        self.rests = False
+        self._tokens = 0.0
+        self._filled_s: float | None = None
+        self._filter = chooser(demand)
+
+    def may_take(self, now_s: float) -> int:
+        """How many the rate allows now, at most ``SLICE``."""
+        rate = self.demand.details.share
+        if rate is None:
+            return SLICE
+        if self._filled_s is None:
+            self._tokens = 1.0
+        else:
+            self._tokens += (now_s - self._filled_s) * rate
+        self._filled_s = now_s
+        self._tokens = min(self._tokens, max(1.0, rate * BURST_S))
+        return min(int(self._tokens), SLICE)
+
+    def took(self, count: int) -> None:
+        """Note that *count* were sent, deleted, or would have been."""
+        self._tokens = max(0.0, self._tokens - count)
+
+    def chooses(self, event: Event) -> bool:
+        """Whether the filters of the request choose *event*."""
+        return self._filter is None or bool(self._filter.match(event))
+
+
+class RunKind(Protocol):
+    """One kind of run. Its methods block or run on the loop, as they say."""
+
+    def begin(self, demand: Demand) -> RunRow:
+        """Return the durable progress of a run that may be new. Blocks: call it in a thread."""
+
+    def take(self, run: Run, count: int, then: Callable[[RunRow | None], None]) -> None:
+        """Take the next slice of *run*, of at most *count*.
+
+        Calls *then* on the loop, later, with its new progress, which is not durable yet; None:
+        nothing could be read now.
+        """
+
+
+def chooser(demand: Demand) -> WalkMatcher | None:
+    """A matcher of the filters that *demand* itself has; None: it has none."""
+    filters = demand.details.filters
+    if not filters:
+        return None
+    matcher = WalkMatcher()
+    matcher.put(RouteRecord(seq=1, op="put", uid="run", revision=1, filters=filters))
+    return matcher

@@ -1,0 +1,195 @@
+"""Status pages in the database that several machines share: a row for each partition.
+
+A process keeps the numbers in memory and exchanges them twice a second: what it has changed goes
+into the row, what others have changed comes out of it. Nobody waits for the database, and numbers
+are late by as much as it is away. As with files, nothing on a page is needed after a restart.
+"""
+
+import contextlib
+import json
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.engine import Engine
+
+from distributary.core import database
+from distributary.core.errors import StoreError
+from distributary.datadir import StatusField
+
+STORE: Final = "status pages"
+"""Name of the store in messages."""
+EXCHANGED_EVERY_S: Final = 0.5
+"""Interval of exchanges: a rollover or a stop is late by so much; each costs a statement or two."""
+
+_meta: Final = sa.MetaData()
+_page: Final = sa.Table(
+    "status_page",
+    _meta,
+    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),
+    # Number of a field -> its value.
+    sa.Column("words", JSONB, nullable=False),
+)
+
+
+def prepare_pages(writer: Engine) -> None:
+    """Make the table where it is missing; any number of processes may do so at once."""
+    with database.migrating(writer) as connection:
+        _meta.create_all(connection)
+
+
+def read_page(url: sa.URL, partition: int) -> dict[StatusField, int]:
+    """Returns what is on the page of *partition* now, as its owner said last; empty: nothing.
+
+    Raises:
+        StoreError: The database cannot be asked now.
+    """
+    query = sa.select(_page.c.words).where(_page.c.partition == partition)
+    with database.reading(database.open_reader(url, STORE)) as connection:
+        return _fields(connection.execute(query).scalar() or {})
+
+
+def read_pages(url: sa.URL) -> dict[int, dict[StatusField, int]]:
+    """Returns what is on the page of each partition that has one, as ``read_page``.
+
+    Raises:
+        StoreError: The database cannot be asked now.
+    """
+    query = sa.select(_page.c.partition, _page.c.words)
+    with database.reading(database.open_reader(url, STORE)) as connection:
+        return {row.partition: _fields(row.words) for row in connection.execute(query)}
+
+
+def _fields(words: dict[str, Any]) -> dict[StatusField, int]:
+    return {field: int(words[str(int(field))]) for field in StatusField if str(int(field)) in words}
+
+
+class SharedStatusPage:
+    """A ``StatusPage`` in memory that a ``PageExchange`` keeps like its row. For any thread.
+
+    Args:
+        partition: Its number.
+        closing: Called when its user has done with it: its last words may not be in the row yet.
+    """
+
+    def __init__(
+        self, partition: int, closing: "Callable[[SharedStatusPage], None]" = lambda _page: None
+    ) -> None:
+        self.partition = partition
+        self._closing = closing
+        self._words = dict.fromkeys(map(int, StatusField), 0)
+        self._known = dict(self._words)
+        self._gate = threading.Lock()
+
+    def __getitem__(self, field: StatusField) -> int:
+        """The number at *field*."""
+        return self._words[field]
+
+    def __setitem__(self, field: StatusField, value: int) -> None:
+        """Write *value* at *field*."""
+        if not 0 <= value < 1 << 64:
+            raise ValueError(f"a status word is a number of 64 bits, not {value}")
+        with self._gate:
+            self._words[field] = value
+
+    def changes(self) -> dict[int, int]:
+        """What was written here and is not in the row, as far as is known."""
+        with self._gate:
+            return {
+                field: word for field, word in self._words.items() if word != self._known[field]
+            }
+
+    def sent(self, changes: dict[int, int]) -> None:
+        """The row has *changes*."""
+        self._known.update(changes)
+
+    def received(self, words: dict[str, Any]) -> None:
+        """Take the *words* of the row, but for those that were written here since."""
+        with self._gate:
+            for field, known in self._known.items():
+                found = int(words.get(str(field), 0))
+                if self._words[field] == known:
+                    self._words[field] = found
+                self._known[field] = found
+
+    def close(self) -> None:
+        """Have what was written last brought to the row."""
+        self._closing(self)
+
+
+class PageExchange:
+    """Keeps the pages of this process like their rows, in a thread, as long as there are any.
+
+    Args:
+        url: ``database_url``; ``prepare_pages`` has made the table.
+    """
+
+    def __init__(self, url: sa.URL) -> None:
+        self._url = url
+        self._pages: weakref.WeakValueDictionary[int, SharedStatusPage] = (
+            weakref.WeakValueDictionary()
+        )
+        self._gate = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._waits = threading.Event()
+        self._closing: set[SharedStatusPage] = set()
+
+    def page(self, partition: int) -> SharedStatusPage:
+        """Returns the page of *partition*, which all of this process share.
+
+        Raises:
+            StoreError: The database cannot be asked now.
+        """
+        with self._gate:
+            found = self._pages.get(partition)
+            if found is None:
+                found = SharedStatusPage(partition, self._closing.add)
+                self._receive([found])
+                self._pages[partition] = found
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
+                self._thread.start()
+            return found
+
+    def exchange(self) -> None:
+        """Exchange now.
+
+        Raises:
+            StoreError: The database cannot be asked; the next exchange has the rest.
+        """
+        # Not ``values()``, which fails where another thread adds a page meanwhile.
+        pages = [page for ref in self._pages.valuerefs() if (page := ref()) is not None]
+        closing = tuple(self._closing)
+        for page in pages:
+            changes = page.changes()
+            if changes:
+                self._send(page.partition, changes)
+                page.sent(changes)
+        self._receive(pages)
+        self._closing.difference_update(closing)
+
+    def _run(self) -> None:
+        while not self._waits.wait(EXCHANGED_EVERY_S):
+            with contextlib.suppress(StoreError):
+                self.exchange()
+
+    def _send(self, partition: int, changes: dict[int, int]) -> None:
+        words = {str(field): word for field, word in changes.items()}
+        added = insert(_page).values(partition=partition, words=words)
+        merged = _page.c.words.op("||")(sa.cast(sa.literal(json.dumps(words)), JSONB))
+        put = added.on_conflict_do_update(index_elements=["partition"], set_={"words": merged})
+        with database.writing(database.open_writer(self._url, STORE, durable=False)) as connection:
+            connection.execute(put)
+
+    def _receive(self, pages: list[SharedStatusPage]) -> None:
+        if not pages:
+            return
+        numbers = [page.partition for page in pages]
+        query = sa.select(_page.c.partition, _page.c.words).where(_page.c.partition.in_(numbers))
+        with database.reading(database.open_reader(self._url, STORE)) as connection:
+            found = {row.partition: row.words for row in connection.execute(query)}
+        for page in pages:
+            page.received(found.get(page.partition, {}))

@@ -1,0 +1,263 @@
+"""What the driver does beside its query where log and state are shared by machines.
+
+It learns from Spark that an executor is gone, and takes its partitions from it in the database: the
+next tasks own them at once, instead of when leases run out. An executor that runs, and whose owners
+have fallen silent, is replaced: Spark would wait for its tasks for ever.
+
+It brings what owners tell from their machines to files of this one, where the other processes of
+the leading node look for it, and the newest settings to owners.
+
+All of this is in a thread: a database that is away stops no query.
+
+Called by ``driver``.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from distributary.core import database
+from distributary.core.errors import StoreError
+from distributary.core.outcome import FailingRoute, write_failing
+from distributary.core.outcome.postgres import PostgresFailing, usurp_partition
+from distributary.core.postgres_lease import (
+    PARTITIONS,
+    LeaseRow,
+    leased_partition,
+    read_leases,
+)
+from distributary.datadir import (
+    ConsumerPhase,
+    DataDir,
+    LiveFile,
+    MappedStatusPage,
+    StatusField,
+    StatusPage,
+)
+from distributary.partitions._executor import lease_holder_of
+from distributary.partitions._notes import LIVE, METER, SICK, Mirror, Notes
+from distributary.partitions._shared_page import PageExchange
+from distributary.partitions.cluster_places import prepare_places
+from distributary.partitions.entrusted import Entrusted
+
+LOOK_S: Final = 0.5
+"""Interval of looks at the executors: 2 ms of the JVM each."""
+MIRRORED_EVERY_S: Final = 5.0
+"""Interval of looks at the notes of owners."""
+MISSED_S: Final = 15.0
+"""How long leases of executors that are gone are looked for: a task that had just begun there may
+take one late."""
+SILENT_S: Final = 6.0
+"""How long an owner may be late with its renewals, beyond the end of its lease. One that is cut off
+for some seconds goes on; the next owner of one that hangs waits for this time."""
+SILENCE_LOOK_S: Final = 1.0
+"""Interval of looks at the leases for owners that are silent."""
+FIELDS: Final = tuple(
+    field
+    for field in StatusField
+    if field not in {StatusField.COMMITTING, StatusField.ACCESS, StatusField.AWAITS_RECORDS}
+)
+"""What the pages of partitions on this machine show."""
+
+
+class Lease(NamedTuple):
+    """The lease of a partition, which an executor took.
+
+    Attributes:
+        partition: Its number.
+        generation: Of the holder.
+        executor: Spark's id of it.
+    """
+
+    partition: int
+    generation: int
+    executor: str
+
+
+def taken_from(rows: list[LeaseRow], application: str, alive: set[str]) -> list[Lease]:
+    """Returns the leases whose holders are gone.
+
+    Args:
+        rows: All leases of partitions.
+        application: Spark's id of this application.
+        alive: Its executors.
+    """
+    return [
+        lease
+        for row in rows
+        if row.left_s > 0 and (lease := _lease_in(row, application)) and lease.executor not in alive
+    ]
+
+
+class Silence:
+    """Finds executors that run, and whose owners let leases run out."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[Lease, float] = {}
+
+    def look(
+        self, rows: list[LeaseRow], application: str, alive: set[str], now_s: float
+    ) -> list[Lease]:
+        """Returns leases that ran out ``SILENT_S`` ago or longer, and that nobody has taken.
+
+        Args:
+            rows: All leases of partitions, as the database has just told: while it is away, nobody
+                can renew, and nobody is blamed.
+            application: Spark's id of this application.
+            alive: Its executors.
+            now_s: Monotonic clock.
+        """
+        found = {
+            lease
+            for row in rows
+            if row.left_s <= 0 and not row.released and (lease := _lease_in(row, application))
+        }
+        late = {lease for lease in found if lease.executor in alive}
+        self._since_s = {lease: self._since_s.get(lease, now_s) for lease in late}
+        since = self._since_s.items()
+        return sorted(lease for lease, since_s in since if now_s - since_s >= SILENT_S)
+
+
+def _lease_in(row: LeaseRow, application: str) -> Lease | None:
+    """The lease of *row*, if an executor of *application* took it last."""
+    holder = lease_holder_of(row.holder) if row.name.startswith(PARTITIONS) else None
+    if holder is None or holder.application != application:
+        return None
+    return Lease(leased_partition(row.name), row.generation, holder.executor)
+
+
+class SharedSide:
+    """The driver's part; one for each driver process.
+
+    Args:
+        entrusted: What executors get, as JSON.
+        paths: The data directory of this node.
+        partitions: Of the log.
+        log: Takes lines for people.
+
+    Attributes:
+        status_pages: Of the partitions.
+
+    Raises:
+        StoreError: The database cannot be used now.
+    """
+
+    def __init__(self, entrusted: bytes, paths: DataDir, partitions: int, log: Any) -> None:
+        self._paths = paths
+        self._log = log
+        url = database.database_url(msgspec.json.decode(entrusted, type=Entrusted).shared.store)
+        self._reader = database.open_reader(url, "leases")
+        self._writer = database.open_writer(url, "leases")
+        prepare_places(url)
+        self._exchange = PageExchange(url)
+        self.status_pages: list[StatusPage] = [
+            self._exchange.page(number) for number in range(partitions)
+        ]
+        self._shown = [MappedStatusPage(paths.status_page(p)) for p in range(partitions)]
+        self._notes = Notes(url)
+        self._mirror = Mirror(self._notes, self._path_of)
+        self._failing = [PostgresFailing(url, number) for number in range(partitions)]
+        self._failing_seen: dict[int, list[FailingRoute]] = {}
+        self._live = LiveFile(paths.live)
+        self._mirrored_s = float("-inf")
+        self._seen: set[str] = set()
+        self._missing_until_s = 0.0
+        self._silence = Silence()
+        self._leases_read_s = float("-inf")
+        self._ask: Callable[[], tuple[str, set[str]]] | None = None
+        self._replace: Callable[[str], bool] = lambda _executor: False
+        threading.Thread(target=self._run, name="shared-side", daemon=True).start()
+
+    def begin(self, spark: SparkSession) -> None:
+        """A session has started: watch its executors."""
+        context = spark.sparkContext
+        scala = context._jsc.sc()  # noqa: SLF001 - PySpark does not tell of executors
+
+        def ask() -> tuple[str, set[str]]:
+            ids = str(scala.getExecutorIds().mkString(","))
+            return str(context.applicationId), set(filter(None, ids.split(",")))
+
+        self._ask = ask
+        self._replace = lambda executor: bool(scala.killAndReplaceExecutor(executor))
+
+    def show(self) -> None:
+        """Copy the status pages to those of this machine, where its other processes look."""
+        for shared, shown in zip(self.status_pages, self._shown, strict=True):
+            for field in FIELDS:
+                shown[field] = shared[field]
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(LOOK_S)
+            try:
+                self.look()
+            except (StoreError, OSError, Py4JError) as error:
+                self._log.warning("shared-side-late", error=str(error)[:500])
+
+    def look(self) -> None:
+        """Look at executors, settings and notes once.
+
+        Raises:
+            StoreError, OSError, Py4JError: Not everything was looked at; the next look is.
+        """
+        self._look_at_executors()
+        newest = self._live.look()
+        if newest is not None:
+            self._notes.put(LIVE, msgspec.json.encode(newest))
+        if time.monotonic() - self._mirrored_s >= MIRRORED_EVERY_S:
+            self._mirrored_s = time.monotonic()
+            self._mirror.look()
+            self._bring_failing()
+
+    def _bring_failing(self) -> None:
+        """Write the failing routes of each partition where this machine's processes read them."""
+        for number, owner in enumerate(self._failing):
+            routes = owner.read()
+            if self._failing_seen.get(number) != routes:
+                write_failing(self._paths.failing(number), routes)
+                self._failing_seen[number] = routes
+
+    def _look_at_executors(self) -> None:
+        if self._ask is None:
+            return
+        application, alive = self._ask()
+        now_s = time.monotonic()
+        if self._seen - alive:
+            self._missing_until_s = now_s + MISSED_S
+        self._seen = alive
+        missing = now_s < self._missing_until_s
+        if not missing and now_s - self._leases_read_s < SILENCE_LOOK_S:
+            return
+        self._leases_read_s = now_s
+        rows = read_leases(self._reader, PARTITIONS)
+        if missing:
+            # Asked once more: an executor may have come, and taken a lease, while they were read.
+            _, alive = self._ask()
+            self._take(taken_from(rows, application, alive), "executor-gone")
+        silent = self._silence.look(rows, application, alive, now_s)
+        for executor in self._take(silent, "executor-silent"):
+            # Not all that it does may hang; yet what hangs is not told to Spark by anybody else.
+            self._replace(executor)
+
+    def _take(self, leases: list[Lease], event: str) -> set[str]:
+        """Take partitions from their owners; returns the executors from which some were taken."""
+        executors = set()
+        for partition, generation, executor in leases:
+            if usurp_partition(self._writer, partition, generation):
+                executors.add(executor)
+                self.status_pages[partition][StatusField.PHASE] = ConsumerPhase.ABSENT
+                self._log.warning(event, partition=partition, executor=executor)
+        return executors
+
+    def _path_of(self, name: str) -> Path | None:
+        if name.startswith(METER):
+            role = name.removeprefix(METER)
+            return self._paths.meter(role) if role.replace("-", "").isalnum() else None
+        number = name.removeprefix(SICK)
+        return self._paths.sick(int(number)) if name != number and number.isdecimal() else None
