@@ -8,11 +8,22 @@ The log is a port (``AppendPort``): the ingest process implements it by the log'
 ``partition_of``.
 """
 
+from distributary.core.log.keys import partition_of
 from distributary.server.ingest._context import AppendPort
 from distributary.server.ingest._counters import ACK_BOUNDS_S, Counters
+from distributary.server.ingest._demands import ROWS, need_of, row_of
 from distributary.server.ingest._event_paths import EVENTS_PATH
+from distributary.server.ingest._forwarded import TrustedProxies
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import IngestSettings
-from distributary.server.ingest._received import partition_key, partition_of
-from distributary.server.ingest._responses import Persistence, Responses
+from distributary.server.ingest._received import partition_key, received_once
+from distributary.server.ingest._received import received as received_events
+from distributary.server.ingest._responses import (
+    BROWSER_FIELDS,
+    NOT_STORED_FIELD,
+    Persistence,
+    Responses,
+)
 from distributary.server.ingest._server import IngestServer, serve
+from distributary.server.ingest._tenants import Tenants
+from distributary.server.ingest._traced import PublishTracing

@@ -5,25 +5,54 @@ package's only view of the log.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias
 
+from distributary.access import (
+    ANYBODY,
+    NOBODY,
+    Change,
+    Credentials,
+    ForbiddenError,
+    Gate,
+    Identity,
+    PeerCertificate,
+    UnauthenticatedError,
+    Verb,
+)
 from distributary.core.clock import Clock
-from distributary.core.errors import LogError, RequestError
-from distributary.core.event import Event, carried
+from distributary.core.errors import Fault, LogError, RequestError
+from distributary.core.event import Event
 from distributary.core.flow import Received
-from distributary.datadir import NodeCount, NodeCounts
+from distributary.core.tenant import is_namespace
+from distributary.datadir import NodeCount, NodeCounts, TenantCounts
 from distributary.datadir.seen import Seen
 from distributary.net.http1 import Request
-from distributary.protocols.http.plain import PlainRequests
+from distributary.protocols.http.plain import PlainRequests, is_visible
 from distributary.resource import is_loopback
 from distributary.server.ingest._counters import Counters
-from distributary.server.ingest._event_paths import EventPaths, is_address
+from distributary.server.ingest._demands import changes, need_of
+from distributary.server.ingest._event_paths import (
+    EventPaths,
+    allow_of,
+    is_address,
+    is_search,
+    no_address,
+)
+from distributary.server.ingest._forwarded import TrustedProxies
 from distributary.server.ingest._guard import Guard
-from distributary.server.ingest._limits import RELAYS_MAX, IngestSettings
+from distributary.server.ingest._limits import STRANGER_BODY_BYTES_MAX, IngestSettings
+from distributary.server.ingest._policies import PolicyError, check_policies
 from distributary.server.ingest._received import of_default_ttl
-from distributary.server.ingest._relayed import is_watch
-from distributary.server.ingest._responses import Responses
+from distributary.server.ingest._refusals import keys_unknown, refused_change
+from distributary.server.ingest._relay_limits import RelayLimits
+from distributary.server.ingest._responses import Persistence, Responses, origin_of_question
+from distributary.server.ingest._shown import Shown
+from distributary.server.ingest._tenants import Tenants
+
+REFUSALS_RECORDED_MAX = 50
+"""Refused changes that are recorded between two sweeps, so that a flood of them fills no disk;
+all are counted in the metrics."""
 
 
 class AppendPort(Protocol):
@@ -66,6 +95,9 @@ class Swept(Protocol):
         """Abort, whatever is under way."""
 
 
+NOTHING: Final = Credentials(b"")
+"""What a request shows that came while nothing was asked for."""
+
 PlainEvent: TypeAlias = tuple[Received, Sequence[Event] | None]
 """An event to append, and its type and source if they are new."""
 
@@ -73,8 +105,11 @@ PlainEvent: TypeAlias = tuple[Received, Sequence[Event] | None]
 class Dial(Protocol):
     """How a relay reaches the control process."""
 
-    def __call__(self, relay: asyncio.Protocol, failed: Callable[[], None]) -> None:
-        """Connect *relay*, which calls its ``connection_made``, or call *failed*."""
+    def __call__(self, relay: asyncio.Protocol, failed: Callable[[], None], path: bytes, /) -> None:
+        """Connect *relay*, for a request of *path*: its ``connection_made`` is called, or *failed*.
+
+        *path* is canonical, and decoded.
+        """
 
 
 class IngestContext:
@@ -85,15 +120,22 @@ class IngestContext:
         draining: Shutting down: new requests get 503 with ``connection: close``.
         connections: Open connections, refused ones excepted.
         dial: Connects a relay to the control process; None: there is none.
+        gate: Finds out who sends a request, and asks whether they may.
         guard: Checks ``Host`` and ``Origin``.
         node: What all receivers of the server hold together: limits hold for the sum.
         plain: Reads requests in plain form.
+        relays: Limits of proxied requests.
+        refused: Records a change that was refused; nothing by default.
+        proxies: Whom to believe where a request comes from.
         seen: Types and sources of accepted events.
+        stale: Whether keys may have been made or revoked unheard: who is not known is told so.
+        tenants: What each namespace uses, and its quotas.
     """
 
     __slots__ = (
         "_by_address",
         "_idlest",
+        "_refusals_left",
         "addresses",
         "answers",
         "appends",
@@ -102,12 +144,18 @@ class IngestContext:
         "counters",
         "dial",
         "draining",
+        "gate",
         "guard",
         "node",
         "now_s",
         "plain",
+        "proxies",
+        "refused",
+        "relays",
         "seen",
         "settings",
+        "stale",
+        "tenants",
     )
 
     def __init__(
@@ -120,6 +168,7 @@ class IngestContext:
         *,
         guard: Guard | None = None,
         node: NodeCounts | None = None,
+        tenants: TenantCounts | None = None,
     ) -> None:
         self.appends = appends
         self.settings = settings
@@ -130,11 +179,19 @@ class IngestContext:
         self.counters = Counters()
         self.connections: set[Swept] = set()
         self.draining = False
+        self.stale = False
         self.seen = Seen() if seen is None else seen
+        self.gate = Gate(clock.wall_ms)
         self.guard = Guard() if guard is None else guard
         self.node = NodeCounts() if node is None else node
+        self.relays = RelayLimits(self.counters, self.node)
         self.addresses = EventPaths()
+        self.tenants = Tenants(self.now_s, TenantCounts() if tenants is None else tenants)
+        self.tenants.change(settings.quotas)
         self.plain = PlainRequests()
+        self.refused: Callable[[Change], None] = lambda _change: None
+        self._refusals_left = REFUSALS_RECORDED_MAX
+        self.proxies = TrustedProxies()
         self._by_address: dict[str, int] = {}
         self._idlest: list[tuple[float, Swept]] = []  # the longest idle last
 
@@ -171,7 +228,12 @@ class IngestContext:
         """Whether one more connection from *address* is allowed; may close an idle one for it."""
         settings, node = self.settings, self.node
         per_address_max = settings.connections_per_address_max
-        if address is not None and per_address_max is not None and not is_loopback(address):
+        if (
+            address is not None
+            and per_address_max is not None
+            and not is_loopback(address)
+            and not self.proxies.trusts(address)  # its connections are those of many clients
+        ):
             count = self._by_address.get(address, 0) + node.address_elsewhere(address)
             if count >= per_address_max:
                 return False
@@ -207,34 +269,171 @@ class IngestContext:
             else:
                 del self._by_address[address]
 
-    def admit(self, request: Request) -> None:
+    def admit(
+        self,
+        request: Request,
+        certificate: PeerCertificate | None = None,
+        address: str | None = None,
+    ) -> None:
         """Check a request by its head, before its body is read.
+
+        Args:
+            request: The request; gets its ``sender``.
+            certificate: Certificate of the connection; None: the client showed none.
+            address: Where the connection comes from; None: a Unix socket.
 
         Raises:
             RequestError: The request is rejected; after a 503 the sender should retry.
         """
         if request.host not in self.guard.passed or request.page is not None:
-            self.guard.check(request)
-        if request.path in self.addresses.by_path:
+            self.guard.check(request, self.proxies.client(request.fields, address).host)
+        request.sender = ANYBODY
+        if self.gate.required:
+            try:
+                self._admit_sender(request, certificate)
+            except RequestError as error:
+                self._record_refusal(request, error, address)
+                raise
+        if is_search(request):
+            self._admit_call(request)
+        elif request.path in self.addresses.by_path:
             if request.method == b"POST":
                 self._admit_events(request)
             elif request.method != b"OPTIONS":
                 raise RequestError("method-not-allowed", "Events are published by POST.")
         elif is_address(request.path):
-            raise self.no_address()
+            raise self.no_address(request.path)
         elif request.path != b"*":
-            self.admit_relay(request)
+            self._admit_call(request)
 
-    def plain_event(self, request: bytes, body_bytes_max: int) -> PlainEvent | None:
+    def _admit_call(self, request: Request) -> None:
+        """Count a request to the APIs for its namespace; one of no namespace is not counted."""
+        self.admit_relay(request)
+        if self.tenants.calls_limited:
+            demand = need_of(request.method, request.path).demand
+            if demand is not None and demand.namespace and is_namespace(demand.namespace):
+                self.tenants.take_call(demand.namespace)
+
+    def learn(self, paths: Mapping[str, str]) -> None:
+        """Replace the paths of Brokers, Channels and namespaces; see ``EventPaths``."""
+        self.addresses.learn(paths)
+        self.tenants.learn(paths)
+
+    def take(self, address: str, events: list[Event], size: int) -> Sequence[Event] | None:
+        """Count *events* of a request of *size* bytes; returns those of a new type or source."""
+        self.tenants.take_events(address, len(events), size)
+        return self.seen.unseen(events)
+
+    def _admit_sender(self, request: Request, certificate: PeerCertificate | None) -> None:
+        # Whoever asks for permission to send events is answered as if they sent one.
+        asks = request.asks_permission and request.method == b"OPTIONS"
+        method = b"POST" if asks and request.path in self.addresses.by_path else request.method
+        gate, need = self.gate, need_of(method, request.path)
+        values = [value for name, value in request.fields if name == b"authorization"]
+        if len(values) > 1:
+            raise RequestError("bad-request", "More than one Authorization.")
+        shown = request.shown = Credentials(values[0] if values else b"", certificate)
+        try:
+            sender = request.sender = gate.identify(shown)
+        except UnauthenticatedError as error:
+            if need.identity:
+                raise (keys_unknown() if self.stale else error) from None
+            request.sender = NOBODY
+            if request.chunked or request.content_length > STRANGER_BODY_BYTES_MAX:
+                message = f"Nobody's body has more than {STRANGER_BODY_BYTES_MAX} bytes here."
+                raise RequestError("content-too-large", message) from None
+            return
+        demand = need.demand
+        if demand is None:
+            return
+        if demand.verb is not Verb.PUBLISH:
+            gate.check(sender, demand)
+            return
+        policies = gate.check_publisher(sender, demand, demand.target)
+        address = self.addresses.by_path.get(request.path)
+        if address is not None and not policies:
+            gate.admit(shown, address, sender)
+
+    def check_events(self, request: Request, events: Sequence[Event]) -> None:
+        """Check *events* by the policies of their target.
+
+        Raises:
+            PolicyError: Some may not be sent; none is.
+        """
+        if not self.gate.required or not isinstance(request.sender, Identity):
+            return
+        demand = need_of(request.method, request.path).demand
+        assert demand is not None
+        target = demand.target
+        try:
+            policies = self.gate.check_publisher(request.sender, demand, target)
+        except ForbiddenError as error:  # something has changed since the head was read
+            raise PolicyError([Fault("$", "forbidden", str(error))]) from error
+        check_policies(events, policies)
+
+    def options(self, request: Request, persistence: Persistence) -> bytes:
+        """The response to OPTIONS, which grants permission to send events to who asks for it.
+
+        Where everybody may publish, all origins are permitted; else the one that was asked for, to
+        who may publish here (``admit`` has refused others).
+
+        Source:
+            CloudEvents http-webhook, section 4.2.
+        """
+        permission = None
+        if request.asks_permission and request.path != b"*":
+            permission = origin_of_question(request.fields) if self.gate.required else b"*"
+        allow = allow_of(request, self.addresses)
+        return self.answers.options(persistence, permission=permission, allow=allow)
+
+    def still_admits(self, request: Request) -> bool:
+        """Whether the sender of *request*, which was admitted, would be admitted now too."""
+        if not self.gate.required:
+            return True
+        shown, demand = request.shown, need_of(request.method, request.path).demand
+        try:
+            sender = self.gate.identify(shown if isinstance(shown, Credentials) else NOTHING)
+            if demand is not None:
+                self.gate.check(sender, demand)
+        except RequestError as error:
+            return error.request_code == "unavailable"  # keys of an issuer are being fetched
+        return True
+
+    def _record_refusal(self, request: Request, error: RequestError, address: str | None) -> None:
+        """Record a change that nobody may ask for; at most some a second."""
+        if not changes(request.method, request.path) or self._refusals_left <= 0:
+            return
+        self._refusals_left -= 1
+        client = self.proxies.client(request.fields, address)
+        self.refused(refused_change(request, error, client.address))
+
+    def plain_event(
+        self,
+        request: bytes,
+        body_bytes_max: int,
+        shown: Shown,
+        certificate: PeerCertificate | None = None,
+    ) -> PlainEvent | None:
         """The event of *request* if it is one whole request in plain form, and is admitted.
 
         None: parse it. Then ``admit`` finds the reason of a refusal.
         """
-        found = self.plain.read(request, self.addresses.by_usual_line, body_bytes_max)
+        gate = self.gate
+        rest = shown.taken_out(request) if shown.value and gate.required else None
+        found = self.plain.read(
+            request if rest is None else rest, self.addresses.by_usual_line, body_bytes_max
+        )
         if found is None:
             return None
-        address, host, event_type, source, key, record, carried_lines = found
+        address, host, event_type, source, key, record, carried_lines, authorization = found
+        if rest is not None:
+            if authorization is not None:
+                return None  # there are two
+            authorization = shown.value
         counters, settings, appends = self.counters, self.settings, self.appends
+        sender: Identity | None = ANYBODY
+        if gate.required:
+            sender = gate.admitted.get((Credentials(authorization or b"", certificate), address))
         if (
             host not in self.guard.passed
             or self.draining
@@ -242,18 +441,24 @@ class IngestContext:
             or appends.full
             or counters.appends_in_flight >= settings.appends_max
             or counters.held_bytes >= settings.held_bytes_max
+            or sender is None
+            or (authorization and not gate.required and not is_visible(authorization))
+            or (self.tenants.by_address and not self.tenants.admits(address))
         ):
             return None
+        if self.tenants.by_address:
+            self.tenants.take_events(address, 1, len(record))
+        if authorization and rest is None and gate.required:
+            shown.remember(request, authorization)
         unseen = None
         if not self.seen.knows(event_type, source):
             unseen = (Event({"type": event_type, "source": source}, None),)
-        return of_default_ttl(record, address, key, carried_lines), unseen
+        by = "" if sender is ANYBODY else sender.name
+        return of_default_ttl(record, address, key, carried_lines, by), unseen
 
-    def no_address(self) -> RequestError:
+    def no_address(self, path: bytes) -> RequestError:
         """Returns the error for an unknown path of a Broker or Channel."""
-        if self.addresses.known:
-            return RequestError("notfound", "There is no Broker or Channel at this path.")
-        return RequestError("unavailable", "The Brokers and Channels are not known yet.")
+        return no_address(path, known=self.addresses.known)
 
     def admit_relay(self, request: Request) -> None:
         """Check limits of proxied requests: with the head, and again with the whole request.
@@ -265,23 +470,7 @@ class IngestContext:
             raise RequestError("notfound", "Nothing answers here but the events path.")
         if self.draining:
             raise RequestError("unavailable", "The server is shutting down.")
-        if is_watch(request):
-            watches = self.counters.watches_in_flight + self.node.elsewhere(NodeCount.WATCHES)
-            if watches >= self.settings.watches_max:
-                raise RequestError("unavailable", "Too many watches are open.")
-        elif self.counters.relays_in_flight + self.node.elsewhere(NodeCount.RELAYS) >= RELAYS_MAX:
-            raise RequestError("unavailable", "Too many requests are under way.")
-        has_body = request.content_length or request.chunked
-        if has_body and self.counters.held_bytes > self.settings.held_bytes_max:
-            raise RequestError("unavailable", "Too many bytes are under way.")
-
-    def count_relay(self, step: int, *, watch: bool) -> None:
-        """Change the number of proxied requests under way, or of watches, by *step*."""
-        if watch:
-            self.counters.watches_in_flight += step
-        else:
-            self.counters.relays_in_flight += step
-        self.node.add(NodeCount.WATCHES if watch else NodeCount.RELAYS, step)
+        self.relays.check(request, self.settings)
 
     def _admit_events(self, request: Request) -> None:
         if request.content_encoded:
@@ -295,21 +484,14 @@ class IngestContext:
             raise RequestError("unavailable", "Too many events wait for the log.")
         if self.counters.held_bytes >= self.settings.held_bytes_max:
             raise RequestError("unavailable", "Too many bytes wait for the log.")
+        self.tenants.check_events(self.addresses.by_path[request.path])
 
     def sweep(self) -> None:
         """Enforce every connection's deadlines; renews the date of responses."""
         self.answers.restamp(self.clock.wall_ms())
         self.plain.renew()
+        self.gate.renew()
+        self._refusals_left = REFUSALS_RECORDED_MAX
         now_s = self.now_s()
         for connection in tuple(self.connections):
             connection.sweep(now_s)
-
-
-def too_much_carried() -> RequestError:
-    """Returns the error for header fields that go along with events and exceed their limits."""
-    return RequestError(
-        "headers-too-large",
-        f"More than {carried.CARRIED_COUNT_MAX} header fields that go along with events, or "
-        f"{carried.CARRIED_BYTES_MAX} bytes of them (Knative-*, X-B3-*, X-Request-Id, traceparent, "
-        "tracestate).",
-    )

@@ -4,6 +4,7 @@ Caller: ``_protocol``, once a second for each connection.
 """
 
 import enum
+from typing import Final
 
 from distributary.server.ingest import _limits
 
@@ -19,6 +20,10 @@ class ReadPhase(enum.IntEnum):
     """The end of a body."""
     NEW = 3
     """The first byte of the connection."""
+
+
+IDLE: Final = ReadPhase.IDLE
+"""For each event: a member read from its enumeration costs as much as several calls."""
 
 
 def overdue(phase: ReadPhase, age_s: float, body_bytes: int) -> bool:

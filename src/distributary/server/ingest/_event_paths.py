@@ -1,4 +1,4 @@
-"""The paths that accept events, and the Broker or Channel of each.
+"""The paths that accept events, and the Broker or Channel of each; searches for events.
 
 Callers: ``_context`` and ``_protocol`` look paths up, ``net.http1`` recognizes the usual request
 lines, the ingest process updates them from the store. For the event loop's thread alone.
@@ -7,10 +7,20 @@ lines, the ingest process updates them from the store. For the event loop's thre
 from collections.abc import Mapping
 from typing import Final
 
+from distributary.core.errors import RequestError
+from distributary.core.tenant import LIFECYCLE_BROKER
+from distributary.net.http1 import Request
+
 EVENTS_PATH: Final = b"/events"
 """Publishes to the default broker, whatever Brokers there are."""
 
 _BELOW: Final = (b"/brokers/", b"/channels/")
+_NAMESPACES: Final = b"/namespaces/"
+_EVENTS: Final = b"/events"
+_LIFECYCLE: Final = b"/" + LIFECYCLE_BROKER.encode()
+_SEARCHED: Final = b"allow: GET, HEAD, POST, OPTIONS\r\n"
+_PUBLISHED: Final = b"allow: POST, OPTIONS\r\n"
+_OTHERS: Final = b"allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
 
 
 class EventPaths:
@@ -46,10 +56,45 @@ class EventPaths:
         self.by_usual_line = _by_line(found)
         self.known = True
 
+    def forget(self) -> None:
+        """Know no Brokers and Channels any more: those that were known may be gone."""
+        self.learn({})
+        self.known = False
+
+
+def no_address(path: bytes, *, known: bool) -> RequestError:
+    """The error for *path*, an unknown one of a Broker or Channel.
+
+    Args:
+        path: Canonical.
+        known: Whether the Brokers and Channels are known.
+    """
+    if not known:
+        return RequestError("unavailable", "The Brokers and Channels are not known yet.")
+    if path.startswith(_BELOW[0]) and path.endswith(_LIFECYCLE):
+        return RequestError("forbidden", "The server alone publishes to the Broker lifecycle.")
+    return RequestError("notfound", "There is no Broker or Channel at this path.")
+
 
 def is_address(path: bytes) -> bool:
-    """Whether *path* lies where only Brokers and Channels have paths."""
-    return path.startswith(_BELOW)
+    """Whether *path* lies where only Brokers, Channels and namespaces accept events."""
+    return path.startswith(_BELOW) or (path.startswith(_NAMESPACES) and path.endswith(_EVENTS))
+
+
+def is_search(request: Request) -> bool:
+    """Whether *request* searches events: the control process answers it, at a path of events."""
+    return request.method in (b"GET", b"HEAD") and _is_searched(request.path)
+
+
+def allow_of(request: Request | None, paths: EventPaths) -> bytes:
+    """The line ``Allow`` of responses to *request*; None: it could not be read."""
+    if request is None or request.path not in paths.by_path:
+        return _OTHERS
+    return _SEARCHED if _is_searched(request.path) else _PUBLISHED
+
+
+def _is_searched(path: bytes) -> bool:
+    return path == EVENTS_PATH or (path.startswith(_NAMESPACES) and path.endswith(_EVENTS))
 
 
 def _lines(paths: Mapping[bytes, str]) -> dict[bytes, bytes]:

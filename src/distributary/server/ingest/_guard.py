@@ -63,8 +63,14 @@ class Guard:
         self._allowed = frozenset(map(_plain, names))
         self.passed.clear()
 
-    def check(self, request: Request) -> None:
+    def check(self, request: Request, forwarded_host: bytes = b"") -> None:
         """Check ``Host``, and the origin of a changing request.
+
+        Args:
+            request: The request.
+            forwarded_host: The host that a trusted proxy was asked for; empty: as in ``Host``. A
+                page of it is no foreign one. ``Host`` is checked nevertheless: a page under a
+                rebound name can write any field but that.
 
         Raises:
             RequestError: ``misdirected`` or ``cross-origin``.
@@ -72,7 +78,7 @@ class Guard:
         if request.host and request.host not in self.passed:  # no browser leaves it empty
             self._check_host(request.host)
         if request.page is not None and request.method not in _SAFE_METHODS:
-            self._check_page(request.host, request.page)
+            self._check_page((request.host, forwarded_host), request.page)
 
     def _check_host(self, host: bytes) -> None:
         name = _host_name(host)
@@ -88,7 +94,7 @@ class Guard:
             self.passed.clear()
         self.passed.add(host)
 
-    def _check_page(self, host: bytes, page: dict[bytes, bytes]) -> None:
+    def _check_page(self, hosts: Iterable[bytes], page: dict[bytes, bytes]) -> None:
         foreign = page.get(b"sec-fetch-site", b"none") not in _OWN_SITES
         origin = page.get(b"origin")
         if origin is not None:
@@ -96,7 +102,11 @@ class Guard:
             if found is not None and found == self._public_origin:
                 return
             # A proxy that terminates TLS forwards Host, and the page's scheme is https then.
-            foreign = foreign or found is None or found != _origin(f"{found[0]}://{_text(host)}")
+            foreign = (
+                foreign
+                or found is None
+                or not any(found == _origin(f"{found[0]}://{_text(host)}") for host in hosts)
+            )
         if foreign:
             raise RequestError(
                 "cross-origin", "A web page of another origin may not change anything here."

@@ -4,7 +4,9 @@
 of waits in ``_s``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from distributary.core.quotas import QuotaTable
 
 BODY_BYTES_MAX_DEFAULT = 1024 * 1024
 """Body of a request: CloudEvents asks for 64 KiB an event; 1 MiB leaves room for batches."""
@@ -41,6 +43,17 @@ RELAY_BUFFER_BYTES_MAX = 64 * 1024
 RELAYS_MAX = 512
 """Concurrent requests to the control process, watches excepted: each is short, and clients retry
 a refused one."""
+
+PROBES_MAX = 32
+"""Concurrent requests of a receiver to the paths of health: nothing else may take their place, or a
+probe would end a server that is only busy."""
+
+STRANGERS_MAX = 32
+"""Concurrent requests of a receiver by nobody, to paths that are open to all: who reads nothing of
+the response holds one for a while, and must not hold those of people who are known."""
+
+STRANGER_BODY_BYTES_MAX = 4 * 1024
+"""Largest body of nobody's request: a consent has some hundred bytes."""
 
 WATCHES_PERCENT_MAX = 60
 """Share of ``connections_max`` that may be open watches: 1,200 by default. The rest is for
@@ -103,6 +116,7 @@ class IngestSettings:
         held_bytes_max: Bodies in memory over all connections, half received, waiting for the log
             or for the control process; beyond, 503. Without it 2,000 clients with bodies of 1 MiB
             would hold 2 GiB.
+        quotas: What each namespace may use, over all receivers.
     """
 
     body_bytes_max: int = BODY_BYTES_MAX_DEFAULT
@@ -111,6 +125,7 @@ class IngestSettings:
     connections_per_address_max: int | None = 200
     appends_max: int = 50_000
     held_bytes_max: int = 128 * 1024 * 1024
+    quotas: QuotaTable = field(default_factory=QuotaTable)
 
     @property
     def watches_max(self) -> int:

@@ -74,6 +74,16 @@ class PendingResponse:
         self._unseen = unseen
         context.appends.submit(received, self.settle)
 
+    def append_parsed(
+        self,
+        context: IngestContext,
+        received: Received,
+        since_s: float,
+        unseen: Sequence[Event] | None,
+    ) -> None:
+        """As ``append``, for events of a request that was not in plain form."""
+        self.append(context, received, since_s, unseen)
+
     def settle(self, error: LogError | None) -> None:
         """Respond: 202, 503 where nothing is promised, or 413 where a retry would fail too."""
         assert self.answer is None

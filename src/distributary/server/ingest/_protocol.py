@@ -6,22 +6,25 @@ the interim 100 and how a connection ends. ``net.http1`` parses requests, ``_con
 
 import asyncio
 from collections import deque
-from typing import cast
+from typing import ClassVar, cast
 
+from distributary.access import PeerCertificate
 from distributary.core.errors import CATALOGUE, EventError, Fault, RequestError
 from distributary.core.event import carried
 from distributary.net.http1 import Request, RequestReader
 from distributary.protocols.http.receive import receive
 from distributary.server.ingest import _limits
-from distributary.server.ingest._context import IngestContext, too_much_carried
-from distributary.server.ingest._deadlines import ReadPhase, overdue
-from distributary.server.ingest._event_paths import is_address
+from distributary.server.ingest._context import IngestContext
+from distributary.server.ingest._deadlines import IDLE, ReadPhase, overdue
+from distributary.server.ingest._event_paths import allow_of, is_address, is_search
 from distributary.server.ingest._hops import take_ttls, used_up
 from distributary.server.ingest._pending_response import PendingResponse
 from distributary.server.ingest._proxy import Relay
-from distributary.server.ingest._received import received
+from distributary.server.ingest._received import check_count, received, sent_by
+from distributary.server.ingest._refusals import too_much_carried
 from distributary.server.ingest._relayed import body_bytes_max, is_kubernetes
-from distributary.server.ingest._responses import Persistence
+from distributary.server.ingest._responses import CLOSE, KEEP, Persistence
+from distributary.server.ingest._shown import Shown
 
 
 class IngestConnection(asyncio.Protocol):
@@ -35,6 +38,7 @@ class IngestConnection(asyncio.Protocol):
         "_address",
         "_advancing",
         "_body_held",
+        "_certificate",
         "_context",
         "_entered",
         "_half_closed",
@@ -48,16 +52,19 @@ class IngestConnection(asyncio.Protocol):
         "_relay_due",
         "_request_count",
         "_sealed",
+        "_shown",
         "_since_s",
         "_transport",
         "_waiting",
         "_write_paused_s",
     )
+    response: ClassVar[type[PendingResponse]] = PendingResponse
+    """What holds the place of the response to a publishing request."""
 
     def __init__(self, context: IngestContext) -> None:
         self._context = context
         self._reader = RequestReader(
-            context.admit,
+            lambda request: context.admit(request, self._certificate, self._address),
             context.settings.body_bytes_max,
             body_bytes_max,
             context.addresses.usual_lines,
@@ -65,19 +72,15 @@ class IngestConnection(asyncio.Protocol):
         self._waiting: deque[PendingResponse] = deque()  # answers owed, in order
         self._transport: asyncio.Transport | None = None
         self._address: str | None = None
-        self._entered = False  # counted by the context
-        self._advancing = False
-        self._reading_paused = False
-        self._sealed = False  # no further request is read
-        self._half_closed = False  # the client sends no more
+        self._certificate: PeerCertificate | None = None
+        self._shown = Shown()
+        self._entered = self._advancing = self._reading_paused = False  # entered: counted
+        self._sealed = self._half_closed = False  # we read no more requests; the client sends none
         self._linger_until_s: float | None = None
-        self._linger_bytes = 0
         self._write_paused_s: float | None = None
         self._phase = ReadPhase.NEW
-        self._since_s = 0.0  # start of the phase
-        self._read_s = 0.0  # last read
-        self._request_count = 0
-        self._body_held = 0
+        self._since_s = self._read_s = 0.0  # start of the phase, last read
+        self._linger_bytes = self._request_count = self._body_held = 0
         self._relay: Relay | None = None
         self._relay_due: Request | None = None
 
@@ -286,11 +289,12 @@ class IngestConnection(asyncio.Protocol):
     # -- answering
 
     def _answer(self, request: Request) -> None:
-        address = self._context.addresses.by_path.get(request.path)
+        searches = is_search(request)
+        address = None if searches else self._context.addresses.by_path.get(request.path)
         if address is None and request.path != b"*":
-            if is_address(request.path):
+            if is_address(request.path) and not searches:
                 # Its Broker or Channel was deleted while the body arrived.
-                self._refuse(self._context.no_address(), request, broken=False)
+                self._refuse(self._context.no_address(request.path), request, broken=False)
                 return
             self._hold_body(len(request.body))  # until it is answered
             self._relay_due = request
@@ -299,9 +303,7 @@ class IngestConnection(asyncio.Protocol):
             self._publish(request, address)
         else:
             persistence = self._take_turn(request)
-            answer = self._context.answers.options(
-                persistence, permission=request.asks_permission, everything=request.path == b"*"
-            )
+            answer = self._context.options(request, persistence)
             self._context.counters.answers_by_status[200] += 1
             self._answer_now(answer, persistence)
 
@@ -315,13 +317,13 @@ class IngestConnection(asyncio.Protocol):
         context, reader = self._context, self._reader
         if not reader.between_requests:
             return False
-        found = context.plain_event(received, reader.body_bytes_max)
+        found = context.plain_event(received, reader.body_bytes_max, self._shown, self._certificate)
         if found is None:
             return False
-        self._phase, self._since_s = ReadPhase.IDLE, self._read_s
+        self._phase, self._since_s = IDLE, self._read_s
         self._request_count += 1
         self._sealed = self._request_count >= _limits.REQUESTS_PER_CONNECTION_MAX
-        pending = PendingResponse(self, Persistence.CLOSE if self._sealed else Persistence.KEEP)
+        pending = self.response(self, CLOSE if self._sealed else KEEP)
         self._waiting.append(pending)
         pending.append(context, found[0], self._read_s, found[1])
         return True
@@ -333,32 +335,29 @@ class IngestConnection(asyncio.Protocol):
         """
         try:
             events, binary_record = receive(request.fields, request.body)
+            self._context.check_events(request, events)
+            check_count(events, self._context.settings.batch_events_max)
         except EventError as error:
             self._answer_faults(error.code, request, error.faults)
-            return
-        limit = self._context.settings.batch_events_max
-        if len(events) > limit:
-            fault = Fault("$", "too-many", f"{len(events)} events; at most {limit} in one batch")
-            self._answer_faults(EventError.code, request, (fault,))
             return
         ttls = take_ttls(events)
         if ttls is not None and min(ttls) <= 0:
             self._answer_faults("hop-limit", request, used_up(ttls, request.fields))
             return
-        along = carried.pick(request.fields) if carried.may_hold(request.head) else ()
-        along_lines = carried.lines(along) if along else b""
+        along_lines = carried.of_request(request.head, request.fields)
         if along_lines is None:
             self._refuse(too_much_carried(), request, broken=False)
             return
         persistence = self._take_turn(request)
         if events:
-            pending = PendingResponse(self, persistence)
+            pending = self.response(self, persistence)
             self._waiting.append(pending)
-            unseen = self._context.seen.unseen(events)
+            unseen = self._context.take(address, events, len(request.body))
             if ttls is not None:
                 binary_record = None  # it still holds the attribute that was taken
             record = received(events, address, ttls, along_lines, binary_record)
-            pending.append(self._context, record, self._read_s, unseen)
+            record = sent_by(record, request.sender)
+            pending.append_parsed(self._context, record, self._read_s, unseen)
         else:
             self._context.counters.accepted(0, 0.0)
             self._answer_now(self._context.answers.accepted[persistence], persistence)
@@ -390,7 +389,7 @@ class IngestConnection(asyncio.Protocol):
             detail,
             persistence,
             faults=faults,
-            events_path=request is not None and request.path in self._context.addresses.by_path,
+            allow=allow_of(request, self._context.addresses),
             without_body=request is not None and request.method == b"HEAD",
             as_status=request is not None and is_kubernetes(request.path),
         )
@@ -420,7 +419,7 @@ class IngestConnection(asyncio.Protocol):
         """Write the responses that are ready, in order; resumes reading that waited for it."""
         waiting = self._waiting
         ready = []
-        persistence = Persistence.KEEP
+        persistence = KEEP
         while waiting:
             answer = waiting[0].answer
             if answer is None:
@@ -431,11 +430,11 @@ class IngestConnection(asyncio.Protocol):
         if transport is None or not ready:
             return
         transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
-        if persistence is Persistence.CLOSE:
+        if persistence is CLOSE:
             self._end()
         elif not waiting and self._relay_due is not None:
             self._start_relay()
-        elif self._reading_paused or self._half_closed or self._phase is not ReadPhase.IDLE:
+        elif self._reading_paused or self._half_closed or self._phase is not IDLE:
             self._advance()
 
     def _end(self) -> None:

@@ -9,16 +9,24 @@ import asyncio
 from collections.abc import Iterable
 from typing import Protocol, cast
 
+from distributary.access import IDENTITY_FIELD, Identity, encode_identity
 from distributary.core.errors import TransportError
 from distributary.net.http1 import Request, ResponseReader
 from distributary.server.ingest._context import IngestContext
+from distributary.server.ingest._forwarded import FORWARDED_FIELDS, Client
 from distributary.server.ingest._limits import (
     HEALTH_DEADLINE_S,
     HEALTH_PATHS,
     RELAY_HEAD_DEADLINE_S,
 )
-from distributary.server.ingest._relayed import is_watch
-from distributary.server.ingest._responses import BROWSER_FIELDS, Persistence, connection_field
+from distributary.server.ingest._relayed import decoded, is_kubernetes, is_watch
+from distributary.server.ingest._responses import (
+    BROWSER_FIELDS,
+    NOT_STORED_FIELD,
+    REVALIDATED_FIELD,
+    Persistence,
+    connection_field,
+)
 
 _HOP_BY_HOP = frozenset(
     (
@@ -33,8 +41,15 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     )
 )
-_REPLACED = _HOP_BY_HOP | {b"content-length", b"expect", b"x-forwarded-for"}
-_KEPT_ALWAYS = frozenset((b"host", b"content-type", b"authorization"))
+_REPLACED = _HOP_BY_HOP | {
+    b"authorization",  # read here; the control process gets an identity, and no secret
+    b"content-length",
+    b"expect",
+    *FORWARDED_FIELDS,
+}
+_OURS = b"x-distributary-"
+"""Beginning of the header fields that only a receiver may set."""
+_KEPT_ALWAYS = frozenset((b"host", b"content-type"))
 _WITH_BODY = frozenset((b"POST", b"PUT", b"PATCH"))
 
 
@@ -55,23 +70,32 @@ class RelayClient(Protocol):
         """Abort the connection: the client must see that the response is incomplete."""
 
 
-def upstream_head(request: Request, address: str | None) -> bytes:
+def upstream_head(request: Request, client: Client) -> bytes:
     """Builds the head of *request* for the control process, with a content length.
+
+    What proxies say of the client is replaced by what is known of it.
 
     Source:
         RFC 9110 section 7.6.1: hop-by-hop fields, and those that ``Connection`` names, are not
-        forwarded. A client cannot strip host, authorization or content type that way.
+        forwarded. A client cannot strip host or content type that way.
     """
-    forwarded = [value for name, value in request.fields if name == b"x-forwarded-for"]
     left_out = _REPLACED | (_named(request.fields) - _KEPT_ALWAYS)
     lines = [b"%s %s HTTP/1.1" % (request.method, request.target)]
-    lines += [b"%s: %s" % field for field in request.fields if field[0] not in left_out]
+    lines += [
+        b"%s: %s" % field
+        for field in request.fields
+        if field[0] not in left_out and not field[0].startswith(_OURS)
+    ]
+    assert isinstance(request.sender, Identity)
+    lines.append(b"%s: %s" % (IDENTITY_FIELD, encode_identity(request.sender)))
     if request.body or request.method in _WITH_BODY:
         lines.append(b"content-length: %d" % len(request.body))
-    if address is not None:
-        forwarded.append(address.encode("ascii", "replace"))
-    if forwarded:
-        lines.append(b"x-forwarded-for: " + b", ".join(forwarded))
+    if client.address is not None:
+        lines.append(b"x-forwarded-for: " + client.address.encode("ascii", "replace"))
+    if client.scheme:
+        lines.append(b"x-forwarded-proto: " + client.scheme)
+    if client.host:
+        lines.append(b"x-forwarded-host: " + client.host)
     lines.append(b"connection: close")
     return b"\r\n".join(lines) + b"\r\n\r\n"
 
@@ -118,7 +142,7 @@ class Relay(asyncio.Protocol):
         self._reader = ResponseReader(bodiless=request.method == b"HEAD")
         self._started_s = context.now_s()
         self._is_watch = is_watch(request)
-        health = request.target.partition(b"?")[0] in HEALTH_PATHS
+        health = decoded(request.path) in HEALTH_PATHS
         self._head_deadline_s = HEALTH_DEADLINE_S if health else RELAY_HEAD_DEADLINE_S
         self._head_written = False
         self._endless = False
@@ -132,11 +156,11 @@ class Relay(asyncio.Protocol):
 
     def start(self) -> None:
         """Connect to the control process; ends with a call of one of the client's methods."""
-        self._context.count_relay(1, watch=self._is_watch)
+        self._context.relays.count(self._request, 1)
         self._context.counters.relayed_requests += 1
         dial = self._context.dial
         assert dial is not None
-        dial(self, self._dial_failed)
+        dial(self, self._dial_failed, decoded(self._request.path))
 
     def abort(self) -> None:
         """End the relay: the client has disconnected."""
@@ -160,8 +184,13 @@ class Relay(asyncio.Protocol):
             self._upstream.resume_reading()
 
     def sweep(self, now_s: float) -> None:
-        """Time out a response whose header is late; a body may last for ever (watch)."""
-        if not self._head_written and now_s - self._started_s >= self._head_deadline_s:
+        """Time out a response whose header is late; a body may last for ever (watch).
+
+        A watch ends once its sender would not be admitted any more: the client asks again.
+        """
+        if self._is_watch and not self._context.still_admits(self._request):
+            self.drain()
+        elif not self._head_written and now_s - self._started_s >= self._head_deadline_s:
             self._fail()
 
     # -- the connection to the control process
@@ -176,7 +205,8 @@ class Relay(asyncio.Protocol):
         if self._over:
             self._upstream.abort()
             return
-        head, body = upstream_head(self._request, self._address), self._request.body
+        client = self._context.proxies.client(self._request.fields, self._address)
+        head, body = upstream_head(self._request, client), self._request.body
         self._request.body = b""  # the control process has it now
         if len(body) <= AT_ONCE_BYTES:
             # A response sent before the body is read may end the connection between two writes.
@@ -234,7 +264,11 @@ class Relay(asyncio.Protocol):
         lines = [b"%s: %s\r\n" % field for field in reader.fields if field[0] not in left_out]
         line = b"HTTP/1.1 %d %s\r\n" % (reader.status, reader.phrase)
         connection = connection_field(self._persistence)
-        return b"".join((line, *lines, BROWSER_FIELDS, framing, connection, b"\r\n"))
+        security = BROWSER_FIELDS + self._context.answers.security
+        if b"cache-control" not in names:
+            kubernetes = is_kubernetes(self._request.path)
+            security += REVALIDATED_FIELD if kubernetes else NOT_STORED_FIELD
+        return b"".join((line, *lines, security, framing, connection, b"\r\n"))
 
     # -- ends
 
@@ -254,6 +288,6 @@ class Relay(asyncio.Protocol):
 
     def _end(self) -> None:
         self._over = True
-        self._context.count_relay(-1, watch=self._is_watch)
+        self._context.relays.count(self._request, -1)
         if self._upstream is not None:
             self._upstream.abort()

@@ -4,18 +4,28 @@ Callers: ``_protocol``; the ingest process, for partitions. Hides the kinds of r
 one record, and so in one partition, whatever keys its events have.
 """
 
-import zlib
 from collections.abc import Sequence
+from typing import Final
 
+import msgspec
+
+from distributary.access import ANYBODY, Identity
+from distributary.core.errors import EventError, Fault
 from distributary.core.event import Event, canonical
 from distributary.core.event import record as event_record
 from distributary.core.flow import (
     TTL_DEFAULT,
+    AddressedEvents,
     Received,
     RecordKind,
     encode_addressed,
     encode_carried,
 )
+
+# Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
+_EVENTS: Final = RecordKind.EVENTS
+_ADDRESSED: Final = RecordKind.ADDRESSED
+_CARRIED: Final = RecordKind.CARRIED
 
 
 def received(
@@ -47,7 +57,9 @@ def received(
     return Received(encode_addressed(address, left, body), len(events), key, RecordKind.ADDRESSED)
 
 
-def of_default_ttl(record: bytes, address: str, key: str | None, carried: bytes) -> Received:
+def of_default_ttl(
+    record: bytes, address: str, key: str | None, carried: bytes, by: str
+) -> Received:
     """Returns one event that has all its hops left.
 
     Args:
@@ -55,14 +67,33 @@ def of_default_ttl(record: bytes, address: str, key: str | None, carried: bytes)
         address: As for ``received``.
         key: Its ``partitionkey``; None: it has none.
         carried: As for ``received``.
+        by: Who sent it; empty: nobody was asked.
     """
     if carried:
         whole = encode_carried(address, (TTL_DEFAULT,), record, carried)
-        return Received(whole, 1, key, RecordKind.CARRIED)
+        return Received(whole, 1, key, _CARRIED, by)
     if not address:
-        return Received(record, 1, key)
+        return Received(record, 1, key, _EVENTS, by)
     body = encode_addressed(address, (TTL_DEFAULT,), record)
-    return Received(body, 1, key, RecordKind.ADDRESSED)
+    return Received(body, 1, key, _ADDRESSED, by)
+
+
+def sent_by(received: Received, sender: object) -> Received:
+    """*received*, with the name of its *sender* where that was asked who it is."""
+    if sender is ANYBODY or not isinstance(sender, Identity):
+        return received
+    return msgspec.structs.replace(received, by=sender.name)
+
+
+def check_count(events: Sequence[Event], count_max: int) -> None:
+    """Check that one request has no more than *count_max* events.
+
+    Raises:
+        EventError: It has more.
+    """
+    if len(events) > count_max:
+        text = f"{len(events)} events; at most {count_max} in one batch"
+        raise EventError([Fault("$", "too-many", text)])
 
 
 def partition_key(events: Sequence[Event]) -> str | None:
@@ -81,6 +112,21 @@ def partition_key(events: Sequence[Event]) -> str | None:
     return key if type(key) is str else canonical(key)
 
 
-def partition_of(key: str, count: int) -> int:
-    """Returns the partition of *key*: the same for the same *count* of partitions, from 1."""
-    return zlib.crc32(key.encode("utf-8", "surrogatepass")) % count
+def received_once(
+    found: AddressedEvents, index: int, by: str, key: str, whole: Received | None
+) -> Received:
+    """One event of a request, as a record of its own.
+
+    Args:
+        found: The events of the request.
+        index: Which of them.
+        by: Who sent it; empty: nobody was asked.
+        key: Decides its partition.
+        whole: The request, if it is its only event.
+    """
+    if whole is not None:
+        return msgspec.structs.replace(whole, partition_key=key)
+    ttl = found.ttls[index]
+    ttls = None if ttl == TTL_DEFAULT else (ttl,)
+    one = received((found.events[index],), found.address, ttls, found.carried)
+    return msgspec.structs.replace(one, partition_key=key, by=by)

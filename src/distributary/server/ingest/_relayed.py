@@ -16,11 +16,17 @@ _WATCH_PATH = re.compile(rb"/(?:api|apis/[^/]+)/[^/]+/watch/.")
 _NOT_WATCHED = (b"false", b"0")
 
 
+def decoded(path: bytes) -> bytes:
+    """*path* as the control process reads it. Decide by this: no spelling gets past a rule."""
+    return unquote_to_bytes(path) if b"%" in path else path
+
+
 def is_watch(request: Request) -> bool:
     """Whether *request* is a watch of the Kubernetes API, whose response has no end."""
-    if request.method != b"GET" or not request.path.startswith(_OBJECTS):
+    path = decoded(request.path)
+    if request.method != b"GET" or not path.startswith(_OBJECTS):
         return False
-    if _WATCH_PATH.match(request.path) is not None:
+    if _WATCH_PATH.match(path) is not None:
         return True
     query = request.target.partition(b"?")[2]
     if b"watch" not in query and b"%" not in query:
@@ -35,11 +41,12 @@ def is_watch(request: Request) -> bool:
 
 def is_kubernetes(path: bytes) -> bool:
     """Whether *path* belongs to the Kubernetes API, whose clients expect errors as ``Status``."""
+    path = decoded(path)
     return path.startswith(_KUBERNETES) or path in _KUBERNETES_ROOTS
 
 
 def body_bytes_max(request: Request, others_bytes_max: int) -> int:
     """Returns the largest body of *request*; *others_bytes_max* is for requests without objects."""
-    if request.path.startswith(_OBJECTS):
+    if decoded(request.path).startswith(_OBJECTS):
         return max(others_bytes_max, _limits.OBJECT_BODY_BYTES_MAX)
     return others_bytes_max

@@ -6,10 +6,19 @@ appends route records through the ingest process (``_route_wire``), and the pipe
 ingest appended.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from distributary.core.cluster import SharedPlaces
+from distributary.core.errors import SettingsError
 from distributary.server.processes._early import end_when_asked
 from distributary.server.settings import Settings
+from distributary.server.settings._shapes import parse_table
+
+if TYPE_CHECKING:
+    from distributary.spark.archive.job import Done
 
 
 def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
@@ -21,6 +30,80 @@ def serve(settings: Settings, read_settings: Callable[[], Settings] | None = Non
             SIGHUP changes nothing.
     """
     # The child processes import this package too and need no API and no supervisor.
-    from distributary.server.processes._serve import serve as run  # noqa: PLC0415
+    from distributary.server.processes._start import serve as run  # noqa: PLC0415
 
     return run(settings, read_settings)
+
+
+def shared_places(settings: Settings, environ: MutableMapping[str, str]) -> SharedPlaces | None:
+    """Returns where log and state lie that machines share; None: in the data folder.
+
+    Takes both passwords out of *environ*.
+
+    Raises:
+        SettingsError: A password cannot be had.
+    """
+    from distributary.server.processes import _shared_places  # noqa: PLC0415 - as above
+
+    return _shared_places.shared_places(settings, environ)
+
+
+def archive_classes() -> Path:
+    """Archive the classes that Spark loads, for faster starts; returns the file.
+
+    Raises:
+        SettingsError: It cannot be made or written; the message says why.
+    """
+    from distributary.spark import find_java, make_class_archive  # noqa: PLC0415 - as above
+
+    return make_class_archive(find_java(os.environ))
+
+
+def archive_log(
+    data_dir: Path,
+    to: str,
+    told: Callable[["Done"], None],
+    *,
+    newest: bool,
+    skip_damaged: bool,
+    master: str,
+    spark_conf: str,
+) -> "Done":
+    """Write old segments of the log to an archive, in this process.
+
+    Args:
+        data_dir: The data directory.
+        to: Path or URL of the archive.
+        told: Called after each step with what is done so far.
+        newest: The newest segment of each partition too.
+        skip_damaged: Whether damaged records are left out.
+        master: Spark master.
+        spark_conf: Spark properties, as pairs separated by commas.
+
+    Raises:
+        DistributaryError: It cannot be done; what was checked is archived nevertheless.
+    """
+    from distributary.server.processes import _archive_job as job  # noqa: PLC0415 - as above
+
+    try:
+        properties = parse_table(spark_conf)
+    except ValueError as error:
+        raise SettingsError(
+            "--spark-conf: expected pairs such as spark.driver.memory=2g, separated by commas"
+        ) from error
+    order = job.ArchiveOrder(
+        data_dir=data_dir,
+        to=to,
+        newest=newest,
+        skip_damaged=skip_damaged,
+        master=master,
+        spark_conf=properties,
+    )
+    return job.run_archive(order, told)
+
+
+def faults_before_start(settings: Settings) -> list[str]:
+    """Returns a line for each reason for which ``serve`` would not start; changes nothing."""
+    from distributary.server.processes import _before  # noqa: PLC0415 - as above
+
+    return _before.faults_before_start(settings)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 
 from distributary.core.errors import LogError
 from distributary.core.flow import Received
-from distributary.core.log import GroupCommitter
+from distributary.datadir.publishers import PublisherBook
 from distributary.server.ingest import partition_of
 from distributary.server.processes._forward import Link
+from distributary.server.processes._once import Committer
 from distributary.server.processes._owned import receiver_of
 
 TURN_BYTES_MAX = 256 * 1024
@@ -25,15 +26,19 @@ class LogAppends:
         committers: Group committers of this receiver's partitions, by number; at least one.
         partitions: Number of partitions of the log.
         links: Links to the other receivers, by number.
+        book: Notes who published what; None: nobody does.
     """
 
     def __init__(
         self,
-        committers: Mapping[int, GroupCommitter],
+        committers: Mapping[int, Committer],
         partitions: int,
         links: Mapping[int, Link],
+        book: PublisherBook | None = None,
     ) -> None:
         self._committers = list(committers.values())
+        self._numbers = {id(committer): number for number, committer in committers.items()}
+        self._book = book
         self._by_partition = [committers.get(number) for number in range(partitions)]
         self._links = links
         self._receivers = len(links) + 1
@@ -53,7 +58,7 @@ class LogAppends:
     def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
         """Append *received* as one record; calls *done* when it is durable or has failed."""
         key = received.partition_key
-        committer: GroupCommitter | None
+        committer: Committer | None
         if key is None:
             committer = self._next()
         else:
@@ -66,8 +71,13 @@ class LogAppends:
         def told(result: int | LogError) -> None:
             done(result if isinstance(result, LogError) else None)
 
+        def told_and_noted(result: int | LogError) -> None:
+            if not isinstance(result, LogError) and self._book is not None:
+                self._book.note(self._numbers[id(committer)], result, received.by)
+            told(result)
+
         try:
-            committer.submit(received.kind, received.body, told)
+            committer.submit(received.kind, received.body, told_and_noted if received.by else told)
         except LogError as error:
             done(error)
 
@@ -76,11 +86,11 @@ class LogAppends:
     ) -> None:
         link = self._links[receiver_of(partition, self._receivers)]
         try:
-            link.submit(partition, received.kind, received.body, done)
+            link.submit(partition, received.kind, received.body, done, received.by)
         except LogError as error:
             done(error)
 
-    def _next(self) -> GroupCommitter:
+    def _next(self) -> Committer:
         """Returns the committer of an event without a key: one for each turn of the event loop.
 
         So one sync serves the whole turn, and round robin fills partitions evenly. Where the

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from distributary.core.cluster import PostgresPlace
 from distributary.core.errors import StoreError
+from distributary.datadir import DataDir
 
 Learn = Callable[[Mapping[str, str]], None]
 
@@ -20,8 +22,8 @@ class Book(Protocol):
     def read(self) -> dict[str, str]:
         """Returns address by path, of all Brokers and Channels."""
 
-    def version(self) -> int:
-        """Returns a number that changes whenever the result of ``read`` does."""
+    def version(self) -> object:
+        """Returns a value that changes whenever the result of ``read`` does."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -52,7 +54,7 @@ class ChannelPaths:
         self._learn: Learn = lambda _paths: None
         self._thread = ThreadPoolExecutor(1, "addresses")  # one thread keeps reads in order
         self._book: Book | None = None
-        self._version: int | None = None
+        self._version: object = None
         self._reason: str | None = None
 
     def tell(self, learn: Learn) -> None:
@@ -116,3 +118,17 @@ class ChannelPaths:
 
         self._thread.submit(close)
         self._thread.shutdown()
+
+
+def book_of(paths: DataDir, place: PostgresPlace | None = None) -> Book:
+    """Opens the store of Brokers and Channels.
+
+    Args:
+        paths: Paths of the data directory.
+        place: Where the resource store lies; None: in the data directory.
+    """
+    # Imported late, in a thread: the port is open by then.
+    from distributary.core.database import database_url, sqlite_url  # noqa: PLC0415 - see above
+    from distributary.knative.apiserver.objects import AddressBook  # noqa: PLC0415 - see above
+
+    return AddressBook(sqlite_url(paths.state_db) if place is None else database_url(place))

@@ -15,6 +15,7 @@ from typing import IO
 import msgspec
 import structlog
 
+from distributary.core.environment import CLIENT_VARIABLES, OWN_VARIABLES
 from distributary.datadir import PARENT
 
 RESTART_WAIT_S = (0.05, 0.2, 1.0, 3.0, 10.0)
@@ -22,6 +23,9 @@ RESTART_WAIT_S = (0.05, 0.2, 1.0, 3.0, 10.0)
 keeps ending."""
 STEADY_S = 30.0
 """A child that lived this long resets its backoff."""
+READ_S = 1.0
+"""Longest wait for the rest of what an ended child wrote: a process that it started may hold the
+pipe open, and is ended then."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 
@@ -88,7 +92,8 @@ class Child:
         self.role = role
         self._arguments = list(arguments)
         self._line = line
-        ours = {name: text for name, text in os.environ.items() if name not in withheld}
+        left_out = {*withheld, *CLIENT_VARIABLES, *OWN_VARIABLES}
+        ours = {name: text for name, text in os.environ.items() if name not in left_out}
         self._environ = {**ours, **(environ or {}), PARENT: str(os.getpid())}
         self._pass_fds = tuple(pass_fds)
         self._ended = ended
@@ -200,5 +205,9 @@ class Child:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             code = None
-        self._thread.join(timeout_s)
+        self._thread.join(READ_S)
+        if self._thread.is_alive():
+            with contextlib.suppress(ProcessLookupError):  # nobody is left in its group
+                os.killpg(process.pid, signal.SIGKILL)
+            self._thread.join(READ_S)
         return code

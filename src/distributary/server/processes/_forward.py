@@ -2,9 +2,10 @@
 
 Runs over a Unix socket, one for each receiver; a link is one connection to it. A batch is all that
 arrived in one turn of the sender's loop: a header (bytes of the entries, number of the sender, time
-of sending, count of entries), then for each entry a header (number, partition, kind, bytes) and the
-record. The response to an entry is its number and a ``_Result``, sent once it is durable or
-refused. Both sides have the same version: they are started together.
+of sending, count of entries), then for each entry a header (number, partition, kind, bytes of the
+record and of the publisher's name), the record, and the name. The response to an entry is its
+number and a ``_Result``, sent once it is durable or refused. Both sides have the same version: they
+are started together.
 
 Nothing is answered 2xx before it is durable where it belongs. A link is one ordered stream, so
 events of a key keep their order. When it breaks, what it had under way is answered 503: a record
@@ -24,6 +25,7 @@ from typing import NamedTuple, Protocol, cast
 from distributary.core.clock import Clock
 from distributary.core.errors import LogError, LogUnavailableError, RecordTooLargeError
 from distributary.core.log.frame import BODY_BYTES_MAX
+from distributary.datadir.publishers import NAME_BYTES_MAX, PublisherBook
 
 PENDING_BYTES_MAX = 8 * 1024 * 1024
 """Records under way on one link, bytes; beyond, publishing is answered 503. A group commit of the
@@ -42,9 +44,11 @@ CONNECT_AGAIN_S = 0.05
 """Between two attempts to reach a receiver: one that was killed is back within half a second."""
 
 _BATCH = struct.Struct("<QHdI")
-_ENTRY = struct.Struct("<QHBI")
+_ENTRY = struct.Struct("<QHBIH")
 _RESPONSE = struct.Struct("<QB")
-_BATCH_BYTES_MAX = PENDING_BYTES_MAX + BODY_BYTES_MAX + PENDING_COUNT_MAX * _ENTRY.size
+_BATCH_BYTES_MAX = (
+    PENDING_BYTES_MAX + BODY_BYTES_MAX + PENDING_COUNT_MAX * (_ENTRY.size + NAME_BYTES_MAX)
+)
 
 Done = Callable[[LogError | None], None]
 """Called once: with None when the record is durable, with the error when nothing was promised."""
@@ -92,8 +96,8 @@ class Link(asyncio.Protocol):
         self.reached = asyncio.Event()
         self.lost = asyncio.Event()
 
-    def submit(self, partition: int, kind: int, body: bytes, done: Done) -> None:
-        """Have *body* appended to *partition*; calls *done* later, in the loop.
+    def submit(self, partition: int, kind: int, body: bytes, done: Done, by: str = "") -> None:
+        """Have *body*, published by *by*, appended to *partition*; calls *done* later, in the loop.
 
         Raises:
             LogUnavailableError: The other receiver is not reached, or too much is under way.
@@ -108,7 +112,8 @@ class Link(asyncio.Protocol):
         if not self._out:
             self._loop.call_soon(self._send)
         self._number += 1
-        self._out += (_ENTRY.pack(self._number, partition, kind, len(body)), body)
+        who = by.encode("utf-8", "replace")[:NAME_BYTES_MAX]
+        self._out += (_ENTRY.pack(self._number, partition, kind, len(body), len(who)), body + who)
         self._pending[self._number] = _Pending(done, len(body), self._clock.monotonic_s())
         self._pending_bytes += len(body)
         if self._looking is None:
@@ -213,12 +218,18 @@ class ForwardServer:
         committers: Group committers of its partitions, by number.
         takes: Whether the log accepts events now.
         clock: As that of the links.
+        book: Notes who published what; None: nobody does.
     """
 
     def __init__(
-        self, committers: Mapping[int, Committer], takes: Callable[[], bool], clock: Clock
+        self,
+        committers: Mapping[int, Committer],
+        takes: Callable[[], bool],
+        clock: Clock,
+        book: PublisherBook | None = None,
     ) -> None:
         self.committers = committers
+        self.book = book
         self.takes = takes
         self.clock = clock
         self.senders: dict[int, _Incoming] = {}
@@ -329,17 +340,25 @@ class _Incoming(asyncio.Protocol):
         takes = server.takes() and server.clock.monotonic_s() - sent_s <= TAKE_S_MAX
         start = 0
         for _ in range(count):
-            number, partition, kind, size = _ENTRY.unpack_from(entries, start)
+            number, partition, kind, size, who = _ENTRY.unpack_from(entries, start)
             start += _ENTRY.size
+            by = entries[start + size : start + size + who].decode("utf-8", "replace")
             committer = server.committers.get(partition) if takes else None
             if committer is None:
                 self._respond(number, _Result.UNAVAILABLE)
             else:
-                self._submit(committer, number, kind, entries[start : start + size])
-            start += size
+                noted = partition, by
+                self._submit(committer, number, kind, entries[start : start + size], noted)
+            start += size + who
 
-    def _submit(self, committer: Committer, number: int, kind: int, body: bytes) -> None:
+    def _submit(
+        self, committer: Committer, number: int, kind: int, body: bytes, noted: tuple[int, str]
+    ) -> None:
+        book, (partition, by) = self._server.book, noted
+
         def done(result: int | LogError) -> None:
+            if by and book is not None and not isinstance(result, LogError):
+                book.note(partition, result, by)
             self._respond(number, _result(result))
 
         try:

@@ -13,8 +13,9 @@ from typing import TextIO
 from structlog.typing import FilteringBoundLogger
 
 from distributary.core.errors import SettingsError
-from distributary.datadir import SOCKET_PATH_BYTES_MAX
+from distributary.datadir import SOCKET_PATH_BYTES_MAX, DataDir
 from distributary.protocols.amqp.engine import AVAILABLE
+from distributary.server.processes._where import has_proxy
 from distributary.server.settings import Settings
 
 LOG_BYTES_MAX = 16 * 1024 * 1024
@@ -31,7 +32,7 @@ UMASK = 0o077
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 WARN_S = 86_400.0
-"""Seconds between two warnings about an open port: one in each day's log."""
+"""Seconds between two warnings about an open server: one in each day's log."""
 
 
 def listen(
@@ -76,28 +77,33 @@ def listen_for_amqp(host: str, port: int | None) -> socket.socket | None:
     """
     if port is None:
         return None
+    _check_proton()
+    return listen(host, port, flag="--amqp-port", purpose=" for AMQP", backlog=AMQP_BACKLOG)
+
+
+def check_extras(settings: Settings) -> None:
+    """Check that optional packages that *settings* need are installed.
+
+    Raises:
+        SettingsError: One of them is not.
+    """
+    if settings.amqp_port is not None:
+        _check_proton()
+
+
+def _check_proton() -> None:
     if not AVAILABLE:
         raise SettingsError(
             "--amqp-port needs Qpid Proton, which is not installed."
             " Install it (pip install 'distributary[amqp]'), or leave the setting out"
         )
-    return listen(host, port, flag="--amqp-port", purpose=" for AMQP", backlog=AMQP_BACKLOG)
 
 
-def check_open(settings: Settings) -> None:
-    """Refuse an address that is not loopback unless ``no_auth`` is set.
-
-    Raises:
-        SettingsError: The message names the setting.
-    """
-    if settings.no_auth or not is_open(settings.host):
-        return
-    raise SettingsError(
-        f"--host {settings.host} is reached from outside of this machine, and there is no"
-        " authentication: every client may publish, and read and change every subscription."
-        " Listen on 127.0.0.1 behind a proxy that authenticates; or, where every client"
-        " may do all that, set --no-auth (no_auth = true)"
-    )
+def auth_required(settings: Settings) -> bool:
+    """Whether clients must show who they are: said, or else where the address is not loopback."""
+    if settings.auth is not None:
+        return settings.auth == "required"
+    return not settings.no_auth and is_open(settings.host)
 
 
 def is_open(host: str) -> bool:
@@ -109,13 +115,14 @@ def is_open(host: str) -> bool:
     return not all(ipaddress.ip_address(where[0]).is_loopback for *_, where in found)
 
 
-async def keep_warning(host: str, log: FilteringBoundLogger) -> None:
-    """Warn about an open port now and daily; returns at once where *host* is loopback."""
-    while is_open(host):
+async def keep_warning(settings: Settings, log: FilteringBoundLogger) -> None:
+    """Warn about a server open to everybody now and daily; returns at once where it is not."""
+    while not auth_required(settings) and (is_open(settings.host) or has_proxy(settings)):
         log.warning(
             "open-to-everybody",
-            host=host,
-            reason="no_auth is set: whoever reaches this address may do everything",
+            host=settings.host,
+            public_url=settings.public_url,
+            reason="auth is off: whoever reaches this server may do everything",
         )
         await asyncio.sleep(WARN_S)
 
@@ -154,18 +161,35 @@ def make_folder(path: Path) -> None:
     """Create the data directory, private to its user; an existing one keeps its mode.
 
     Raises:
-        SettingsError: It is not writable.
+        SettingsError: It is not writable, or a restore to it did not finish.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / ".writable"
         probe.write_bytes(b"")
         probe.unlink()
+        unfinished = DataDir(path).restoring.exists()
+        moved = DataDir(path).migrated.exists()
     except OSError as error:
         raise SettingsError(
             f"cannot write to the data directory {path}: {error.strerror or error}."
             " Make it writable, free some space, or choose another: --data-dir"
         ) from error
+    if unfinished:
+        raise SettingsError(
+            f"a restore to the data directory {path} did not finish: delete what is in it, and"
+            " restore again"
+        )
+    if moved:
+        raise SettingsError(moved_away(path))
+
+
+def moved_away(path: Path) -> str:
+    """Why no server starts on a data directory whose content is elsewhere."""
+    return (
+        f"what {path} holds has moved to a log and a store that machines share (distributary"
+        " migrate): a server here would deliver it again. Give nodes folders of their own"
+    )
 
 
 def make_private(path: Path) -> None:

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 
 from distributary.core.clock import Clock
-from distributary.core.errors import LogError
-from distributary.core.log import Reader
-from distributary.core.meter import Meter, render
+from distributary.core.meter import Families, Meter
 from distributary.datadir import (
     ConsumerPhase,
     DataDir,
@@ -30,6 +28,9 @@ HELPS = {
     "appended_records_total": "Records appended to the log (a batch is one)",
     "appended_bytes_total": "Bytes of the bodies of appended records",
     "commits_total": "Syncs of the log: requests share them",
+    "namespace_events_total": "Events published, by namespace; default is left out without quotas",
+    "namespace_event_bytes_total": "Bytes of these events as stored, or of their requests",
+    "namespace_refusals_total": "Requests refused by a quota, by namespace and quota",
     "ack_seconds": "From a request read to its events durable",
     "append_queue_depth": "Appends that wait for their sync",
     "events_read_total": "Events that the pipeline looked at",
@@ -51,6 +52,8 @@ HELPS = {
     "lag_lost_records_total": "The same, met by backfills",
     "retention_failures_total": "Times that old segments of the log could not be deleted",
     "retention_failing": "1 while they cannot: the log grows",
+    "archive_late": "1 while retention waits for distributary archive: the log grows",
+    "issuer_key_fetches_total": "Times that keys of token issuers were asked for, by result",
     "history_bytes": "Size of the history files",
     "history_files": "History files",
     "history_waiting_bytes": "History files on their way to the folder that the operator named",
@@ -62,11 +65,15 @@ HELPS = {
     "received_bytes_total": "Bytes read from publishers and API clients",
     "relayed_requests_total": "Requests passed on to the API",
     "relay_failures_total": "Requests passed on that got no whole answer",
+    "repeated_events_total": "Events answered 202 and not taken: repeats (once_window_s)",
     "forwarded_requests_total": "Publishing requests that another receiver appended: its keys",
     "connections_total": "Connections accepted",
     "connections_refused_total": "Connections turned away by a limit",
     "connections_cut_total": "Connections closed by a deadline",
     "connections_open": "Connections that are open",
+    "tls_handshake_failures_total": "TLS handshakes that failed, by listener and reason",
+    "tls_handshakes_open": "TLS handshakes under way",
+    "tls_certificate_not_after_seconds": "When the certificate in use expires (Unix time)",
     "watches_in_flight": "Connections of these that watch objects",
     "ingest_held_bytes": "Bytes of bodies half received or waiting for the log",
     "last_commit_seconds": "Length of the newest commit of the log",
@@ -88,15 +95,25 @@ HELPS = {
     "process_restarts_total": "Times that a child process was started again",
     "epoch": "Epoch that the owner of the partition serves",
     "credential_refreshes_total": "Access tokens asked for at token endpoints, by result",
+    "consent_questions_total": "HTTP sinks looked at or asked for consent, by result",
     "timers": "Timers that run",
     "timer_ticks_total": "Events that timers made, durable in the log",
     "timer_ticks_skipped_total": "Events that timers did not make, by reason",
+    "lifecycle_events_total": "Changes of subscriptions told by events that the log has",
     "objects_reconciled_total": "Brokers, Triggers, Channels and Subscriptions looked at",
     "objects_reconciled_again_total": "Those of them that have to be looked at again",
     "source_messages_total": "Messages of sources, by what came of them: taken, refused, retried",
     "source_reading": "1 while a source is connected to its broker",
     "source_unsettled": "Messages that a source has taken and not settled",
+    "subscription_delivered_total": "Matches delivered, by subscription or object",
+    "subscription_dead_lettered_total": "Matches dead-lettered, by subscription or object",
+    "subscription_dropped_total": "Matches dropped, by subscription or object",
+    "subscription_attempts_failed_total": "Attempts that failed, by subscription or object",
+    "subscription_failing": "1 while its deliveries fail; for all that are summed, how many do",
+    "subscription_waiting": "Durable retry rows that wait, by subscription or object",
     "subscriptions_ended_total": "Subscriptions that ended by themselves, by reason",
+    "telemetry_sent_total": "Spans, metric points and log lines that a collector took, by signal",
+    "telemetry_dropped_total": "Spans, metric points and log lines given up, by signal and reason",
 }
 
 
@@ -108,6 +125,8 @@ class Health:
         partitions: Number of partitions of the log.
         clock: Gives the age of heartbeats.
         receivers: Number of receivers.
+        end: Returns the record after the last durable one of a partition; None: not known. Never
+            waits.
         behind: Returns why stored changes may be missing in the log; None: none are.
         restarts: Returns the number of restarts by child process.
     """
@@ -119,9 +138,11 @@ class Health:
         clock: Clock,
         *,
         receivers: int = 1,
+        end: Callable[[int], int | None] = lambda _partition: None,
         behind: Callable[[], str | None],
         restarts: Callable[[], dict[str, int]],
     ) -> None:
+        self.partitions = partitions
         self._paths = paths
         self._clock = clock
         self._behind = behind
@@ -130,8 +151,10 @@ class Health:
             MappedStatusPage(paths.status_page(number)) for number in range(partitions)
         ]
         self._ingest = [MappedStatusPage(paths.ingest_page(each)) for each in range(receivers)]
-        self._readers: dict[int, Reader] = {}
+        self._end = end
         self._turned_s = clock.monotonic_s()
+        self.count_more: Callable[[Meter], None] = lambda _meter: None
+        """Adds metrics of other parts of this process."""
 
     def turned(self) -> None:
         """Record a heartbeat of the API's event loop; called several times a second."""
@@ -217,17 +240,21 @@ class Health:
         # A wall clock that was set back must not make a dead process look alive.
         return abs(self._clock.wall_ms() - status_page[StatusField.HEARTBEAT_MS])
 
-    def _end(self, partition: int) -> int | None:
-        reader = self._readers.get(partition)
-        try:
-            if reader is None:
-                reader = self._readers[partition] = Reader(self._paths.log, partition)
-            return reader.durable_end()
-        except LogError:
-            return None  # No appender has created it yet.
+    def live_offset(self, partition: int) -> int:
+        """Returns the next record of the live path of *partition*."""
+        return self._status_pages[partition][StatusField.LIVE_OFFSET]
+
+    def backlog(self) -> int:
+        """Returns the number of records that the pipeline has not taken, over all partitions."""
+        ends = [(self._end(number), page) for number, page in enumerate(self._status_pages)]
+        return sum(max(0, end - page[StatusField.WATERMARK]) for end, page in ends if end)
 
     def metrics(self) -> bytes:
         """Every metric of every process, in the Prometheus text format."""
+        return self.families().render()
+
+    def families(self) -> Families:
+        """Every metric of every process."""
         meter = Meter()
         gauges = meter.gauges
         gauges["ready"] = float(self.ready()[0])
@@ -250,4 +277,5 @@ class Health:
             gauges[f"epoch{label}"] = status_page[StatusField.EPOCH]
         for role, count in self._restarts().items():
             meter.counters[f'process_restarts_total{{process="{role}"}}'] = count
-        return render(self._paths.meters(), meter, HELPS)
+        self.count_more(meter)
+        return Families(self._paths.meters(), meter, HELPS)

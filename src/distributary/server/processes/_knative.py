@@ -5,15 +5,18 @@ import uuid
 
 from distributary.core import filter as filter_room
 from distributary.core.clock import Clock, SystemRandom
+from distributary.core.database import StorePlace
 from distributary.core.meter import Meter
-from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir
+from distributary.datadir.shared_signs import place_of_store
 from distributary.knative.apiserver.http import PATHS, KubernetesApi
 from distributary.knative.apiserver.objects import Objects
 from distributary.knative.kinds import KINDS, admit, defaulted
 from distributary.knative.reconcile import Reconciler, Site
-from distributary.server.processes._route_wire import RouteAppendClient
-from distributary.subscriptions.store.leader import Leader
+from distributary.resource import Vault
+from distributary.server.processes._access import Access
+from distributary.server.processes._form import AppendClient
+from distributary.subscriptions.service import Subscriptions
 
 
 class Knative:
@@ -23,10 +26,13 @@ class Knative:
         paths: Paths of the data directory; the store must exist.
         partitions: Number of partitions of the log.
         log: Tells receivers of new addresses; for this object alone, which closes it.
-        leader: Writes routes.
+        subscriptions: Their leader writes routes, and they have the quotas of namespaces.
         site: Published addresses of the server.
         clock: For timestamps and waits.
         meter: Counts reconciliations.
+        access: Decides by EventPolicies, and answers who may do what.
+        vault: Seals the values of Secrets; for this object alone.
+        place: Where the resource store lies; None: in the data directory.
 
     Attributes:
         api: Serves the Kubernetes-shaped API, once ``open`` has returned.
@@ -36,32 +42,43 @@ class Knative:
         self,
         paths: DataDir,
         partitions: int,
-        log: RouteAppendClient,
-        leader: Leader,
+        log: AppendClient,
+        subscriptions: Subscriptions,
         *,
         site: Site,
         clock: Clock,
         meter: Meter,
+        access: Access,
+        vault: Vault,
+        place: StorePlace | None = None,
     ) -> None:
+        url, leader = place_of_store(paths, place)
         self._objects = Objects(
-            sqlite_url(paths.state_db),
+            url,
             kinds=KINDS,
             admit=functools.partial(admit, check=filter_room.check),
             default=defaulted,
             clock=clock,
             new_uid=lambda: str(uuid.uuid4()),
+            quotas=lambda: subscriptions.quotas,
+            vault=vault,
+            leader=leader,
         )
         self._log = log
         self._reconciler = Reconciler(
             self._objects,
-            leader,
+            subscriptions.leader,
             self._log,
             site,
             clock,
             failing=[paths.failing(number) for number in range(partitions)],
             count=meter.add,
+            gatekeeper=access,
+            steering=subscriptions.orders(partitions),
         )
-        self.api = KubernetesApi(self._objects, self._reconciler.settled, clock, SystemRandom())
+        self.api = KubernetesApi(
+            self._objects, self._reconciler.settled, clock, SystemRandom(), access.gate
+        )
 
     @property
     def mounted(self) -> dict[str, KubernetesApi]:
@@ -75,6 +92,8 @@ class Knative:
             StoreError: The objects cannot be read.
         """
         await self._objects.start()
+        # No receiver takes an event that a policy forbids.
+        self._reconciler.tell_policies()
 
     async def start(self) -> None:
         """Start the reconciler; call it after the leader has started."""

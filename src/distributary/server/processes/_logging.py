@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, TextIO
 
 import msgspec
@@ -94,6 +94,8 @@ class Lines:
     def __init__(self, out: TextIO, form: str, other: TextIO) -> None:
         self._out = out
         self._other = other
+        self.tap: Callable[[dict[str, Any]], None] | None = None
+        """Receives the fields of each line of this program too; None: nobody does."""
         self.lost_count = 0
         """Lines that could not be written."""
         self.for_people = form == "console" or (form == "auto" and out.isatty())
@@ -126,6 +128,8 @@ class Lines:
             # A full disk or a closed pipe: nowhere is left to log it, and the thread that passes
             # a child's lines on must not end, since the child would end with it.
             self.lost_count += 1
+        if ours and self.tap is not None:
+            self.tap(fields)
 
 
 class LineLoggers:

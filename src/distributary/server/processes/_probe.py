@@ -9,13 +9,19 @@ heartbeat is missing, this thread accepts the connections there: it serves ``/he
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 
 import structlog
 
 from distributary.core.clock import Clock
-from distributary.server.ingest import Persistence, Responses
+from distributary.server.ingest import (
+    BROWSER_FIELDS,
+    NOT_STORED_FIELD,
+    Persistence,
+    Responses,
+)
 from distributary.server.processes._ground import listen
 from distributary.server.processes._health import Health
 from distributary.server.processes._watchdog import Watchdog
@@ -54,8 +60,9 @@ class Probe:
         health: State of the processes.
         watchdog: Replaces processes that hang.
         clock: For dates.
-        port: Socket of the main port; not closed here.
+        port: Socket of the main port; not closed here. None: another process stands in there.
         own: Socket of the health port, from ``listen_for_health``; closed by ``stop``.
+        tls: Returns the context for the next connection, of the main port or not; None: no TLS.
     """
 
     def __init__(
@@ -64,14 +71,16 @@ class Probe:
         watchdog: Watchdog,
         clock: Clock,
         *,
-        port: socket.socket,
+        port: socket.socket | None,
         own: socket.socket | None,
+        tls: Callable[[bool], ssl.SSLContext] | None = None,
     ) -> None:
         self._health = health
         self._watchdog = watchdog
         self._clock = clock
         self._port = port
         self._own = own
+        self._tls = tls
         self._log = structlog.get_logger()
         self._stopping = threading.Event()
         self._watching = True
@@ -117,6 +126,8 @@ class Probe:
 
     def _stand_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Accept the main port's connections while the ingest process has no heartbeat."""
+        if self._port is None:
+            return
         wanted = self._watching and not self._health.alive()[0] and self._health.ingest_silent
         if wanted == self._stands_in:
             return
@@ -131,7 +142,7 @@ class Probe:
         """Accept connections; resumes where the last check found too many under way."""
         if self._own is not None:
             loop.add_reader(self._own, self._accept, self._own, self._answer_of_own)
-        if self._stands_in:
+        if self._stands_in and self._port is not None:
             loop.add_reader(self._port, self._accept, self._port, self._answer_of_port)
 
     def _accept(self, listener: socket.socket, answer: Callable[[bytes, bytes], bytes]) -> None:
@@ -150,28 +161,58 @@ class Probe:
             loop.remove_reader(listener)
             return
         connection.setblocking(False)
-        task = loop.create_task(self._serve(connection, answer))
+        task = loop.create_task(self._serve(connection, answer, main=listener is self._port))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(
-        self, connection: socket.socket, answer: Callable[[bytes, bytes], bytes]
+        self, connection: socket.socket, answer: Callable[[bytes, bytes], bytes], *, main: bool
     ) -> None:
+        tls = None if self._tls is None else self._tls(main)
+        reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX)
+        protocol = asyncio.StreamReaderProtocol(reader)
         loop = asyncio.get_running_loop()
-        with connection, contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(HEAD_S):
-                head = b""
-                while b"\r\n\r\n" not in head and len(head) < HEAD_BYTES_MAX:
-                    part = await loop.sock_recv(connection, HEAD_BYTES_MAX)
-                    if not part:
-                        return
-                    head += part
-                method, _, rest = head.partition(b" ")
-                target = rest.partition(b" ")[0].partition(b"?")[0]
-                await loop.sock_sendall(connection, answer(method, target))
-            connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError, TimeoutError):
+            try:
+                async with asyncio.timeout(HEAD_S):
+                    transport, _ = await loop.connect_accepted_socket(
+                        lambda: protocol,
+                        connection,
+                        ssl=tls,
+                        ssl_shutdown_timeout=None if tls is None else LINGER_S,
+                    )
+            except BaseException:
+                connection.close()
+                raise
+            writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+            try:
+                await self._converse(reader, writer, answer)
+            finally:
+                writer.close()
+                await writer.wait_closed()
+
+    async def _converse(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answer: Callable[[bytes, bytes], bytes],
+    ) -> None:
+        """Answer one request, and read on until the client closes."""
+        async with asyncio.timeout(HEAD_S):
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                return
+            except asyncio.LimitOverrunError:
+                head = await reader.read(HEAD_BYTES_MAX)
+            method, _, rest = head.partition(b" ")
+            target = rest.partition(b" ")[0].partition(b"?")[0]
+            writer.write(answer(method, target))
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
             async with asyncio.timeout(LINGER_S):
-                while await loop.sock_recv(connection, HEAD_BYTES_MAX):
+                while await reader.read(HEAD_BYTES_MAX):
                     pass
 
     def _answer_of_own(self, method: bytes, target: bytes) -> bytes:
@@ -194,7 +235,8 @@ class Probe:
         body = b"ok\n" if target == b"/healthz" else b'{"ready":true}'
         kind = b"text/plain; charset=utf-8" if target == b"/healthz" else b"application/json"
         fields = b"content-type: %s\r\ncontent-length: %d\r\n" % (kind, len(body))
-        return Responses(self._clock.wall_ms()).build(
+        fields += BROWSER_FIELDS + NOT_STORED_FIELD
+        return self._responses().build(
             b"HTTP/1.1 200 OK\r\n",
             b"connection: close\r\n",
             fields,
@@ -202,9 +244,12 @@ class Probe:
         )
 
     def _problem(self, code: str, detail: str, method: bytes) -> bytes:
-        return Responses(self._clock.wall_ms()).problem(
+        return self._responses().problem(
             code, detail, Persistence.CLOSE, without_body=method == b"HEAD"
         )
+
+    def _responses(self) -> Responses:
+        return Responses(self._clock.wall_ms(), secure=self._tls is not None)
 
 
 _QUESTIONS = frozenset({b"/healthz", b"/readyz"})

@@ -2,22 +2,25 @@
 
 import contextlib
 import functools
-import socket
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
 from distributary.core.errors import SettingsError
 from distributary.core.meter import Meter
-from distributary.datadir import DataDir, make_node_counts
+from distributary.datadir import DataDir, TenantCounts, make_node_counts, make_tenant_counts
 from distributary.resource import Reach
-from distributary.server.ingest import IngestSettings
+from distributary.server.ingest import IngestSettings, Tenants
 from distributary.server.processes._children import Child, program
+from distributary.server.processes._listeners import Listeners
+from distributary.server.processes._once import OnceLimits
 from distributary.server.processes._owned import ROLE, role_of
 from distributary.server.processes._retention import RetentionLimits
+from distributary.server.processes._telemetry import otlp_of
 from distributary.server.processes._where import names_of
 from distributary.server.processes.ingest_process import IngestStart
-from distributary.server.settings import Settings
+from distributary.server.settings import Settings, read_namespaces
 
 INGEST_DRAIN_S: Final = 3.0
 """Time for connections that are still sending, at the stop of a receiver; then the same time for
@@ -45,6 +48,7 @@ def prepare(paths: DataDir, receivers: int) -> None:
             Meter(paths.meter(role_of(number))).save()
     try:
         make_node_counts(paths.node_counts, receivers)
+        make_tenant_counts(paths.tenant_counts, receivers)
     except OSError as error:
         raise SettingsError(
             f"cannot write {paths.node_counts}: {error.strerror or error}."
@@ -52,12 +56,22 @@ def prepare(paths: DataDir, receivers: int) -> None:
         ) from error
 
 
+def tenants_of(paths: DataDir, receivers: int) -> Tenants:
+    """Returns the meters of the control process, for calls that reach it by no receiver.
+
+    Raises:
+        OSError: What ``prepare`` has made cannot be opened.
+    """
+    return Tenants(time.monotonic, TenantCounts(paths.tenant_counts, receivers))
+
+
 def ingest_start(
     settings: Settings,
     paths: DataDir,
     reach: Reach,
-    listener: socket.socket,
+    listeners: Listeners,
     *,
+    tls_fd: int | None,
     partitions: int,
     receivers: int,
 ) -> IngestStart:
@@ -67,7 +81,8 @@ def ingest_start(
         settings: The settings in force.
         paths: Paths of the data directory.
         reach: This server's addresses.
-        listener: Socket of the main port.
+        listeners: The listening sockets.
+        tls_fd: Memory with the certificates; None: no TLS.
         partitions: Number of partitions of the log.
         receivers: Number of receivers. They share the memory for bodies and the queue of appends;
             all other limits hold for their sum, whoever has the connections.
@@ -77,23 +92,33 @@ def ingest_start(
         batch_events_max=settings.batch_events_max,
         connections_max=settings.connections_max,
         connections_per_address_max=settings.connections_per_address_max or None,
+        quotas=read_namespaces(settings.namespaces)[0],
         **_shares(settings.event_bytes_max, receivers),
     )
     return IngestStart(
-        listen_fd=listener.fileno(),
+        listen_fd=listeners.http.fileno(),
+        own_fd=listeners.own.fileno(),
+        unix_fd=None if listeners.unix is None else listeners.unix.fileno(),
+        tls_fd=tls_fd,
         data_dir=str(paths.root),
         partitions=partitions,
         receivers=receivers,
         hosts=names_of(settings, reach.own),
         public_url=settings.public_url,
         allowed_hosts=settings.allowed_hosts,
+        trusted_proxies=settings.trusted_proxies,
         log_level=settings.log_level,
         limits=limits,
         retention=RetentionLimits(
-            settings.retention_bytes_max // partitions, settings.retention_age_max_s
+            settings.retention_bytes_max // partitions,
+            settings.retention_age_max_s,
+            settings.archive,
         ),
         disk_free_bytes_min=settings.disk_free_bytes_min,
         drain_s=INGEST_DRAIN_S,
+        shares_calls=listeners.counts_calls,
+        otlp=otlp_of(settings),
+        once=OnceLimits(settings.once_window_s, settings.once_window_events),
     )
 
 
@@ -113,6 +138,7 @@ def receiver_children(
     withheld: Collection[str],
     ended: Callable[[int], bool],
     worked: Callable[[int, int, int], bool],
+    environ: Mapping[str, str] | None = None,
 ) -> list[Child]:
     """Returns the processes of all receivers, by number.
 
@@ -122,6 +148,7 @@ def receiver_children(
         withheld: Variables of this process that they do not inherit.
         ended: See ``Child``.
         worked: The same, called with the number of the receiver first.
+        environ: Variables added to their environment.
     """
     first = program("distributary.server.processes.ingest_process", start)
     return [
@@ -129,8 +156,9 @@ def receiver_children(
             role_of(number),
             [*first, str(number)] if number else first,
             line=line,
+            environ=environ,
             withheld=withheld,
-            pass_fds=(start.listen_fd,),
+            pass_fds=start.fds,
             ended=ended,
             worked=functools.partial(worked, number),
         )

@@ -9,25 +9,49 @@ from typing import NamedTuple
 from distributary.server.settings import Settings
 
 OF_SINKS = frozenset(
-    {"allow_sinks", "error_data", "nat64_prefixes", "own_sinks", "private_sinks", "protocols"}
+    {
+        "allow_sinks",
+        "cleartext_credentials",
+        "consent",
+        "error_data",
+        "nat64_prefixes",
+        "own_sinks",
+        "private_sinks",
+        "protocols",
+        "secrets",
+        "webhook_origin",
+    }
 )
 """Settings that restrict where events may be sent."""
 
-RELOADED = OF_SINKS | frozenset(
+OF_TLS = frozenset({"tls_cert_file", "tls_client_ca_file", "tls_client_certs", "tls_key_file"})
+"""Settings of certificates: others are used at once, but TLS begins and ends with a restart."""
+
+_OF_OTHERS = frozenset(
     {
         "allowed_hosts",
         "batch_events_max",
+        "certificates",
         "connections_max",
         "connections_per_address_max",
         "disk_free_bytes_min",
         "event_bytes_max",
+        "issuers",
+        "keys",
         "log_attempts",
         "log_level",
+        "namespaces",
         "sources",
+        "trusted_proxies",
     }
 )
+
+RELOADED = OF_SINKS | OF_TLS | _OF_OTHERS
 """Settings that running processes apply. All others describe what is opened or started once:
 ports, folders, Spark."""
+
+OF_NODES = frozenset({"partitions"})
+"""Settings that nodes apply too, which share a log that can have more partitions at any time."""
 
 OF_SOURCES = frozenset({"allow_sinks", "event_bytes_max", "log_level", "sources"})
 """Those of them that the sources process reads only at its start: a change restarts it."""
@@ -47,17 +71,26 @@ class SettingsChange(NamedTuple):
     waiting: tuple[str, ...]
 
 
-def change_of(running: Settings, wanted: Settings) -> SettingsChange:
-    """Returns which changes from *running* to *wanted* apply now, and which need a restart."""
+def change_of(running: Settings, wanted: Settings, *, shared: bool = False) -> SettingsChange:
+    """Returns which changes from *running* to *wanted* apply now, and which need a restart.
+
+    Args:
+        running: The settings in force.
+        wanted: Those that were read again.
+        shared: Whether nodes share log and store.
+    """
     changed = [
         field.name
         for field in dataclasses.fields(Settings)
         if getattr(running, field.name) != getattr(wanted, field.name)
     ]
-    applied = tuple(name for name in changed if name in RELOADED)
+    reloaded = RELOADED | OF_NODES if shared else RELOADED
+    if (running.tls_cert_file is None) != (wanted.tls_cert_file is None):
+        reloaded -= OF_TLS
+    applied = tuple(name for name in changed if name in reloaded)
     settings = dataclasses.replace(running, **{name: getattr(wanted, name) for name in applied})
     return SettingsChange(
-        settings, applied, tuple(name for name in changed if name not in RELOADED)
+        settings, applied, tuple(name for name in changed if name not in reloaded)
     )
 
 

@@ -1,53 +1,116 @@
-"""Wires the refresher of access tokens, which runs in the control process."""
+"""Wires what the control process renews for deliveries: access tokens, and consents of sinks."""
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from typing import Final
+
+import structlog
 
 from distributary.core.clock import Clock, SystemRandom
+from distributary.core.database import StorePlace
+from distributary.core.errors import StoreError
 from distributary.core.meter import Meter
-from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir
+from distributary.datadir.shared_signs import place_of_store, signs_of
+from distributary.knative.reconcile import FailureFiles
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
-from distributary.resource import Reach
+from distributary.resource import CLEARTEXT, Reach
+from distributary.subscriptions.consent import ConsentKeeper, HttpAsker
 from distributary.subscriptions.refresh import HttpTokenEndpoint, Refresher
-from distributary.subscriptions.store import Sealer
+from distributary.subscriptions.store import Directory, Sealer
+from distributary.subscriptions.store.consent_rows import ConsentRows
 from distributary.subscriptions.store.credentials_rows import CredentialRows
+
+NAMED_MAX: Final = 20
+"""Most subscriptions that the warning about cleartext names: a line that people read."""
+
+_log = structlog.get_logger(__name__)
 
 
 class Renewal:
-    """Keeps access tokens fresh while the server runs.
+    """Keeps access tokens fresh, and asks sinks for consent, while the server runs.
 
     Args:
         paths: Paths of the data directory; the store must exist.
-        sealer: Not shared with the store, which another thread uses.
+        new_sealer: Makes a sealer: the refresher and the keeper of consents use theirs in
+            different threads.
         clock: For waits and expiries.
-        meter: Counts refreshes.
-        reach: Addresses allowed for sinks and token endpoints (decision 22, private addresses).
+        meter: Counts refreshes and questions.
+        reach: Addresses allowed for sinks and token endpoints (decision 22, private addresses), and
+            who is asked for consent.
+        place: Where the resource store lies; None: in the data directory.
     """
 
     def __init__(
         self,
         paths: DataDir,
-        sealer: Sealer,
+        new_sealer: Callable[[], Sealer],
         clock: Clock,
         meter: Meter,
         reach: Reach,
+        *,
+        place: StorePlace | None = None,
     ) -> None:
+        url, leader = place_of_store(paths, place)
+        self._reach = reach
         connector = Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
-        self._rows = CredentialRows(sqlite_url(paths.state_db), sealer)
+        self._rows = CredentialRows(url, new_sealer(), leader=leader)
         self._refresher = Refresher(
-            self._rows, HttpTokenEndpoint(connector), clock, SystemRandom(), count=meter.add
+            self._rows,
+            HttpTokenEndpoint(connector),
+            clock,
+            SystemRandom(),
+            count=meter.add,
+            may_have_news=signs_of(url),
         )
-        self._task: asyncio.Task[None] | None = None
+        self._consents = ConsentRows(url, leader=leader)
+        self._directory = Directory(url, new_sealer())
+        self._failures = FailureFiles(paths.failing(p) for p in range(reach.consent.partitions))
+        self._keeper = ConsentKeeper(
+            self._consents,
+            self._directory,
+            HttpAsker(connector),
+            connector.endpoint_of,
+            reach,
+            failing=self._failing,
+            clock=clock,
+            random=SystemRandom(),
+            count=meter.add,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _failing(self) -> dict[str, str]:
+        found = self._failures.look() or {}
+        return {uid: row.reason for uid, row in found.items()}
 
     def start(self) -> None:
         """Begin."""
-        self._task = asyncio.create_task(self._refresher.run(), name="refresher")
+        self._tasks = [
+            asyncio.create_task(self._refresh(), name="refresher"),
+            asyncio.create_task(self._keeper.run(), name="consents"),
+        ]
+
+    async def _refresh(self) -> None:
+        held_back: list[str] = []
+        with contextlib.suppress(StoreError):  # only the warning is lost; the refresher tries again
+            held_back = await asyncio.to_thread(self._rows.held_back, self._reach.rule())
+        if held_back:
+            _log.warning(
+                "credentials-held-back",
+                count=len(held_back),
+                subscriptions=held_back[:NAMED_MAX],
+                reason=CLEARTEXT,
+            )
+        await self._refresher.run()
 
     async def stop(self) -> None:
         """Stop; tokens that an endpoint has issued are stored first."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+                await task
         self._rows.close()
+        self._consents.close()
+        self._directory.close()

@@ -1,10 +1,11 @@
-"""The protocol by which the control process has receivers append routes and timer events.
+"""The protocol by which the control process has receivers append routes and events of its own.
 
 Runs over a Unix socket for each receiver. A frame is a length (4 bytes, little endian) and
 MessagePack. Requests:
 
 - ``["routes", bodies]``: append to every partition of the receiver, in this order.
-- ``["ticks", [[partition, body], ...]]``: append each to its partition.
+- ``["events", [[partition, kind, body], ...]]``: append each, of that kind of record, to its
+  partition: timer events and lifecycle events.
 - ``["addresses"]``: Brokers or Channels have changed; read them again.
 
 The response is ``[appended, reason]``: how many bodies are durable in all their partitions, and why
@@ -28,7 +29,7 @@ from distributary.server.processes._owned import receiver_of
 _LENGTH = struct.Struct("<I")
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 """Largest frame, with a margin: ``ROUTES_BYTES_MAX`` and one more route record, or 4 MiB of timer
-events and one more."""
+events and one more; lifecycle events are less."""
 ROUTES_BYTES_MAX = 4 * 1024 * 1024
 """Route records of one request, bytes. A batch may hold hundreds of the largest: sent together they
 would exceed a frame and the log's queue at every retry, and block all later changes."""
@@ -52,15 +53,15 @@ class _Routes(msgspec.Struct, frozen=True, array_like=True, tag="routes"):
     bodies: list[bytes]
 
 
-class _Ticks(msgspec.Struct, frozen=True, array_like=True, tag="ticks"):
-    timer_events: list[tuple[int, bytes]]
+class _Events(msgspec.Struct, frozen=True, array_like=True, tag="events"):
+    entries: list[tuple[int, int, bytes]]
 
 
 class _Addresses(msgspec.Struct, frozen=True, array_like=True, tag="addresses"):
     pass
 
 
-_Request = _Routes | _Ticks | _Addresses
+_Request = _Routes | _Events | _Addresses
 
 
 class _Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -68,20 +69,24 @@ class _Answer(msgspec.Struct, frozen=True, array_like=True):
     reason: str | None
 
 
+LookAgain = Callable[[], Awaitable[str | None]]
+"""Reads the Brokers and Channels again; returns why it failed, or None."""
+
+
 class RouteAppendServer:
     """Appends route records to all partitions of a receiver, in the order of arrival.
 
-    Timer events go to one partition each.
+    Events go to one partition each.
 
     Args:
         committers: Group committers of the receiver's partitions, by number.
-        look_again: Reads the Brokers and Channels again; returns why it failed, or None.
+        look_again: Reads the Brokers and Channels again.
     """
 
     def __init__(
         self,
         committers: Mapping[int, GroupCommitter],
-        look_again: Callable[[], Awaitable[str | None]],
+        look_again: LookAgain,
     ) -> None:
         self._committers = committers
         self._look_again = look_again
@@ -107,8 +112,8 @@ class RouteAppendServer:
             writer.close()
 
     async def _answer(self, request: _Request) -> _Answer:
-        if isinstance(request, _Ticks):
-            return await self._append_timer_events(request.timer_events)
+        if isinstance(request, _Events):
+            return await self._append_events(request.entries)
         if isinstance(request, _Addresses):
             return _Answer(0, await self._look_again())
         return await self._append_routes(request.bodies)
@@ -130,20 +135,20 @@ class RouteAppendServer:
             return _Answer(0, str(refused[0]))
         return _Answer(len(bodies), None)
 
-    async def _append_timer_events(self, timer_events: list[tuple[int, bytes]]) -> _Answer:
+    async def _append_events(self, entries: list[tuple[int, int, bytes]]) -> _Answer:
         """Append each independently: an append that its partition refuses is not retried."""
         loop = asyncio.get_running_loop()
         waiting: list[asyncio.Future[int | LogError]] = []
-        for partition, body in timer_events:
+        for partition, kind, body in entries:
             done: asyncio.Future[int | LogError] = loop.create_future()
             waiting.append(done)
             try:
-                self._committers[partition].submit(RecordKind.TIMER_EVENT, body, done.set_result)
+                self._committers[partition].submit(kind, body, done.set_result)
             except LogError as error:
                 done.set_result(error)
         results = await asyncio.gather(*waiting)
         refused = [result for result in results if isinstance(result, LogError)]
-        return _Answer(len(timer_events) - len(refused), str(refused[0]) if refused else None)
+        return _Answer(len(entries) - len(refused), str(refused[0]) if refused else None)
 
     def close(self) -> None:
         """Stop listening."""
@@ -152,9 +157,10 @@ class RouteAppendServer:
 
 
 class RouteAppendClient:
-    """The client of the control process: a ``RouteAppender`` and a ``TimerEventAppender``.
+    """The client of the control process: appends routes, timer events and lifecycle events.
 
-    For one call at a time: the leader, the timers and the reconciler have a client each.
+    For one call at a time: the leader, the timers, the lifecycle events and the reconciler have a
+    client each.
 
     Args:
         paths: Sockets of the receivers, by number.
@@ -199,12 +205,25 @@ class RouteAppendClient:
             LogUnavailableError: No response came. Some may have been appended: append none of
                 them again, since their numbers would occur twice.
         """
+        kind = RecordKind.TIMER_EVENT
+        return await self.append_events([(number, kind, body) for number, body in timer_events])
+
+    async def append_events(self, entries: Sequence[tuple[int, RecordKind, bytes]]) -> int:
+        """Append each body, of this kind of record, to its partition.
+
+        Returns:
+            How many are durable there.
+
+        Raises:
+            LogUnavailableError: No response came. Some may have been appended.
+        """
         count = len(self._wires)
-        shares: dict[int, list[tuple[int, bytes]]] = {}
-        for partition, body in timer_events:
-            shares.setdefault(receiver_of(partition, count), []).append((partition, body))
+        shares: dict[int, list[tuple[int, int, bytes]]] = {}
+        for partition, kind, body in entries:
+            share = shares.setdefault(receiver_of(partition, count), [])
+            share.append((partition, int(kind), body))
         answers = await _all_of(
-            self._wires[number].append_timer_events(share) for number, share in shares.items()
+            self._wires[number].append_events(share) for number, share in shares.items()
         )
         return sum(answer.appended_count for answer in answers)
 
@@ -245,11 +264,11 @@ class _Wire:
         """Send a request that may be repeated."""
         return await self._answered(request, twice=self._streams is not None)
 
-    async def append_timer_events(self, timer_events: list[tuple[int, bytes]]) -> _Answer:
-        """Send timer events, once."""
+    async def append_events(self, entries: list[tuple[int, int, bytes]]) -> _Answer:
+        """Send events, once."""
         if self._streams is not None and self._streams[0].at_eof():
             self.close()  # the process was replaced; its successor has not seen these yet
-        return await self._answered(_Ticks(timer_events))
+        return await self._answered(_Events(entries))
 
     async def _answered(self, request: _Request, *, twice: bool = False) -> _Answer:
         try:

@@ -7,7 +7,6 @@ children ``ingest`` (public port, log), ``pipeline`` (Spark) and, where configur
 import asyncio
 import contextlib
 import functools
-import gc
 import os
 import signal
 import sys
@@ -18,87 +17,64 @@ from collections.abc import Set as AbstractSet
 import msgspec
 import structlog
 import uvicorn
-import uvloop
 
+from distributary import spark
 from distributary.core.clock import SystemClock
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import DistributaryError
-from distributary.core.lease import Lease
-from distributary.core.log import lock, open_folder
 from distributary.core.meter import Meter
-from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir, LiveFile, LiveSettings, MappedStatusPage
 from distributary.datadir.seen import load_all_seen
+from distributary.knative.reconcile import Site
 from distributary.partitions import SessionSettings
-from distributary.resource import is_loopback
+from distributary.resource import Reach, is_loopback
+from distributary.server import console
 from distributary.server.processes import _ground as ground
-from distributary.server.processes._api_server import ApiServer
-from distributary.server.processes._banner import print_banner
-from distributary.server.processes._children import Child, keep_memory_private, program
-from distributary.server.processes._cores import cores, partitions_wanted, receivers_wanted
+from distributary.server.processes._access import Access
+from distributary.server.processes._api_server import api_server
+from distributary.server.processes._audit import AuditLog
+from distributary.server.processes._audited import Audited
+from distributary.server.processes._banner import say_serving
+from distributary.server.processes._children import Child
+from distributary.server.processes._consent import consent_of
 from distributary.server.processes._due import TimerService
-from distributary.server.processes._early import say
 from distributary.server.processes._ends import ends_the_server
+from distributary.server.processes._events import events_of_server
+from distributary.server.processes._form import Alone, AppendClient, Form
 from distributary.server.processes._health import Health
-from distributary.server.processes._history import place_of, written_into
+from distributary.server.processes._history import place_of
+from distributary.server.processes._issuing import issuing_of
 from distributary.server.processes._knative import Knative
 from distributary.server.processes._logging import LineLoggers, Lines, configure, set_level
-from distributary.server.processes._memory import give_back, map_large_blocks
+from distributary.server.processes._memory import give_back
 from distributary.server.processes._owned import ROLE
-from distributary.server.processes._probe import Probe, listen_for_health
+from distributary.server.processes._pipeline import find_jvm, pipeline_child
+from distributary.server.processes._probe import Probe
 from distributary.server.processes._receivers import (
-    append_sockets,
     ingest_start,
-    prepare,
-    receiver_children,
     seen_files,
+    tenants_of,
 )
 from distributary.server.processes._reload import OF_SINKS, OF_SOURCES, Reloads, change_of
 from distributary.server.processes._renewal import Renewal
-from distributary.server.processes._route_wire import RouteAppendClient
 from distributary.server.processes._running import Running, beat
+from distributary.server.processes._session_start import session_settings
 from distributary.server.processes._sources import check_sources, sources_child
+from distributary.server.processes._standing import StandingService
+from distributary.server.processes._telemetry import Telemetry
+from distributary.server.processes._tls import Tls, files_of
+from distributary.server.processes._tuning import tune
+from distributary.server.processes._views import Views
 from distributary.server.processes._watchdog import ProcFolder, Watchdog, watched_processes
-from distributary.server.processes._where import (
-    base,
-    listeners_of,
-    reach_of,
-    site_of,
-    url_of,
-)
+from distributary.server.processes._where import reach_of, site_of
 from distributary.server.processes.ingest_process import IngestStart
-from distributary.server.processes.pipeline_process import PipelineStart, spark_environ
-from distributary.server.settings import Settings
+from distributary.server.settings import Settings, read_namespaces
 from distributary.sources import secret_variables
-from distributary.spark import check_master, find_java, java_environment
 from distributary.subscriptions.amqp import AmqpServer
 from distributary.subscriptions.http import create_app
 from distributary.subscriptions.service import Deliveries, Subscriptions, rules
 from distributary.subscriptions.store import Keys, Sealer
 from distributary.subscriptions.store.store import Store
-
-EXIT_FAILED = 1
-"""Exit code: the server could not start; the message says what to do."""
-SWITCH_S = 0.0005
-"""Thread switch interval, seconds. Writing a large object occupies a thread for a second; by
-default (5 ms) the event loop would wait that long for each of its turns meanwhile."""
-COLLECT_AFTER = (100_000, 20, 50)
-"""Thresholds of the cycle collector, above what one request of the largest size allocates. Objects
-of the Kubernetes API are trees, and each full collection stops everything for a while."""
-
-
-def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
-    """Run the server until SIGTERM or Ctrl-C; see ``processes.serve``."""
-    os.umask(ground.UMASK)
-    try:
-        server = Server(settings, read_settings or (lambda: settings))
-        try:
-            return uvloop.run(server.run())
-        finally:
-            server.release()
-    except DistributaryError as error:
-        say(settings.log_format, "error", "cannot-start", str(error))
-        return EXIT_FAILED
 
 
 class Server:
@@ -107,144 +83,155 @@ class Server:
     Args:
         settings: Validated settings.
         read_settings: Reads them again.
+        form: Makes what it stands on.
 
     Raises:
         DistributaryError: The start failed: the data directory is locked, full, read-only or of a
             newer version, a port is taken, or Java is missing. Nothing was started.
     """
 
-    def __init__(self, settings: Settings, read_settings: Callable[[], Settings]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        read_settings: Callable[[], Settings],
+        form: Callable[[Settings, DataDir], Form] = Alone,
+    ) -> None:
         self._settings = settings
         self._read_settings = read_settings
-        ground.check_open(settings)
         check_sources(settings)
+        self._clock, self._log = SystemClock(), structlog.get_logger()
+        files = files_of(settings)
+        self._tls = None if files is None else Tls(files, self._clock, self._log)
         ground.raise_file_limit()
         data_dir = settings.data_dir.absolute()
         self._paths = DataDir(data_dir)
         self._history = place_of(settings.history, self._paths)
-        java = find_java(os.environ, chosen=settings.java_home)
         ground.check_socket_path(self._paths.control_socket)
-        ground.make_folder(data_dir)
-        self._lease: Lease = lock(data_dir / "LOCK")
+        self._form = form(settings, self._paths)
+        self._partitions, self._receivers = self._form.partitions, self._form.receivers
         try:
-            count = cores()
-            folder = open_folder(self._paths.log, partitions_wanted(settings, count))
-            self._partitions = folder.partitions
-            self._receivers = receivers_wanted(settings, count, self._partitions)
-            check_master(settings.spark_master, self._partitions, settings.spark_conf)
-            for path in (self._paths.run, data_dir / "logs"):
-                ground.make_private(path)
-            prepare(self._paths, self._receivers)
-            self._java = java_environment(java, self._paths.run / "java")
+            if self._form.runs_pipeline:
+                spark.check_master(settings.spark_master, self._partitions, settings.spark_conf)
+            self._form.prepare()
+            self._jvm = find_jvm(settings, self._paths) if self._form.runs_pipeline else None
             chosen = settings.credential_key_file
             self._key_file = str(chosen.absolute()) if chosen else ""
             self._keys().check()
-            self._store = Store(sqlite_url(self._paths.state_db), sealer=Sealer(self._keys()))
-            self._socket = ground.listen(settings.host, settings.port)
-            self._amqp_socket = ground.listen_for_amqp(settings.host, settings.amqp_port)
-            self._health_socket = listen_for_health(settings.host, settings.health_port)
+            self._store = self._open_store()
+            self._listeners = self._form.listen()
+            self._reach = self._reach_of(settings)
+            self._issuing = issuing_of(settings, self._reach.own.urls[0])
         except BaseException:
-            self._lease.release()
+            self._form.release()
             raise
-        self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        listeners = (self._socket, self._amqp_socket, self._health_socket)
-        self._reach = reach_of(settings, listeners_of(listeners))
+        self.address = self._listeners.address
         self._stopping = asyncio.Event()
         self._lines = Lines(sys.stderr, settings.log_format, ground.other_log(data_dir / "logs"))
-        self._clock = SystemClock()
-        self._log = structlog.get_logger()
+        self._access = Access(
+            self._paths,
+            self._clock,
+            self._receivers,
+            place=self._form.store,
+            board=self._form.board(),
+        )
+        self._audit = AuditLog(self._paths.audit, self._clock.wall_ms, node=self._form.node)
+        self._calls = tenants_of(self._paths, self._receivers)
         self._began_s = time.monotonic()
         self._health: Health | None = None
         self._live = LiveFile(self._paths.live)
         self._settings_number = 0
         self._on_terminal = sys.stderr.isatty()
-        self._exit_code = 0
-        self._has_delivered = False
+        self._exit_code, self._has_delivered = 0, False
 
     def release(self) -> None:
         """Close the sockets and release the data directory."""
-        self._socket.close()
-        if self._amqp_socket is not None:
-            self._amqp_socket.close()
-        self._lease.release()
+        self._listeners.close()
+        self._form.release()
 
     async def run(self) -> int:
         """Start everything, wait for a signal, stop in order; returns the exit code."""
         configure(self._settings.log_level, role="serve")
         structlog.configure(logger_factory=LineLoggers(self._lines))
-        sys.setswitchinterval(SWITCH_S)
-        keep_memory_private()
-        map_large_blocks()
-        gc.set_threshold(*COLLECT_AFTER)
+        self._telemetry = Telemetry(self._settings, self._lines, self._clock, self._log)
+        tune()
         loop = self._loop = asyncio.get_running_loop()
+        self._form.begin()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         self._write_live()
         routes = self._append_client()
         subscriptions = Subscriptions(self._store, routes, rules(self._reach.rule()), self._clock)
         meter = Meter(self._paths.meter("control"))
+        self._access.issuers.start(meter)
         due = TimerService(
             self._paths,
-            self._partitions,
-            self._append_client(),
+            self._form,
+            (self._append_client(), self._append_client()),
             subscriptions,
             clock=self._clock,
             meter=meter,
+            base_url=self._reach.own.urls[0],
         )
         await due.before_start(self._store)
-        renewal = self._renewal(meter)
-        knative = Knative(
-            self._paths,
-            self._partitions,
-            self._append_client(),
-            subscriptions.leader,
-            site=site_of(self._reach),
-            clock=self._clock,
-            meter=meter,
-        )
+        knative = self._knative(subscriptions, meter)
         await knative.open()
         receivers, pipeline = self._receiver_children(), self._pipeline()
-        sources = self._sources()
+        views = self._form.views()
         health = self._health = Health(
             self._paths,
             self._partitions,
             self._clock,
             receivers=self._receivers,
+            end=views.end,
             behind=subscriptions.behind,
             restarts=lambda: {child.role: child.restarts for child in running.children},
         )
         health.forget()
         probe = self._probe(health, receivers, pipeline, lambda: running.sources)
-        api = self._api(subscriptions, health, knative)
+        standing = self._standing(health, views)
+        api = self._api(subscriptions, knative, standing, views)
         running = Running(
             self._paths,
             [MappedStatusPage(self._paths.status_page(p)) for p in range(self._partitions)],
             subscriptions,
             routes,
             due,
-            renewal,
+            self._access.issuers,
+            self._renewal(meter),
             knative,
-            AmqpServer(subscriptions),
-            self._amqp_socket,
+            AmqpServer(subscriptions, self._access.gate, self._audit.change, self._calls.take_call),
+            self._listeners,
+            self._tls,
             receivers,
             pipeline,
-            sources,
+            self._sources(),
+            self._form.index_child(self._settings, self._lines.write),
             api,
             probe,
+            self._access,
+            standing,
         )
         reloads = Reloads(lambda: self._reload(running, meter))
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup, reloads)
-        await self._run_until_asked(running, health, reloads)
+        await self._run_until_asked(running, health, reloads, meter)
         self._log.info("stopped")
         return self._exit_code
 
-    async def _run_until_asked(self, running: Running, health: Health, reloads: Reloads) -> None:
+    def _standing(self, health: Health, views: Views) -> StandingService:
+        data = self._paths, self._store, self._clock, self._settings
+        return StandingService(*data, health, views=views, place=self._form.store)
+
+    async def _run_until_asked(
+        self, running: Running, health: Health, reloads: Reloads, meter: Meter
+    ) -> None:
         serving = asyncio.create_task(running.api.serve())
         beating = asyncio.create_task(beat(health))
-        aside = [
-            asyncio.create_task(ground.keep_warning(self.address[0], self._log)),
-            asyncio.create_task(give_back()),
-        ]
+        watching = [ground.keep_warning(self._settings, self._log), give_back()]
+        watching.append(self._telemetry.follow(health, meter))
+        watching.append(self._form.upkeep(lambda: self._settings, meter))
+        if self._tls is not None:
+            watching.append(self._tls.follow(meter, running.amqp.forget_certificates))
+        aside = [asyncio.create_task(each) for each in watching]
         starting = asyncio.create_task(self._start(running, health, reloads))
         stopped = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -258,7 +245,9 @@ class Server:
             await starting
         await reloads.stop()
         await running.stop(self._settings.drain_s, serving)
+        await self._telemetry.close(health)
         beating.cancel()
+        await self._form.end()
         self._store.close()
 
     async def _start(self, running: Running, health: Health, reloads: Reloads) -> None:
@@ -267,14 +256,36 @@ class Server:
         self._say_serving()
         await self._announce(health)
 
-    def _append_client(self) -> RouteAppendClient:
-        return RouteAppendClient(append_sockets(self._paths, self._receivers))
+    def _reach_of(self, settings: Settings) -> Reach:
+        addresses = self._listeners.addresses
+        consent = consent_of(settings, self._partitions)
+        return reach_of(settings, addresses, self._paths.own_socket, consent)
+
+    def _site(self) -> Site:
+        return site_of(self._reach, audiences=ground.auth_required(self._settings))
+
+    def _knative(self, subscriptions: Subscriptions, meter: Meter) -> Knative:
+        return Knative(
+            self._paths,
+            self._partitions,
+            self._append_client(),
+            subscriptions,
+            site=self._site(),
+            clock=self._clock,
+            meter=meter,
+            access=self._access,
+            vault=Sealer(self._keys()),
+            place=self._form.store,
+        )
+
+    def _append_client(self) -> AppendClient:
+        return self._form.append_client()
 
     def _probe(
         self,
         health: Health,
         receivers: list[Child],
-        pipeline: Child,
+        pipeline: Child | None,
         sources: Callable[[], Child | None],
     ) -> Probe:
         watched = watched_processes(self._paths, self._partitions, receivers, pipeline, sources)
@@ -282,8 +293,9 @@ class Server:
             health,
             Watchdog(watched, ProcFolder(), self._clock.monotonic_s),
             self._clock,
-            port=self._socket,
-            own=self._health_socket,
+            port=self._listeners.stands_in,
+            own=self._listeners.health,
+            tls=None if self._tls is None else self._tls.of_probe,
         )
 
     def _on_signal(self) -> None:
@@ -307,9 +319,11 @@ class Server:
         try:
             wanted = await asyncio.to_thread(self._read_settings)
             check_sources(wanted)
-            change = change_of(self._settings, wanted)
+            change = change_of(self._settings, wanted, shared=self._form.shared is not None)
             self._settings = change.settings
-            self._reach = reach_of(self._settings, self._reach.own.listeners)
+            self._reach = self._reach_of(self._settings)
+            if self._tls is not None:
+                await asyncio.to_thread(self._tls.change, self._settings)
             if change.applied:
                 self._write_live()
         except DistributaryError as error:
@@ -323,13 +337,17 @@ class Server:
     async def _apply(self, names: AbstractSet[str], running: Running, meter: Meter) -> None:
         if names & OF_SINKS:
             running.subscriptions.change_rules(rules(self._reach.rule()))
-            running.knative.change_site(site_of(self._reach))
+            running.knative.change_site(self._site())
             await running.replace_renewal(self._renewal(meter))
         if names & OF_SOURCES:
             await running.replace_sources(self._sources())
 
     def _write_live(self) -> None:
         """Publish the settings to the running processes."""
+        self._access.apply(self._settings, self._reach)
+        quotas = read_namespaces(self._settings.namespaces)[0]
+        self._store.keep_within(quotas)
+        self._calls.change(quotas)
         self._settings_number += 1
         self._live.write(
             LiveSettings(
@@ -341,8 +359,14 @@ class Server:
         )
 
     def _renewal(self, meter: Meter) -> Renewal:
-        sealer = Sealer(self._keys())
-        return Renewal(self._paths, sealer, self._clock, meter, self._reach)
+        return Renewal(
+            self._paths,
+            lambda: Sealer(self._keys()),
+            self._clock,
+            meter,
+            self._reach,
+            place=self._form.store,
+        )
 
     # -- children -----------------------------------------------------------------------------
 
@@ -373,31 +397,25 @@ class Server:
             self._settings,
             self._paths,
             self._reach,
-            self._socket,
+            self._listeners,
+            tls_fd=None if self._tls is None else self._tls.fd,
             partitions=self._partitions,
             receivers=self._receivers,
         )
 
     def _session_settings(self) -> SessionSettings:
-        settings = self._settings
-        return SessionSettings(
-            data_dir=str(self._paths.root),
-            reach=self._reach,
-            log_attempts=settings.log_attempts,
-            history=written_into(self._history, self._paths),
-            log_level=settings.log_level,
-            drain_s=settings.drain_s,
-            credential_key_file=self._key_file,
+        return session_settings(
+            self._settings,
+            self._paths,
+            self._reach,
+            self._history,
+            self._issuing,
+            key_file=self._key_file,
             partitions=self._partitions,
-            lag_bytes_max=settings.lag_bytes_max,
-            lag_age_max_s=settings.lag_age_max_s,
-            dead_letter_bytes_max=settings.dead_letter_bytes_max,
-            dead_letter_route_bytes_max=settings.dead_letter_route_bytes_max,
-            dead_letter_age_max_s=settings.dead_letter_age_max_s,
         )
 
     def _receiver_children(self) -> list[Child]:
-        return receiver_children(
+        return self._form.receiver_children(
             self._ingest_start(),
             self._lines.write,
             withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(self._settings.sources)),
@@ -405,31 +423,24 @@ class Server:
             worked=self._receiver_worked,
         )
 
-    def _pipeline(self) -> Child:
-        settings = self._settings
-        start = PipelineStart(
-            data_dir=str(self._paths.root),
-            session=msgspec.Raw(msgspec.json.encode(self._session_settings())),
-            history=self._history,
-            history_age_max_s=settings.history_age_max_s,
-            history_bytes_max=settings.history_bytes_max,
+    def _pipeline(self) -> Child | None:
+        if self._jvm is None:
+            return None
+        return pipeline_child(
+            self._settings,
+            self._paths,
+            self._history,
+            self._session_settings(),
             partitions=self._partitions,
-            master=settings.spark_master,
-            epoch_s=settings.epoch_s,
-            drain_s=settings.drain_s,
-            log_level=settings.log_level,
-        )
-        return Child(
-            "pipeline",
-            program("distributary.server.processes.pipeline_process", start),
+            jvm=self._jvm,
             line=self._lines.write,
-            environ={**self._java, **spark_environ(settings.spark_conf)},
-            withheld=secret_variables(settings.sources),
             ended=functools.partial(self._ended, "pipeline"),
             worked=lambda _pid, _code: self._health is not None and self._health.pipeline_ready,
         )
 
     def _sources(self) -> Child | None:
+        if self._form.shared is not None:
+            return None  # each node runs some
         return sources_child(
             self._settings,
             self._paths,
@@ -438,26 +449,18 @@ class Server:
             line=self._lines.write,
         )
 
+    def _open_store(self) -> Store:
+        url, leader = self._form.store
+        return Store(url, sealer=Sealer(self._keys()), leader=leader)
+
     def _keys(self) -> Keys:
         """Returns a new ``Keys`` for each user: one instance serves one thread at a time."""
         return Keys.of(self._paths.key_file(self._key_file), os.environ)
 
     def _say_serving(self) -> None:
-        url = base(*self.address)
-        amqp_url = url_of(self._amqp_socket, "amqp")
-        health_url = url_of(self._health_socket, "http")
-        if self._lines.for_people:
-            kept = self._history
-            print_banner(url, self._paths.root, kept, amqp_url=amqp_url, health_url=health_url)
-        self._log.info(
-            "serving",
-            address=url,
-            data_dir=str(self._paths.root),
-            partitions=self._partitions,
-            receivers=self._receivers,
-            amqp=amqp_url,
-            health=health_url,
-        )
+        counts = {"partitions": self._partitions, "receivers": self._receivers}
+        places = self._listeners, self._paths.root, self._history
+        say_serving(self._log, places, counts, banner=self._lines.for_people)
 
     async def _announce(self, health: Health) -> None:
         while not health.ready()[0]:  # noqa: ASYNC110 - other processes: no event
@@ -466,31 +469,28 @@ class Server:
         self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))
 
     def _api(
-        self, subscriptions: Subscriptions, health: Health, knative: Knative
+        self,
+        subscriptions: Subscriptions,
+        knative: Knative,
+        standing: StandingService,
+        views: Views,
     ) -> uvicorn.Server:
-        numbers = range(self._partitions)
-        deliveries = Deliveries(
-            self._store,
-            self._clock,
-            [self._paths.delivery_db(number) for number in numbers],
-            [self._paths.failing(number) for number in numbers],
-        )
         application = create_app(
             subscriptions,
-            health,
+            standing.health,
             lambda: load_all_seen(seen_files(self._paths)),
-            deliveries,
-            knative.mounted,
+            Deliveries(self._store, self._clock, standing.readers),
+            {**knative.mounted, console.PATH: console.Console()},
+            events=events_of_server(
+                lambda: self._settings,
+                *(self._paths, self._history, self._store),
+                views=views,
+                place=self._form.store,
+            ),
+            statuses=standing.statuses,
+            keys=self._access.keys,
+            gate=self._access.gate,
+            issuer=self._issuing.documents,
+            cluster=self._form.cluster(views),
         )
-        self._paths.control_socket.unlink(missing_ok=True)
-        config = uvicorn.Config(
-            application,
-            uds=str(self._paths.control_socket),
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            timeout_graceful_shutdown=2,
-        )
-        return ApiServer(config)
+        return api_server(Audited(application, self._audit), self._paths.control_socket)

@@ -1,7 +1,8 @@
 """Sources for ``serve``: validates their tables and builds their child process."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import SettingsError
@@ -36,32 +37,38 @@ def sources_child(
     *,
     loopback_only: bool,
     line: Callable[[str], None],
+    node: str = "",
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> Child | None:
     """Returns the sources process, not started; None where none are configured.
 
     Args:
         settings: Settings with checked tables of sources.
         paths: Paths of the data directory.
-        dial: ``host:port`` at which this machine reaches the receiver.
+        dial: Where this machine reaches the receiver, in plain HTTP; see ``OwnAddresses``.
         loopback_only: Whether the server listens on loopback alone.
         line: Called with each line of its standard error.
+        node: Name of this node: leases say which sources it runs. Empty: it runs all.
+        environ: Where the leases lie, for a node.
     """
     if not settings.sources:
         paths.meter("sources").unlink(missing_ok=True)  # metrics of sources that were removed
         return None
     start = SourcesStart(
         data_dir=str(paths.root),
-        base=f"http://{dial}",
+        base=dial,
         tables=[dict(table) for table in settings.sources],
         loopback_only=loopback_only,
         allow_sinks=settings.allow_sinks,
         event_bytes_max=settings.event_bytes_max,
         log_level=settings.log_level,
         drain_s=DRAIN_S,
+        node=node,
     )
     return Child(
         "sources",
         program("distributary.server.processes.source_process", start),
         line=line,
+        environ=environ,
         withheld=(CREDENTIAL_KEY_VARIABLE,),
     )

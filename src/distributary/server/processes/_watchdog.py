@@ -239,7 +239,7 @@ def watched_processes(
     paths: DataDir,
     partitions: int,
     receivers: Sequence[Child],
-    pipeline: Child,
+    pipeline: Child | None,
     sources: Callable[[], Child | None],
 ) -> list[WatchedProcess]:
     """Returns every process of the server but this one.
@@ -248,15 +248,24 @@ def watched_processes(
         paths: Paths of the data directory.
         partitions: Number of partitions of the log.
         receivers: The ingest processes, by number.
-        pipeline: The driver; leads the session of all processes that Spark starts.
+        pipeline: The driver; leads the session of all processes that Spark starts. None: it is no
+            process of this server.
         sources: Returns the sources process; None: there is none now.
     """
-    found = [_ingest(paths, number, child) for number, child in enumerate(receivers)]
-    found += [_driver(paths, pipeline), _sources(paths, sources)]
+    found = [*watched_receivers(paths, receivers)]
+    found.append(watched_sources(paths, sources))
+    if pipeline is None:
+        return found
+    found.append(watched_driver(paths, lambda: pipeline))
     for number in range(partitions):
         status_page = MappedStatusPage(paths.status_page(number))
         found.append(_owner(number, status_page, pipeline))
     return found
+
+
+def watched_receivers(paths: DataDir, receivers: Sequence[Child]) -> list[WatchedProcess]:
+    """Returns the ingest processes; see ``watched_processes``."""
+    return [_ingest(paths, number, child) for number, child in enumerate(receivers)]
 
 
 def _ingest(paths: DataDir, number: int, child: Child) -> WatchedProcess:
@@ -270,32 +279,38 @@ def _ingest(paths: DataDir, number: int, child: Child) -> WatchedProcess:
     )
 
 
-def _driver(paths: DataDir, child: Child) -> WatchedProcess:
+def _pid(child: Callable[[], Child | None]) -> int | None:
+    now = child()
+    return None if now is None else now.pid
+
+
+def _kill(child: Callable[[], Child | None], pid: int) -> None:
+    now = child()
+    if now is not None:
+        now.kill(pid)
+
+
+def watched_driver(paths: DataDir, child: Callable[[], Child | None]) -> WatchedProcess:
+    """Returns the driver of the pipeline; see ``watched_processes``."""
     status_page = MappedStatusPage(paths.driver_page)
     return WatchedProcess(
         role="pipeline",
-        pid=lambda: child.pid,
+        pid=lambda: _pid(child),
         sign=lambda: status_page[StatusField.HEARTBEAT_MS],
         settled=lambda: status_page[StatusField.PHASE] == ConsumerPhase.RUNNING,
-        replace=child.kill,
+        replace=lambda pid: _kill(child, pid),
         family=True,
     )
 
 
-def _sources(paths: DataDir, child: Callable[[], Child | None]) -> WatchedProcess:
+def watched_sources(paths: DataDir, child: Callable[[], Child | None]) -> WatchedProcess:
+    """Returns the sources process; see ``watched_processes``."""
     status_page = MappedStatusPage(paths.sources_page)
-
-    def pid() -> int | None:
-        now = child()
-        return None if now is None else now.pid
-
-    def replace(which: int) -> None:
-        now = child()
-        if now is not None:
-            now.kill(which)
-
     return WatchedProcess(
-        role="sources", pid=pid, sign=lambda: status_page[StatusField.HEARTBEAT_MS], replace=replace
+        role="sources",
+        pid=lambda: _pid(child),
+        sign=lambda: status_page[StatusField.HEARTBEAT_MS],
+        replace=lambda pid: _kill(child, pid),
     )
 
 

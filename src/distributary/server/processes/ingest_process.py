@@ -6,50 +6,60 @@ all accept from the socket, and each partition belongs to one of them.
 """
 
 import asyncio
-import functools
 import os
 import shutil
 import signal
 import socket
 import sys
+import time
 
 import msgspec
 import structlog
 import uvloop
 
-from distributary.core.clock import SystemClock
-from distributary.core.journal import read_journal
-from distributary.core.log import Appender, GroupCommitter
+from distributary.access import AccessSnapshot, decode_snapshot
+from distributary.core.clock import SystemClock, boot_s, until_next_s
+from distributary.core.cluster import SharedPlaces, take_places
+from distributary.core.errors import StoreError
 from distributary.core.meter import Meter
 from distributary.datadir import (
     PARENT,
-    Bell,
     ConsumerPhase,
     DataDir,
     LiveFile,
     MappedStatusPage,
     NodeCounts,
+    PolledFile,
     StatusField,
+    TenantCounts,
     WriteSigns,
 )
+from distributary.datadir.key_uses import SAVE_S, load_uses, save_uses
 from distributary.datadir.seen import Seen, load_seen
+from distributary.net.otlp import OtlpSettings
 from distributary.server.ingest import (
     ACK_BOUNDS_S,
     Guard,
     IngestServer,
     IngestSettings,
+    TrustedProxies,
     serve,
 )
-from distributary.server.processes._appends import LogAppends
-from distributary.server.processes._channel_paths import Book, ChannelPaths
+from distributary.server.nodes import LeaderFile, NodeDialler, NodeFiles, NodePaths
+from distributary.server.processes._audit import AuditLog
+from distributary.server.processes._channel_paths import ChannelPaths, book_of
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting
-from distributary.server.processes._forward import ForwardServer, Link, keep_linked
+from distributary.server.processes._file_log import FileLog, ReceiverLog
 from distributary.server.processes._logging import configure, set_level
 from distributary.server.processes._memory import give_back, map_large_blocks
-from distributary.server.processes._owned import partitions_of, role_of
-from distributary.server.processes._retention import Retention, RetentionLimits
-from distributary.server.processes._route_wire import RouteAppendServer
+from distributary.server.processes._namespace_counters import namespace_counters
+from distributary.server.processes._once import OnceLimits
+from distributary.server.processes._owned import role_of
+from distributary.server.processes._retention import RetentionLimits
+from distributary.server.processes._shared_log import shared_log
+from distributary.server.processes._tls import ReceiverTls, count_handshakes
+from distributary.server.processes._tracing import open_spans, publish_tracing
 from distributary.server.settings import is_host_name
 
 LOOK_S = 0.25
@@ -61,40 +71,62 @@ EXIT_LOG_DEAD = 72
 SWITCH_S = 0.0001
 """A committing thread must get the interpreter soon after each system call, or acknowledgements
 wait for the loop's turn to end."""
-LINK_S_MAX = 0.5
-"""Longest wait, before the port is served, for the links to the other receivers."""
+FLUSH_S_MAX = 1.0
+"""Longest wait at a stop for spans that are not sent yet, seconds: they are not worth more."""
 
 
 class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
     """Start parameters of the ingest process: its argument, as JSON.
 
     Attributes:
-        listen_fd: Inherited listening socket.
+        listen_fd: Inherited listening socket of the main port.
+        own_fd: Inherited listening socket for this server itself.
+        unix_fd: Inherited listening socket for proxies; None: not configured.
+        tls_fd: Inherited memory with the certificates; None: no TLS.
         data_dir: Data directory.
         partitions: Number of partitions of the log.
         receivers: Number of receivers.
         hosts: Host names of this machine, and the configured listening host.
         public_url: Published URL of the server; None: not configured.
         allowed_hosts: Further host names that requests may be for.
+        trusted_proxies: Whom to believe where requests come from.
         log_level: Least level that is logged.
         limits: Limits of connections and requests.
         retention: How much of each partition is kept.
         disk_free_bytes_min: With less free space, publishing is refused.
         drain_s: Longest wait for requests under way at a stop.
+        shares_calls: Whether the control process counts calls of namespaces too: those over AMQP.
+        otlp: What is sent to a collector.
+        node: Name of this node; empty: there is one.
+        once: Bounds of the window in which an event is taken once.
     """
 
     listen_fd: int
+    own_fd: int
+    unix_fd: int | None
+    tls_fd: int | None
     data_dir: str
     partitions: int
     receivers: int
     hosts: tuple[str, ...]
     public_url: str | None
     allowed_hosts: tuple[str, ...]
+    trusted_proxies: tuple[str, ...]
     log_level: str
     limits: IngestSettings
     retention: RetentionLimits
     disk_free_bytes_min: int
     drain_s: float
+    shares_calls: bool = False
+    otlp: OtlpSettings = OtlpSettings()
+    node: str = ""
+    once: OnceLimits = OnceLimits()
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """All inherited descriptors."""
+        found = (self.listen_fd, self.own_fd, self.unix_fd, self.tls_fd)
+        return tuple(fd for fd in found if fd is not None)
 
 
 class IngestProcess:
@@ -103,14 +135,19 @@ class IngestProcess:
     Args:
         start: Start parameters.
         number: Number of this receiver, from 0.
+        places: Where log and store lie that several nodes share; None: in the data directory.
     """
 
-    def __init__(self, start: IngestStart, number: int = 0) -> None:
+    def __init__(
+        self, start: IngestStart, number: int = 0, places: SharedPlaces | None = None
+    ) -> None:
         self._paths = DataDir.of(start.data_dir)
-        self._live = LiveFile(self._paths.live)
+        self._places = places
+        self._live = LiveFile(self._paths.live if places is None else self._paths.receivers_live)
+        self._access = PolledFile(self._paths.access)
+        self._asked_keys = PolledFile(self._paths.asked_keys(number))
         self._start = start = self._newest() or start
         self._number = number
-        self._own = partitions_of(number, start.receivers, start.partitions)
         self._clock = SystemClock()
         self._log = structlog.get_logger()
         self._meter = Meter(self._paths.meter(role_of(number)))
@@ -119,14 +156,13 @@ class IngestProcess:
         self._ack_before = (list(self._ack.counts), self._ack.total)
         self._status_page = MappedStatusPage(self._paths.ingest_page(number))
         self._seen = Seen(load_seen(self._paths.seen(number)))
-        self._addresses = ChannelPaths(
-            lambda: _book(self._paths),
-            lambda reason: self._log.error("addresses-unknown", reason=reason),
-            WriteSigns(self._paths.state_db).look,
-        )
+        self._addresses = self._stored_paths() if places is None else self._node_paths()
+        self._tls = None if start.tls_fd is None else ReceiverTls(start.tls_fd)
+        self._spans = open_spans(start.otlp, role_of(number), self._log)
         self._stop = asyncio.Event()
-        self._saved_s = float("-inf")
+        self._saved_s = self._uses_saved_s = float("-inf")
         self._code = 0
+        self._fresh = True
         self._allowed_hosts: tuple[str, ...] = ()
         self._guard = Guard(start.hosts, start.public_url, told=self._host_refused)
         self.allow_hosts(start.allowed_hosts)
@@ -138,6 +174,37 @@ class IngestProcess:
             return None
         set_level(live.log_level)
         return msgspec.json.decode(live.ingest, type=IngestStart)
+
+    def _stored_paths(self) -> ChannelPaths:
+        return ChannelPaths(
+            lambda: book_of(self._paths),
+            lambda reason: self._log.error("addresses-unknown", reason=reason),
+            WriteSigns(self._paths.state_db).look,
+        )
+
+    def _node_paths(self) -> NodePaths:
+        return NodePaths(self._paths, self._number, boot_s, self._freshness)
+
+    def _first_access(self) -> AccessSnapshot:
+        """Who may do what: the control process has written it before it starts receivers."""
+        data = self._access.look()
+        first = AccessSnapshot(required=True) if data is None else decode_snapshot(data)
+        self._snapshot = first
+        self._status_page[StatusField.ACCESS] = first.number
+        return first
+
+    def _decide_by(self, snapshot: AccessSnapshot) -> None:
+        self._snapshot = snapshot
+        self._server.decide_by(snapshot if self._fresh else snapshot.configured_alone())
+        self._status_page[StatusField.ACCESS] = snapshot.number
+
+    def _freshness(self, fresh: bool) -> None:
+        """Trust keys of the store, or not: this node may be dead to the one that revokes them."""
+        self._fresh = fresh
+        self._server.doubt(stale=not fresh)
+        self._decide_by(self._snapshot)
+        log = self._log.info if fresh else self._log.warning
+        log("store-heard" if fresh else "store-not-heard")
 
     def allow_hosts(self, names: tuple[str, ...]) -> None:
         """Replace ``allowed_hosts``."""
@@ -153,128 +220,94 @@ class IngestProcess:
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent stops us in its order
         self._status_page[StatusField.COMMITTING] = 0  # set by a process that was killed meanwhile
-        self._open_log()
-        self._link_others()
-        self._appends = LogAppends(self._committers, self._start.partitions, self._links)
-        routes = RouteAppendServer(self._committers, self._addresses.look)
-        await routes.start(self._paths.append_socket(self._number))
-        forwards = ForwardServer(self._committers, lambda: self._appends.open, self._clock)
-        await self._start_links(forwards)
-        start = self._start
+        start, log = self._start, self._open_log()
+        self._kept = log
+        await log.start()
         self._server = await serve(
             socket.socket(fileno=start.listen_fd),
-            self._appends,
+            log.appends,
             settings=start.limits,
             control_socket=self._paths.control_socket,
+            dial=self._node_dial(),
             clock=self._clock,
             seen=self._seen,
             addresses=self._addresses.paths,
             guard=self._guard,
             node=self._node_counts(),
+            tenants=self._tenant_counts(),
+            access=self._first_access(),
+            tls=None if self._tls is None else self._tls.handshakes,
+            own=socket.socket(fileno=start.own_fd),
+            unix=None if start.unix_fd is None else socket.socket(fileno=start.unix_fd),
+            proxies=TrustedProxies(start.trusted_proxies),
+            tracing=publish_tracing(self._spans),
         )
+        self._server.key_uses.update(load_uses([self._paths.key_uses(self._number)]))
+        self._uses_saved = dict(self._server.key_uses)
+        audit = AuditLog(
+            self._paths.audit, self._clock.wall_ms, puts_aside=False, node=self._start.node
+        )
+        self._server.record_refusals(audit.change)
         self._addresses.tell(self._server.learn)
         # In a task: publishers to ``/events`` need not wait for the Brokers' store.
-        following = loop.create_task(self._follow_addresses())
         tasks = [loop.create_task(each) for each in (self._look(), give_back())]
-        retaining = loop.create_task(self._retention().run())
+        if isinstance(self._addresses, ChannelPaths):
+            tasks.append(loop.create_task(follow(self._addresses)))
+        log.begin_upkeep()
         await self._stop.wait()
-        retaining.cancel()
+        log.end_upkeep()
         await self._server.close(start.drain_s)
-        for task in (*tasks, following, *self._linking):
+        for task in tasks:
             task.cancel()
-        for link in self._links.values():
-            link.close()
-        if not self._code:
-            await forwards.drain(start.drain_s)
-        forwards.close()
-        routes.close()
+        await log.close(0.0 if self._code else start.drain_s)
         self._addresses.close()
-        await self._close_log()
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.close, FLUSH_S_MAX)
         self._count(self._server)
         self._save_seen()
+        self._save_uses()
         return self._code
 
-    def _open_log(self) -> None:
+    def _node_dial(self) -> NodeDialler | None:
+        """How requests reach the node that leads; None: this server has one node."""
+        paths = self._paths
+        if self._places is None:
+            return None
+        return NodeDialler(
+            LeaderFile(paths.leader).look,
+            self._start.node,
+            paths.control_socket,
+            paths.node_socket,
+            NodeFiles(paths.run),
+        )
+
+    def _open_log(self) -> ReceiverLog:
         """Recover the partitions of this receiver, and make what appends to them."""
-        loop = asyncio.get_running_loop()
-        self._appenders = [self._open(number) for number in self._own]
-        self._bells = [self._make_bell(number) for number in self._own]
-        for appender in self._appenders:
-            for damage in appender.damages:
-                self._log.error("log-damage", damage=repr(damage))
-                self._meter.add("log_damage_total")
-        self._committers = {
-            appender.partition: GroupCommitter(
-                appender,
-                loop,
-                clock=self._clock,
-                inline=True,
-                on_inline=self._on_inline,
-                on_durable=bell.ring,
-            )
-            for appender, bell in zip(self._appenders, self._bells, strict=True)
-        }
-
-    def _link_others(self) -> None:
-        others = [each for each in range(self._start.receivers) if each != self._number]
-        self._links = {
-            each: Link(self._number, self._clock, functools.partial(self._linked, each))
-            for each in others
-        }
-
-    def _linked(self, receiver: int, reached: bool) -> None:
-        if not self._stop.is_set():
-            event = "receiver-reached" if reached else "receiver-lost"
-            self._log.info(event, receiver=receiver)
-
-    async def _start_links(self, forwards: ForwardServer) -> None:
-        """Connect to the other receivers; waits a moment for them."""
-        self._linking: list[asyncio.Task[None]] = []
-        if not self._links:
-            return
-        await forwards.start(self._paths.forward_socket(self._number))
-        for number, link in self._links.items():
-            keeping = keep_linked(link, self._paths.forward_socket(number))
-            self._linking.append(asyncio.get_running_loop().create_task(keeping))
-        reached = [asyncio.create_task(link.reached.wait()) for link in self._links.values()]
-        _, late = await asyncio.wait(reached, timeout=LINK_S_MAX)
-        for task in late:
-            task.cancel()
-
-    def _node_counts(self) -> NodeCounts:
-        return NodeCounts(self._paths.node_counts if self._links else None, self._number)
-
-    def _retention(self) -> Retention:
-        return Retention(
+        start, addresses = self._start, self._addresses
+        if self._places is not None:
+            return shared_log(self._places, start.partitions, self._log)
+        assert isinstance(addresses, ChannelPaths)
+        return FileLog(
             self._paths,
-            self._own,
-            self._start.retention,
+            self._number,
+            receivers=start.receivers,
+            partitions=start.partitions,
+            retention=start.retention,
             clock=self._clock,
             meter=self._meter,
             log=self._log,
+            look_again=addresses.look,
+            on_inline=self._on_inline,
+            once=start.once if start.once.age_max_s else None,
         )
 
-    def _open(self, partition: int) -> Appender:
-        # A cursor above the end of the log means that the medium lost acknowledged records:
-        # their offsets are never used again.
-        state, _ = read_journal(self._paths.journal(partition))
-        return Appender.open(
-            self._paths.log,
-            partition,
-            clock=self._clock,
-            min_next_offset=state.mark.offset,
-        )
+    def _node_counts(self) -> NodeCounts:
+        shared = self._start.receivers > 1
+        return NodeCounts(self._paths.node_counts if shared else None, self._number)
 
-    def _make_bell(self, partition: int) -> Bell:
-        status_page = MappedStatusPage(self._paths.status_page(partition))
-        return Bell(self._paths.bell(partition), status_page)
-
-    async def _close_log(self) -> None:
-        for appender in self._appenders:
-            await self._committers[appender.partition].close()
-            appender.close()
-        for bell in self._bells:
-            bell.close()
+    def _tenant_counts(self) -> TenantCounts:
+        shared = self._start.receivers > 1 or self._start.shares_calls
+        return TenantCounts(self._paths.tenant_counts if shared else None, self._number)
 
     def _on_inline(self, under_way: bool) -> None:
         self._status_page[StatusField.COMMITTING] = under_way
@@ -283,38 +316,47 @@ class IngestProcess:
         while True:
             try:
                 self._look_once()
+                if self._tls is not None and await self._tls.look():
+                    self._server.forget_certificates()
             except OSError as error:
                 self._log.error("look-failed", error=str(error))
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(until_next_s(LOOK_S, time.monotonic()))
 
-    async def _follow_addresses(self) -> None:
-        while True:
-            await self._addresses.look_if_changed()
-            await asyncio.sleep(LOOK_S)
+    def _ask_for_keys(self) -> None:
+        urls = self._server.take_asked()
+        if urls:
+            try:
+                self._asked_keys.write(msgspec.json.encode(sorted(urls)))
+            except StoreError as error:  # the next token asks again
+                self._log.warning("keys-not-asked-for", reason=str(error))
 
     def _look_once(self) -> None:
-        # A committer that met a bug appends nothing more either, and only this check sees it.
-        whys = [each.dead for each in self._appenders] + [
-            each.broken for each in self._committers.values()
-        ]
-        dead = [why for why in whys if why is not None]
-        if dead and not self._stop.is_set():
-            self._log.error("log-dead", reason=str(dead[0]))
+        log = self._kept
+        log.look()
+        if isinstance(self._addresses, NodePaths):
+            self._addresses.look()
+        if log.why_dead is not None and not self._stop.is_set():
+            self._log.error("log-dead", reason=str(log.why_dead))
             self._code = EXIT_LOG_DEAD
-            self._appends.open = False
+            log.allow(False)
             self._stop.set()
             return
+        log.use_partitions(self._start.partitions)
+        access = self._access.look()
+        if access is not None:
+            self._decide_by(decode_snapshot(access))
+        self._ask_for_keys()
         news = self._newest()
         if news is not None:
             self._start = news
             self._server.change(news.limits)
+            self._server.trust(TrustedProxies(news.trusted_proxies))
             self.allow_hosts(news.allowed_hosts)
         free = shutil.disk_usage(self._start.data_dir).free
-        space = [a.space_error for a in self._appenders if a.space_error is not None]
-        takes = free >= self._start.disk_free_bytes_min and not space
-        if takes != self._appends.open:
-            self._appends.open = takes
-            reason = str(space[0]) if space else f"{free} bytes free"
+        why = log.why_closed
+        takes = free >= self._start.disk_free_bytes_min and why is None
+        if log.allow(takes):
+            reason = f"{free} bytes free" if why is None else str(why)
             self._log.warning("log-open" if takes else "log-closed", reason=reason)
         self._status_page[StatusField.PHASE] = (
             ConsumerPhase.RUNNING if takes else ConsumerPhase.DRAINING
@@ -326,6 +368,20 @@ class IngestProcess:
             self._saved_s = now_s
             self._count(self._server)
             self._save_seen()
+        if now_s - self._uses_saved_s >= SAVE_S:
+            self._uses_saved_s = now_s
+            self._save_uses()
+
+    def _save_uses(self) -> None:
+        uses = self._server.key_uses
+        if uses == self._uses_saved:
+            return
+        try:
+            save_uses(self._paths.key_uses(self._number), uses)
+        except OSError:  # a full disk: the next save writes all of it
+            self._meter.add("snapshots_left_out_total")
+        else:
+            self._uses_saved = dict(uses)
 
     def _save_seen(self) -> None:
         if not self._seen.changed:
@@ -351,34 +407,28 @@ class IngestProcess:
             now[f'answers_total{{status="{status}"}}'] = count
         for code, count in counters.refusals_by_code.items():
             now[f'refusals_total{{code="{code}"}}'] = count
-        for number, committer in self._committers.items():
-            stats = committer.stats()
-            now[f'appended_records_total{{partition="{number}"}}'] = stats.record_count
-            now[f'appended_bytes_total{{partition="{number}"}}'] = stats.body_bytes
-            now[f'commits_total{{partition="{number}"}}'] = stats.commit_count
-            self._meter.gauges[f'append_queue_depth{{partition="{number}"}}'] = committer.pending
-            self._meter.gauges[f'last_commit_seconds{{partition="{number}"}}'] = stats.last_commit_s
-        if self._links:
-            forwarded = sum(link.forwarded_count for link in self._links.values())
-            now["forwarded_requests_total"] = forwarded
+        now |= namespace_counters(server.tenants)
+        self._kept.count(now, self._meter.gauges)
         for name, value in now.items():
             self._meter.counters[name] = self._before.get(name, 0) + value
         before, total = self._ack_before
         self._ack.counts = [a + b for a, b in zip(before, counters.ack_buckets, strict=True)]
         self._ack.total = total + counters.ack_seconds
+        if self._tls is not None:
+            count_handshakes(self._meter, self._before, "http", self._tls.handshakes)
+        if self._spans is not None:
+            self._spans.count_into(self._meter)
         self._meter.gauges["connections_open"] = counters.connections_open
         self._meter.gauges["watches_in_flight"] = counters.watches_in_flight
         self._meter.gauges["ingest_held_bytes"] = counters.held_bytes
         self._meter.save()
 
 
-def _book(paths: DataDir) -> Book:
-    """Opens the store of Brokers and Channels."""
-    # Imported late, in a thread: the port is open by then.
-    from distributary.core.sqlite import sqlite_url  # noqa: PLC0415 - see above
-    from distributary.knative.apiserver.objects import AddressBook  # noqa: PLC0415 - see above
-
-    return AddressBook(sqlite_url(paths.state_db))
+async def follow(addresses: ChannelPaths) -> None:
+    """Read the Brokers and Channels whenever they have changed; never returns."""
+    while True:
+        await addresses.look_if_changed()
+        await asyncio.sleep(until_next_s(LOOK_S, time.monotonic()))
 
 
 def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:
@@ -397,11 +447,12 @@ def main(arguments: list[str]) -> int:
     configure(start.log_level, role=role_of(number))
     sys.setswitchinterval(SWITCH_S)
     map_large_blocks()
-    return starting(lambda: uvloop.run(_run(start, number)), EXIT_LOG_DEAD)
+    places = take_places(os.environ)
+    return starting(lambda: uvloop.run(_run(start, number, places)), EXIT_LOG_DEAD)
 
 
-async def _run(start: IngestStart, number: int) -> int:
-    return await IngestProcess(start, number).run()
+async def _run(start: IngestStart, number: int, places: SharedPlaces | None) -> int:
+    return await IngestProcess(start, number, places).run()
 
 
 if __name__ == "__main__":

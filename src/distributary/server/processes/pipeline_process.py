@@ -4,13 +4,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 
-from distributary.datadir import PARENT, DataDir, LiveFile
+from distributary.core.clock import boot_s
+from distributary.core.cluster import SharedPlaces, take_places
+from distributary.datadir import PARENT, DataDir, LiveFile, MappedStatusPage, StatusField
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting
 from distributary.server.processes._logging import configure, set_level
@@ -39,6 +41,9 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
         epoch_s: Length of an epoch, seconds.
         drain_s: Longest orderly stop, seconds.
         log_level: Least level that is logged.
+        class_archive: Archive of the JVM's classes; empty: there is none.
+        host: Where executors of a cluster reach this node; empty: they are on this machine.
+        waits: Whether it begins only when its node leads.
     """
 
     data_dir: str
@@ -51,6 +56,9 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
     epoch_s: float
     drain_s: float
     log_level: str
+    class_archive: str = ""
+    host: str = ""
+    waits: bool = False
 
 
 def _follow_level(path: Path) -> None:
@@ -68,6 +76,33 @@ def spark_environ(spark_conf: Mapping[str, str]) -> dict[str, str]:
     return {_SPARK_CONF: msgspec.json.encode(spark_conf).decode()}
 
 
+def _entrusted(shared: SharedPlaces | None, start: PipelineStart) -> bytes:
+    """What executors get with their tasks; empty where all is in the data directory.
+
+    Raises:
+        StoreError: A file of keys cannot be read.
+    """
+    if shared is None:
+        return b""
+    # Imported here: no other driver needs what owners import.
+    from distributary.partitions import SessionSettings, entrusted_of  # noqa: PLC0415
+
+    session = msgspec.json.decode(start.session, type=SessionSettings)
+    given = entrusted_of(
+        shared,
+        DataDir.of(start.data_dir),
+        key_file=session.credential_key_file,
+        issuer_key_file=session.issuer_key_file,
+    )
+    return msgspec.json.encode(given)
+
+
+def _leads(paths: DataDir) -> Callable[[], bool]:
+    """Returns what says whether the node of this process leads now."""
+    page = MappedStatusPage(paths.node_page)
+    return lambda: boot_s() * 1000 < page[StatusField.LEADS_UNTIL_MS]
+
+
 def _end(code: int) -> NoReturn:
     """End the process at once, since its JVM has ended or is ending.
 
@@ -83,25 +118,32 @@ def main(arguments: list[str]) -> int:
     end_with_parent(int(os.environ[PARENT]))
     start = msgspec.json.decode(arguments[0], type=PipelineStart)
     spark_conf = msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
+    shared = take_places(os.environ)
     configure(start.log_level, role="pipeline")
     paths = DataDir.of(start.data_dir)
     threading.Thread(target=_follow_level, args=(paths.live,), daemon=True).start()
     # Imported here, so that no other process loads Spark.
     from distributary.spark.driver import EXIT_JVM_GONE, DriverSettings, run  # noqa: PLC0415
 
-    settings = DriverSettings(
-        data_dir=start.data_dir,
-        session=bytes(start.session).decode(),
-        history=start.history,
-        history_age_max_s=start.history_age_max_s,
-        history_bytes_max=start.history_bytes_max,
-        partitions=start.partitions,
-        master=start.master,
-        spark_conf=spark_conf,
-        epoch_s=start.epoch_s,
-        drain_s=start.drain_s,
-    )
-    code = starting(lambda: run(settings, paths.spark), EXIT_FAILED)
+    def settings() -> DriverSettings:
+        return DriverSettings(
+            data_dir=start.data_dir,
+            session=bytes(start.session).decode(),
+            history=start.history,
+            history_age_max_s=start.history_age_max_s,
+            history_bytes_max=start.history_bytes_max,
+            partitions=start.partitions,
+            master=start.master,
+            spark_conf=spark_conf,
+            epoch_s=start.epoch_s,
+            drain_s=start.drain_s,
+            class_archive=start.class_archive,
+            entrusted=_entrusted(shared, start),
+            host=start.host,
+        )
+
+    leads = _leads(paths) if start.waits else None
+    code = starting(lambda: run(settings(), paths.spark, leads), EXIT_FAILED)
     if code == EXIT_JVM_GONE:
         _end(code)
     return code

@@ -5,8 +5,8 @@ Sources, the first that names a setting wins::
     flag (--port 9000) > environment (DISTRIBUTARY_PORT) > TOML file (port = 9000) > default
 
 The TOML file is the one named by ``--config`` or ``DISTRIBUTARY_CONFIG``, else
-``./distributary.toml`` if it exists. Only the file may hold ``[[sources]]``, tables of the brokers
-to consume from.
+``./distributary.toml`` if it exists. Only the file may hold tables: ``[[sources]]``, the
+brokers to consume from, ``[[keys]]``, ``[[certificates]]`` and ``[[issuers]]``, who may do what.
 
 Callers: ``cli`` (loads), ``server`` (reads ``Settings``), the reference page of the documentation
 (``settings_table``). Hides: parsing of sizes, durations and addresses. One error lists every fault
@@ -15,38 +15,40 @@ of every source.
 
 import difflib
 import os
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from distributary.core.environment import CREDENTIAL_KEY_VARIABLE, ENV_PREFIX
 from distributary.core.errors import SettingsError
 from distributary.server.settings import _shapes as shapes
+from distributary.server.settings._archive import archive_faults
+from distributary.server.settings._cluster import cluster_faults, log_place, own_name, store_place
+from distributary.server.settings._config_file import (
+    CONFIG_NAME,
+    config_file,
+    line_of,
+    placed,
+    read_toml,
+)
+from distributary.server.settings._environ import said_by, variable_of
+from distributary.server.settings._namespaces import read_namespaces
+from distributary.server.settings._once import RETENTION_AGE_S_DEFAULT, once_faults
+from distributary.server.settings._secrets import read_secrets
 from distributary.server.settings._shapes import SWITCH, is_host_name
-
-CONFIG_NAME = "distributary.toml"
-"""Read from the working folder when no other file is named."""
-
-_ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL", CREDENTIAL_KEY_VARIABLE})
-"""Variables that are no settings of ``serve``: file name, the client commands' server, the keys."""
+from distributary.server.settings._tables import Tables, faults_of_tables, tables_of
+from distributary.server.settings._telemetry import TelemetrySettings
 
 EVENT_BYTES_CAP = 15 * shapes.MIB
 """Upper limit of ``event_bytes_max``. A record of the log holds 16 MiB, which includes the
 attributes from a request's headers."""
 
 
-def _setting(shape: shapes.SettingShape, default: Any, about: str) -> Any:
-    """A field of ``Settings``; *about* is one sentence for ``--help`` and the reference page."""
-    metadata = {"shape": shape, "about": about}
-    if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata=metadata)
-    return field(default=default, metadata=metadata)
+_setting = shapes.setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(TelemetrySettings):
     """The validated settings of ``serve``; paths are as given. Plain and picklable."""
 
     data_dir: Path = _setting(  # noqa: RUF009 - dataclasses.field under another name
@@ -58,14 +60,15 @@ class Settings:
         shapes.text("an address or host name", r"[^\s/\0]+"),
         "127.0.0.1",
         "Address to listen on. While it is loopback, private sinks are allowed (private_sinks);"
-        " any other address needs no_auth.",
+        " any other address asks clients who they are (auth).",
     )
-    no_auth: bool = _setting(
-        shapes.switch(),
-        False,
-        "Allow an address that is not loopback, without authentication: every client that reaches"
-        " it may publish, and read and change every subscription.",
+    auth: str | None = _setting(
+        shapes.one_of("required", "off"),
+        None,
+        "Whether clients must show who they are; off: every client that reaches the server may do"
+        " everything. By default off while the server listens on loopback only, else required.",
     )
+    no_auth: bool = _setting(shapes.switch(), False, "Older way to say auth = off.")
     port: int = _setting(
         shapes.whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it."
     )
@@ -85,7 +88,7 @@ class Settings:
         shapes.base_url("a URL such as https://events.example.com, without a path"),
         None,
         "URL at which others reach this server, shown as the address of Brokers and Channels."
-        " Derived from the listening address by default.",
+        " Derived from the listening address by default; https with TLS.",
     )
     allowed_hosts: tuple[str, ...] = _setting(
         shapes.SettingShape(
@@ -99,8 +102,8 @@ class Settings:
     partitions: int | None = _setting(
         shapes.whole(1, 64),
         None,
-        "Partitions of a new log; an existing log keeps the count it has. By default one for each"
-        " core, from 2 to 8.",
+        "Partitions of a new log; an existing log keeps the count it has, or gets more where nodes"
+        " share it. By default one for each core, from 2 to 8.",
     )
     receivers: int | None = _setting(
         shapes.whole(1, 64),
@@ -134,7 +137,7 @@ class Settings:
     )
     retention_age_max_s: float = _setting(
         shapes.duration(60, 3650 * 86400),
-        7 * 86400.0,
+        RETENTION_AGE_S_DEFAULT,
         "Age above which segments are deleted, once every route is past them.",
     )
     disk_free_bytes_min: int = _setting(
@@ -199,6 +202,17 @@ class Settings:
     drain_s: float = _setting(
         shapes.duration(0, 600), 10.0, "Longest wait for deliveries under way at a stop."
     )
+    disable_after_s: float = _setting(
+        shapes.duration(0, 365 * 86400),
+        0.0,
+        "Disable a subscription whose deliveries have failed for so long: nothing is sent until"
+        " somebody enables it. 0 disables none.",
+    )
+    subscription_metrics_max: int = _setting(
+        shapes.whole(0, 10_000),
+        300,
+        "Most subscriptions with metrics of their own; those of the others are summed.",
+    )
     allow_sinks: tuple[str, ...] = _setting(
         shapes.SettingShape(
             "networks such as 10.0.0.0/8, separated by commas", shapes.parse_networks
@@ -210,7 +224,8 @@ class Settings:
         shapes.one_of("auto", "allow", "deny"),
         "auto",
         "Whether events may be sent to loopback and private addresses; auto: while the server"
-        " listens on loopback only and has no public_url.",
+        " listens on loopback only, without public_url, listen_unix, trusted_proxies and auth ="
+        " required.",
     )
     nat64_prefixes: tuple[str, ...] = _setting(
         shapes.SettingShape(
@@ -232,6 +247,11 @@ class Settings:
         "Delivery protocols that subscriptions may use; otherwise all, but KAFKA where"
         " private_sinks is deny.",
     )
+    cleartext_credentials: bool = _setting(
+        shapes.switch(),
+        False,
+        "Whether credentials of subscriptions may go to other machines by schemes without TLS.",
+    )
     error_data: Literal["none", "private-off", "all"] = _setting(
         shapes.one_of("none", "private-off", "all"),
         "private-off",
@@ -243,6 +263,17 @@ class Settings:
         None,
         "Keys that seal sink credentials; otherwise credentials.key in the data folder, made at"
         " need. The environment variable DISTRIBUTARY_CREDENTIAL_KEY, where set, counts instead.",
+    )
+    credential_key_command: str | None = _setting(
+        shapes.command("a command with its arguments, such as pass show distributary"),
+        None,
+        "Command that prints these keys, in place of a file: run once at the start, without a"
+        " shell.",
+    )
+    credential_key_fd: int | None = _setting(
+        shapes.whole(3, 65535),
+        None,
+        "File descriptor from which these keys are read once at the start, in place of a file.",
     )
     log_level: str = _setting(
         shapes.one_of("debug", "info", "warning", "error"), "info", "Least level that is logged."
@@ -279,9 +310,21 @@ class Settings:
         {},
         "Spark properties that replace ours, at your own risk.",
     )
+    keys: tuple[Mapping[str, Any], ...] = ()
+    """Tables ``[[keys]]`` of the TOML file, unchanged: API keys by their hashes. ``access``
+    interprets and validates these and the next."""
+    certificates: tuple[Mapping[str, Any], ...] = ()
+    """Tables ``[[certificates]]``: whose TLS certificates are accepted."""
+    issuers: tuple[Mapping[str, Any], ...] = ()
+    """Tables ``[[issuers]]``: whose tokens are accepted. ``server.issuers`` validates them."""
+    namespaces: tuple[Mapping[str, Any], ...] = ()
+    """Tables ``[[namespaces]]``: what a tenant may use. ``read_namespaces`` validates them."""
+    secrets: tuple[Mapping[str, Any], ...] = ()
+    """Tables ``[[secrets]]``: files that sink credentials may name. ``read_secrets`` validates
+    them."""
     sources: tuple[Mapping[str, Any], ...] = ()
-    """Tables ``[[sources]]`` of the TOML file, unchanged: the package ``sources`` interprets and
-    validates them. They hold no secrets, only references to them."""
+    """Tables ``[[sources]]``: the package ``sources`` interprets and validates them. They hold no
+    secrets, only references to them."""
 
 
 class SettingsRow(NamedTuple):
@@ -304,19 +347,27 @@ class SettingsRow(NamedTuple):
     about: str
 
 
-_ROWS = tuple(row for row in fields(Settings) if row.name != "sources")
+_OF_BASES = frozenset(row.name for row in fields(TelemetrySettings))
+_ROWS = tuple(
+    sorted(
+        (row for row in fields(Settings) if "shape" in row.metadata),
+        key=lambda row: row.name in _OF_BASES,  # a base class's fields come first: here last
+    )
+)
+TABLES = tuple(row.name for row in fields(Settings) if "shape" not in row.metadata)
+"""Names of the tables of the file."""
 _SHAPES: dict[str, shapes.SettingShape] = {row.name: row.metadata["shape"] for row in _ROWS}
 
 
 def settings_table() -> tuple[SettingsRow, ...]:
-    """Returns every setting but ``sources``, in reading order."""
+    """Returns every setting but those of tables, in reading order."""
     return tuple(
         SettingsRow(
             row.name,
             _flag(row.name),
-            _variable(row.name),
+            variable_of(row.name),
             _SHAPES[row.name].expects,
-            _default_text(row.name, None if row.default is MISSING else row.default),
+            written(row.name, None if row.default is MISSING else row.default),
             row.metadata["about"],
         )
         for row in _ROWS
@@ -327,11 +378,8 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _variable(name: str) -> str:
-    return ENV_PREFIX + name.upper()
-
-
-def _default_text(name: str, default: Any) -> str:
+def written(name: str, default: Any) -> str:
+    """Returns a value as people write it in the file; empty: there is none."""
     if default is None or default == ():
         return ""
     if isinstance(default, bool):
@@ -350,15 +398,11 @@ class _Source(NamedTuple):
     spelling: Callable[[str], str]
 
 
-Tables = Sequence[Mapping[str, Any]]
-"""Tables ``[[sources]]``, in the order of the file."""
-
-
 def load(
     flags: Mapping[str, Any],
     environ: Mapping[str, str],
     toml_text: str | None,
-    source_faults: Callable[[Tables], Sequence[str]] = lambda _tables: (),
+    table_faults: Callable[[Mapping[str, Tables]], Sequence[str]] = lambda _tables: (),
 ) -> Settings:
     """Returns the settings from their sources; a pure function of its arguments.
 
@@ -366,7 +410,7 @@ def load(
         flags: Values of the command line by setting name (``data_dir``); None: not given.
         environ: The environment; names without the prefix ``DISTRIBUTARY_`` are ignored.
         toml_text: Text of the TOML file; None: no file.
-        source_faults: Checks ``[[sources]]``; returns a line for each fault.
+        table_faults: Checks the tables by their name; returns a line for each fault.
 
     Returns:
         Settings with valid values.
@@ -376,15 +420,50 @@ def load(
             unknown names with the nearest known one, wrong types, values out of range. Overridden
             values are checked as well.
     """
+    gathered = _gather(flags, environ, toml_text)
+    chosen = {name: value for name, (value, _) in gathered.chosen.items()}
+    faults = [*gathered.faults, *table_faults(gathered.tables)]
+    if chosen.get("no_auth") and chosen.get("auth") == "required":
+        faults.append("no_auth: auth is required; leave one of them out")
+    faults += cluster_faults(chosen, environ)
+    faults += once_faults(chosen)
+    faults += archive_faults(chosen)
+    if faults:
+        raise SettingsError("\n".join(("These settings cannot be used:", *faults)))
+    return Settings(**chosen, **gathered.tables)
+
+
+def origins(
+    flags: Mapping[str, Any], environ: Mapping[str, str], toml_text: str | None
+) -> dict[str, str]:
+    """Returns where each setting that is not a default comes from, as ``load`` decides it.
+
+    Its flag, its variable, or ``name (configuration file)``; see ``load`` for the arguments.
+    """
+    chosen = _gather(flags, environ, toml_text).chosen
+    return {name: spelling for name, (_, spelling) in chosen.items()}
+
+
+class _Gathered(NamedTuple):
+    """What the sources say: name -> value and how its source spells it; tables; faults."""
+
+    chosen: dict[str, tuple[Any, str]]
+    tables: dict[str, Any]
+    faults: list[str]
+
+
+def _gather(
+    flags: Mapping[str, Any], environ: Mapping[str, str], toml_text: str | None
+) -> _Gathered:
     faults: list[str] = []
-    toml = _from_toml(toml_text, faults)
-    tables = _source_tables(toml.pop("sources", ()), faults)
+    toml = read_toml(toml_text, faults)
+    tables: dict[str, Any] = {name: tables_of(name, toml.pop(name, ()), faults) for name in TABLES}
     sources = (
         _Source({key: raw for key, raw in flags.items() if raw is not None}, _flag),
-        _Source(_from_environ(environ), _variable),
+        _Source(said_by(environ), variable_of),
         _Source(toml, lambda name: f"{name} (configuration file)"),
     )
-    chosen: dict[str, Any] = {}
+    chosen: dict[str, tuple[Any, str]] = {}
     for source in sources:
         for name, raw in source.raw.items():
             if name not in _SHAPES:
@@ -393,75 +472,17 @@ def load(
             try:
                 parsed = _SHAPES[name].parse(raw)
             except (ValueError, OverflowError):
-                expects = _SHAPES[name].expects
-                faults.append(f"{source.spelling(name)}: expected {expects}; got {raw!r}")
+                shape = _SHAPES[name]
+                got = f"; got {raw!r}" if shape.quoted else ""
+                faults.append(f"{source.spelling(name)}: expected {shape.expects}{got}")
             else:
-                chosen.setdefault(name, parsed)
-    faults += source_faults(tables)
-    if faults:
-        raise SettingsError("\n".join(("These settings cannot be used:", *faults)))
-    return Settings(**chosen, sources=tables)
-
-
-def faults_of_sources(tables: Tables) -> list[str]:
-    """Returns a line for each fault of ``[[sources]]``; reads the environment, for secrets."""
-    if not tables:
-        return []
-    # Loading the modules of sources takes a quarter of a second; most servers have no source.
-    from distributary import sources  # noqa: PLC0415 - see above
-
-    return sources.read_tables(tables, os.environ)[1]
-
-
-def _source_tables(raw: Any, faults: list[str]) -> tuple[Mapping[str, Any], ...]:
-    """Tables of the file; errors never quote their content: people put passwords anywhere."""
-    if isinstance(raw, (list, tuple)) and all(isinstance(table, dict) for table in raw):
-        return tuple(raw)
-    faults.append("sources (configuration file): expected tables, each begun with [[sources]]")
-    return ()
-
-
-def _from_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    return {
-        variable[len(ENV_PREFIX) :].lower(): raw
-        for variable, raw in sorted(environ.items())
-        if variable.startswith(ENV_PREFIX) and variable not in _ENV_OF_OTHERS
-    }
-
-
-def _from_toml(toml_text: str | None, faults: list[str]) -> dict[str, Any]:
-    if toml_text is None:
-        return {}
-    try:
-        return tomllib.loads(toml_text)
-    except tomllib.TOMLDecodeError as error:
-        faults.append(f"configuration file: not TOML: {error}")
-        return {}
+                chosen.setdefault(name, (parsed, source.spelling(name)))
+    return _Gathered(chosen, tables, faults)
 
 
 def _unknown(source: _Source, name: str) -> str:
-    if name == "sources":
-        return f"{source.spelling(name)}: sources belong in the configuration file alone"
+    if name in TABLES:
+        return f"{source.spelling(name)}: {name} belong in the configuration file alone"
     near = difflib.get_close_matches(name.replace("-", "_"), _SHAPES, n=1)
     hint = f"; did you mean {source.spelling(near[0])}?" if near else ""
     return f"{source.spelling(name)}: there is no such setting{hint}"
-
-
-def config_file(flag: str | None, environ: Mapping[str, str], folder: Path) -> Path | None:
-    """Returns the path of the TOML file to read; None: there is none.
-
-    Args:
-        flag: Value of ``--config``; None: not given.
-        environ: The environment.
-        folder: The working folder.
-
-    Raises:
-        SettingsError: A named file does not exist.
-    """
-    named = flag or environ.get("DISTRIBUTARY_CONFIG")
-    path = folder / (named or CONFIG_NAME)
-    if path.is_file():
-        return path
-    if named:
-        raise SettingsError(f"There is no configuration file {path}. Create it, or name another.")
-    return None

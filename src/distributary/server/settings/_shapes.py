@@ -3,8 +3,9 @@
 import ipaddress
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Never
 from urllib.parse import urlsplit
@@ -24,10 +25,25 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 @dataclass(frozen=True, slots=True)
 class SettingShape:
-    """The valid values of a setting: a description for people, and a parser of raw values."""
+    """The valid values of a setting: a description for people, and a parser of raw values.
+
+    Attributes:
+        expects: The description.
+        parse: The parser; raises ``ValueError``.
+        quoted: Whether an error repeats an unusable value; not where people put passwords.
+    """
 
     expects: str
     parse: Callable[[Any], Any]
+    quoted: bool = True
+
+
+def setting(shape: SettingShape, default: Any, about: str) -> Any:
+    """A field of ``Settings``; *about* is one sentence for ``--help`` and the reference page."""
+    metadata = {"shape": shape, "about": about}
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def _refuse() -> Never:
@@ -66,6 +82,16 @@ def size(low: int, high: int) -> SettingShape:
     return SettingShape(f"a size such as 64 MiB, from {size_text(low)} to {size_text(high)}", parse)
 
 
+def fraction() -> SettingShape:
+    def parse(raw: Any) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+            _refuse()
+        number = float(raw)
+        return number if math.isfinite(number) and 0.0 <= number <= 1.0 else _refuse()
+
+    return SettingShape("a number from 0 to 1, such as 0.01", parse)
+
+
 def duration(low_s: float, high_s: float) -> SettingShape:
     def parse(raw: Any) -> float:
         if not isinstance(raw, (int, float, str)):
@@ -97,6 +123,17 @@ def text(expects: str, pattern: str) -> SettingShape:
 
     def parse(raw: Any) -> str:
         return raw if isinstance(raw, str) and compiled.fullmatch(raw) else _refuse()
+
+    return SettingShape(expects, parse)
+
+
+def command(expects: str) -> SettingShape:
+    """A command line in the quoting of a shell, which is not used to run it."""
+
+    def parse(raw: Any) -> str:
+        if not isinstance(raw, str) or "\0" in raw:
+            _refuse()
+        return raw if shlex.split(raw) else _refuse()  # ValueError: an open quote
 
     return SettingShape(expects, parse)
 
@@ -166,16 +203,21 @@ def parse_history(raw: Any) -> str:
     return place.rstrip("/") or place
 
 
-def _names(raw: Any) -> list[str]:
+def names(raw: Any) -> list[str]:
     """The strings of an array, or of a comma-separated text."""
-    names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+    found = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
+    if not isinstance(found, (list, tuple)) or not all(isinstance(name, str) for name in found):
         _refuse()
-    return [name for name in names if name]
+    return [name for name in found if name]
 
 
 def parse_networks(raw: Any) -> tuple[str, ...]:
-    return tuple(str(ipaddress.ip_network(name)) for name in _names(raw))
+    return tuple(str(ipaddress.ip_network(name)) for name in names(raw))
+
+
+def parse_proxies(raw: Any) -> tuple[str, ...]:
+    """Networks, and ``unix``: whoever connects to ``listen_unix``."""
+    return tuple(name if name == "unix" else str(ipaddress.ip_network(name)) for name in names(raw))
 
 
 _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
@@ -187,8 +229,16 @@ def is_host_name(name: str) -> bool:
 
 
 def parse_host_names(raw: Any) -> tuple[str, ...]:
-    plain = tuple(name.lower().removesuffix(".") for name in _names(raw))
+    plain = tuple(name.lower().removesuffix(".") for name in names(raw))
     return plain if all(map(is_host_name, plain)) else _refuse()
+
+
+def host_name() -> SettingShape:
+    def parse(raw: Any) -> str:
+        name = raw.lower().removesuffix(".") if isinstance(raw, str) else ""
+        return name if is_host_name(name) else _refuse()
+
+    return SettingShape("a DNS name such as events.example.com", parse)
 
 
 def parse_nat64(raw: Any) -> tuple[str, ...]:

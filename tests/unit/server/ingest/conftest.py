@@ -205,3 +205,40 @@ def post() -> Callable[..., bytes]:
         return (line or b"POST /events HTTP/1.1") + b"\r\n" + fields + lines + b"\r\n"
 
     return head
+
+
+class Control:
+    """The control process: takes connections in memory, a test writes its answers."""
+
+    def __init__(self, transport_of):
+        self.transport_of = transport_of
+        self.relays = []
+        self.upstreams = []
+        self.failed = []
+        self.up = True
+
+    def __call__(self, relay, failed, _path):
+        self.relays.append(relay)
+        self.failed.append(failed)
+        if self.up:
+            self.upstreams.append(self.transport_of(relay, ""))
+            relay.connection_made(self.upstreams[-1])
+
+    @property
+    def request(self) -> bytes:
+        return bytes(self.upstreams[-1].written)
+
+    def answer(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            self.relays[-1].data_received(piece)
+
+    def end(self) -> None:
+        self.relays[-1].connection_lost(None)
+
+
+@pytest.fixture
+def control(client):
+    """A control process for the client's receiver."""
+    made = Control(type(client.transport))
+    client.context.dial = made
+    return made

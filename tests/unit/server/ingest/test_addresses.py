@@ -134,3 +134,18 @@ def test_what_is_seen_of_types_is_seen_of_every_broker(shop, event):
     """The service description names them all."""
     shop.send(to(event, b"/brokers/shop/orders"))
     assert shop.context.seen.names.types == ("t",)
+
+
+@pytest.mark.parametrize("method", [b"POST", b"GET", b"PUT"])
+def test_nobody_publishes_to_the_broker_of_the_server(shop, event, method):
+    """Neither where there are other Brokers, nor in a namespace that nobody knows."""
+    for path in (b"/brokers/shop/lifecycle", b"/brokers/elsewhere/lifecycle"):
+        assert shop.statuses(to(event, path, method)) == [403]
+    assert shop.statuses(to(event, b"/channels/shop/lifecycle")) == [404]
+    assert shop.appends.received == []
+
+
+def test_a_broker_of_that_name_from_an_earlier_version_goes_on(client, event):
+    """Its owner made it before the name was the server's."""
+    client.context.addresses.learn({"brokers/shop/lifecycle": "uid-3"})
+    assert client.statuses(to(event, b"/brokers/shop/lifecycle")) == [202]

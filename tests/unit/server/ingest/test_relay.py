@@ -2,63 +2,30 @@
 
 import pytest
 
+from distributary.access import ANYBODY, encode_identity
 from distributary.server.ingest import _limits
 
 FOR_BROWSERS = {
     b"x-content-type-options": b"nosniff",
     b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
 }
 GET = b"GET /subscriptions?limit=2 HTTP/1.1\r\nhost: localhost\r\n"
 
 
-class Control:
-    """The control process: takes connections in memory, a test writes its answers."""
-
-    def __init__(self, transport_of):
-        self.transport_of = transport_of
-        self.relays = []
-        self.upstreams = []
-        self.failed = []
-        self.up = True
-
-    def __call__(self, relay, failed):
-        self.relays.append(relay)
-        self.failed.append(failed)
-        if self.up:
-            self.upstreams.append(self.transport_of(relay, ""))
-            relay.connection_made(self.upstreams[-1])
-
-    @property
-    def request(self) -> bytes:
-        return bytes(self.upstreams[-1].written)
-
-    def answer(self, *pieces: bytes) -> None:
-        for piece in pieces:
-            self.relays[-1].data_received(piece)
-
-    def end(self) -> None:
-        self.relays[-1].connection_lost(None)
-
-
-@pytest.fixture
-def control(client):
-    """A control process for the client's receiver."""
-    made = Control(type(client.transport))
-    client.context.dial = made
-    return made
-
-
 def test_the_control_process_gets_the_request_without_hop_fields(client, control):
-    """Target, host and fields pass; hop-by-hop ones, and those that Connection names, do not."""
+    """Target, host and fields pass; hop-by-hop ones and secrets do not. The sender is added."""
     client.send(
         b"POST /subscriptions?x=1 HTTP/1.1\r\nhost: localhost:1\r\nauthorization: Bearer t\r\n"
-        b"connection: x-private, keep-alive, authorization\r\nx-private: 1\r\nte: trailers\r\n"
+        b"connection: x-private, keep-alive, host\r\nx-private: 1\r\nte: trailers\r\n"
+        b"X-Distributary-Identity: {}\r\nx-distributary-other: 1\r\n"
         b"upgrade: h2c\r\nkeep-alive: 5\r\nx-forwarded-for: 192.0.2.7\r\n"
         b"transfer-encoding: chunked\r\n\r\n2;ext\r\n{}\r\n0\r\na: b\r\n\r\n"
     )
     assert control.request == (
-        b"POST /subscriptions?x=1 HTTP/1.1\r\nhost: localhost:1\r\nauthorization: Bearer t\r\n"
-        b"content-length: 2\r\nx-forwarded-for: 192.0.2.7, 127.0.0.1\r\n"
+        b"POST /subscriptions?x=1 HTTP/1.1\r\nhost: localhost:1\r\n"
+        b"x-distributary-identity: " + encode_identity(ANYBODY) + b"\r\n"
+        b"content-length: 2\r\nx-forwarded-for: 127.0.0.1\r\n"
         b"connection: close\r\n\r\n{}"
     )
 

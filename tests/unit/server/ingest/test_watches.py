@@ -18,7 +18,7 @@ class Control:
         self.relays = []
         self.upstreams = []
 
-    def __call__(self, relay, _failed):
+    def __call__(self, relay, _failed, _path):
         self.relays.append(relay)
         self.upstreams.append(self.transport_of(relay, ""))
         relay.connection_made(self.upstreams[-1])

@@ -7,6 +7,7 @@ import pytest
 from distributary.core.errors import LogUnavailableError, RecordTooLargeError
 from distributary.core.flow import Received
 from distributary.core.log.frame import BODY_BYTES_MAX
+from distributary.datadir.publishers import PublisherBook, Publishers
 from distributary.server.ingest import partition_of
 from distributary.server.processes import _forward
 from distributary.server.processes._appends import LogAppends
@@ -322,6 +323,30 @@ def test_events_go_to_own_partitions_without_a_key_and_to_the_key_s_with_one():
         assert [body for _, body in stage.committer.bodies] == there
 
     run(scenario)
+
+
+def test_who_published_is_noted_where_the_event_is_appended(tmp_path):
+    """By the receiver that took it, or by the one that it was passed on to."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    keys = {partition_of(str(number), 2): str(number) for number in range(40)}
+
+    async def scenario(stage):
+        own, books = Committer(), (PublisherBook({0: here}), PublisherBook({1: there}))
+        appends = LogAppends({0: own}, 2, {1: stage.link}, books[0])
+        stage.server.book = books[1]
+        for partition, by in ((0, "key:a"), (1, "key:ä"), (1, "")):
+            received = Received(b"x", 1, keys[partition], by=by)
+            appends.submit(received, lambda _error: None)
+        await stage.pass_on()
+        own.settle()
+        stage.committer.settle()
+        stage.committer.settle()
+        for book in books:
+            book.flush()
+
+    run(scenario)
+    assert [Publishers(here).of(offset) for offset in range(2)] == ["key:a", None]
+    assert [Publishers(there).of(offset) for offset in range(2)] == ["key:ä", None]
 
 
 def test_a_key_of_a_receiver_that_is_gone_is_refused():

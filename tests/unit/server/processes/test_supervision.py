@@ -25,6 +25,7 @@ from distributary.server.processes import _children as children_module
 from distributary.server.processes import _retention as retention_module
 from distributary.server.processes import ingest_process as ingest_module
 from distributary.server.processes._children import Child
+from distributary.server.processes._file_log import FileLog
 from distributary.server.processes._ground import check_socket_path
 from distributary.server.processes._health import STALE_MS, Health
 from distributary.server.processes._logging import Lines
@@ -185,22 +186,31 @@ def test_a_committer_that_met_a_bug_ends_the_process(tmp_path):
     """Nothing can be appended there any more: a new process recovers the partition."""
     stop = asyncio.Event()
     ends = []
+    allowed = []
     around = SimpleNamespace(
         _start=SimpleNamespace(data_dir=tmp_path, disk_free_bytes_min=0),
-        _appenders=[SimpleNamespace(dead=None, space_error=None)],
-        _committers={0: SimpleNamespace(broken=LogUnavailableError("appending failed"))},
-        _appends=SimpleNamespace(open=True),
+        _kept=SimpleNamespace(
+            look=lambda: None,
+            why_dead=LogUnavailableError("appending failed"),
+            allow=allowed.append,
+        ),
+        _addresses=None,
         _stop=stop,
         _log=SimpleNamespace(error=lambda event, **_fields: ends.append(event)),
-        _status_page=dict.fromkeys(StatusField, 0),
-        _clock=VirtualClock(),
-        _server=None,
-        _count=lambda _server: None,
-        _save_seen=lambda: None,
     )
     IngestProcess._look_once(around)
     assert stop.is_set()
-    assert (ends, around._code, around._appends.open) == (["log-dead"], 72, False)
+    assert (ends, around._code, allowed) == (["log-dead"], 72, [False])
+
+
+def test_a_committer_that_met_a_bug_makes_the_log_dead():
+    """Its appender does not know of it."""
+    broken = LogUnavailableError("appending failed")
+    around = SimpleNamespace(
+        _appenders=[SimpleNamespace(dead=None)],
+        _committers={0: SimpleNamespace(broken=None), 1: SimpleNamespace(broken=broken)},
+    )
+    assert FileLog.why_dead.fget(around) is broken
 
 
 def test_the_ingest_process_goes_on_looking_after_a_failure(monkeypatch):
@@ -212,7 +222,7 @@ def test_the_ingest_process_goes_on_looking_after_a_failure(monkeypatch):
         raise OSError("input/output error")
 
     around = SimpleNamespace(_look_once=look, _log=SimpleNamespace(error=lambda *_a, **_k: None))
-    monkeypatch.setattr(ingest_module, "LOOK_S", 0.0)
+    monkeypatch.setattr(ingest_module, "LOOK_S", 0.001)
 
     async def run():
         looking = asyncio.create_task(IngestProcess._look(around))

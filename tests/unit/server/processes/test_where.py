@@ -1,14 +1,22 @@
 """From settings and listening sockets to where events may go."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
-from distributary.server.processes._where import names_of, reach_of
+from distributary.server.processes import _where
+from distributary.server.processes._where import names_of
 from distributary.server.settings import load
 
+OWN_SOCKET = Path("/data/run/own.sock")
 LOOPBACK = (("127.0.0.1", 8080),)
 EVERYWHERE = (("0.0.0.0", 8080), ("0.0.0.0", 5672))
+
+
+def reach_of(settings, listeners):
+    """Where events may go, with a socket of its own."""
+    return _where.reach_of(settings, listeners, OWN_SOCKET)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +42,18 @@ def test_every_way_to_the_receiver_is_known_as_its_own():
     assert own.urls[0] == "https://events.example"
     for url in ("https://events.example", "http://localhost:8080", "http://[::1]:8080"):
         assert own.takes_events(f"{url}/events")
-    assert own.dial == "127.0.0.1:8080"
+    assert own.dial == "unix:/data/run/own.sock"
     assert own.listens_at("127.0.0.1", 5672)
+
+
+def test_with_tls_every_url_of_the_receiver_is_https():
+    """Nobody is told to send an event in the clear."""
+    settings = load({"tls_cert_file": "a", "tls_key_file": "b"}, {}, None)
+    own = reach_of(settings, EVERYWHERE).own
+    assert {url.partition(":")[0] for url in own.urls} == {"https"}
+    assert own.takes_events("https://localhost:8080/events")
+    assert not own.takes_events("http://localhost:8080/events")
+    assert own.dial == "unix:/data/run/own.sock"
 
 
 def test_kafka_is_denied_with_private_sinks():

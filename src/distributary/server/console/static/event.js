@@ -1,0 +1,123 @@
+// One event and its way: accepted, matched or not and why, each attempt, the outcome.
+
+import { get, here } from "./api.js";
+import { clock, data, duration, h, json, number, put, s, time, to, toSubscription, visible } from "./dom.js";
+import { badge, facts, failure, heading, node, section, table } from "./parts.js";
+import { of } from "./events.js";
+
+const RECORDED = { // which attempts the server keeps, where those are not all
+  failures: "This server records failed attempts alone.",
+  none: "This server records no attempts.",
+  elsewhere: "Attempts of that time are in the history elsewhere.",
+};
+const MISSED_MAX = 50; // subscriptions that are told although they did not get it
+const LANES_MAX = 40; // lanes that are drawn: the table below has all
+const LANE = 46;
+const DOTS_MAX = 8; // attempts of a lane that are drawn
+
+export async function event(view, { item: position, signal }) {
+  let found;
+  try {
+    found = await get(here(`/events/${encodeURIComponent(position)}`), signal);
+  } catch (error) {
+    put(view, heading("Event", data(position)), failure(error, "the way of an event"));
+    return;
+  }
+  const attributes = of(found);
+  const hit = found.matches.filter((each) => each.matched);
+  const missed = found.matches.filter((each) => !each.matched);
+  put(view,
+    heading(data(attributes.id, 80), h("span", { class: "beside" }, data(attributes.type, 80)),
+      h("a", { class: "button", href: to("publish") }, "Publish another")),
+    facts([
+      ["Accepted", time(found.time)],
+      ["Published by", data(found.by)],
+      ["At", data(found.address || "/events")],
+      ["Position", data(found.position)],
+      ["Matches", number(hit.length)],
+    ]),
+    section("Its way", way(found, hit)),
+    section("Attempts", RECORDED[found.attempts] ? h("p", { class: "note" }, RECORDED[found.attempts]) : null,
+      hit.length ? hit.map(lane) : h("p", { class: "empty" }, "Nobody was to get it.")),
+    missed.length ? section("Why others did not get it", missed.slice(0, MISSED_MAX).map((each) =>
+      h("details", null, h("summary", null, data(nameOf(each)), " ", badge("no match"), " ", reasonOf(each.why)),
+        reasons(each.why), each.changed ? h("p", { class: "note" }, "It has changed since: its filter may have "
+          + "been another one then.") : null))) : null,
+    found.more || missed.length > MISSED_MAX
+      ? h("p", { class: "note" }, "There are more than are told here.") : null,
+    section("The event", found.event === null ? h("p", { class: "note" }, "A newer version wrote it.")
+      : json(found.event, "The event")));
+}
+
+/** The subscription or Trigger of a match. */
+function nameOf(match) {
+  return match.subscription ?? match.trigger ?? match.object ?? match.uid;
+}
+
+function reasonOf(why) {
+  return data(why?.[0]?.reason, 200);
+}
+
+/** Why a filter does not pass the event: each reason with its place in the filter. */
+function reasons(why) {
+  return h("ul", null, (why ?? []).map((each) =>
+    h("li", null, data(each.reason, 400), " ", h("small", null, data(each.path, 120)))));
+}
+
+function lane(match) {
+  const name = nameOf(match);
+  return h("div", { class: "lane" },
+    h("h3", null, match.subscription ? toSubscription(name) : data(name), " ",
+      badge(match.outcome ?? "waiting"), match.reason ? h("span", { class: "beside" }, " ", data(match.reason, 120)) : null),
+    attemptsTable(match.attempts, { of: visible(name, 60), empty: "No attempt yet." }));
+}
+
+/** A table of attempts. */
+export function attemptsTable(attempts, { withEvent = false, of: whose = "it", empty } = {}) {
+  return table([
+    withEvent ? { name: "Event", show: (each) => h("a", { href: to("events", each.event.position) }, data(of(each.event).id, 50)) } : null,
+    { name: "Time", show: (each) => clock(each.time) },
+    { name: "Attempt", class: "num", show: (each) => number(each.attempt) },
+    { name: "To", show: (each) => data(each.stage) },
+    { name: "Took", class: "num", show: (each) => duration(each.duration) },
+    { name: "Status", class: "num", show: (each) => data(each.status) },
+    { name: "Decision", show: (each) => badge(each.decision) },
+    { name: "Reason", show: (each) => data(each.reason, 200) },
+    { name: "Answer", show: (each) => data(each.answer, 120) },
+  ].filter(Boolean), attempts, { label: `Attempts for ${whose}`, empty });
+}
+
+/** Draws accepted -> matched -> attempts -> outcome, a lane for each match. */
+function way(found, hit) {
+  const lanes = hit.slice(0, LANES_MAX);
+  const height = Math.max(1, lanes.length) * LANE + 24;
+  const middle = 12 + (Math.max(1, lanes.length) * LANE) / 2;
+  const words = lanes.map((match) => `${visible(nameOf(match), 40)}: ${match.attempts.length} attempts, `
+    + `${visible(match.outcome ?? "waiting", 20)}`);
+  const svg = s("svg", { class: "way", viewBox: `0 0 900 ${height}`, role: "img",
+    "aria-label": `Accepted, then ${hit.length} matches. ${words.join(". ")}` });
+  svg.append(node(70, middle, "accepted", { below: found.by, state: "accepted", half: 58 }));
+  if (!lanes.length) {
+    svg.append(s("path", { class: "edge", d: `M128,${middle}H220` }), node(280, middle, "no match"));
+  }
+  lanes.forEach((match, index) => {
+    const y = 12 + index * LANE + LANE / 2;
+    const outcome = match.outcome ?? "waiting";
+    svg.append(s("path", { class: "edge", d: `M128,${middle}C180,${middle} 170,${y} 222,${y}H768` }),
+      node(290, y, nameOf(match), { below: match.subscription ? "subscription" : match.trigger ? "Trigger" : "", half: 68 }));
+    const { attempts } = match;
+    const drawn = attempts.slice(-DOTS_MAX);
+    drawn.forEach((each, place) => {
+      const x = 400 + (place * 340) / DOTS_MAX;
+      svg.append(s("circle", { class: `dot ${each.decision === "delivered" ? "good" : "bad"}`, cx: x, cy: y, r: 8 }),
+        s("text", { class: "in", x, y: y + 3.5 }, String(attempts.length - drawn.length + place + 1)),
+        s("text", { class: "below", x, y: y + 20 }, visible(each.status ?? each.reason ?? "", 9)));
+    });
+    if (attempts.length > drawn.length) {
+      svg.append(s("text", { class: "below", x: 400, y: y - 13 }, `${attempts.length - drawn.length} more before`));
+    }
+    svg.append(node(830, y, outcome, { state: outcome }));
+  });
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way, drawn" }, svg,
+    hit.length > lanes.length ? h("p", { class: "note" }, `${hit.length - lanes.length} more are in the tables below.`) : null);
+}

@@ -1,0 +1,76 @@
+// The namespace at a glance: rates, latencies, what waits, what fails.
+
+import { get, here, part, query } from "./api.js";
+import { chart } from "./charts.js";
+import { clip, data, duration, h, number, put, time, to, toSubscription } from "./dom.js";
+import { badge, failure, heading, live, section, table } from "./parts.js";
+
+const LOOK_MS = 2000;
+const ATTENTION_MS = 5000;
+const ATTENTION_MAX = 20;
+
+export async function overview(view, { signal }) {
+  const tiles = h("div", { class: "tiles" });
+  const plots = h("div", { class: "plots" });
+  const figures = ["recent", "hour", "latency", "backlog"].map(() => h("figure", { class: "plot" }));
+  const troubled = h("div");
+  put(plots, figures);
+  put(view, heading("Overview", h("span", { class: "beside" }, "live")), tiles,
+    section("Traffic", plots), section("Needs attention", troubled));
+  const looking = live(signal, ATTENTION_MS, () => attention(troubled, signal));
+  await live(signal, LOOK_MS, async () => {
+    try {
+      draw(await get(here("/status"), signal), tiles, figures);
+    } catch (error) {
+      if (!signal.aborted) put(tiles, failure(error, "numbers for an overview"));
+    }
+  });
+  await looking;
+}
+
+function draw(now, tiles, [recent, hour, latency, backlog]) {
+  const tile = (name, value, { href, tone } = {}) => h(href ? "a" : "div", { class: `tile ${tone ?? ""}`, href },
+    h("span", null, name), h("b", { class: "num" }, value));
+  const many = (name, count, state) => tile(name, number(count, true),
+    { href: `${to("subscriptions")}?state=${state}`, tone: count && state === "failing" ? "bad" : "" });
+  put(tiles,
+    tile("Accepted/s", number(now.accepted)),
+    tile("Delivered/s", number(now.delivered)),
+    tile("Latency p50", duration(now.latency?.p50)),
+    tile("Latency p99", duration(now.latency?.p99)),
+    tile("Backlog", number(now.backlog, true)),
+    tile("Waiting", number(now.waiting, true)),
+    many("Failing", now.failing, "failing"),
+    many("Lagging", now.lagging, "lagging"),
+    many("Paused", now.paused, "paused"),
+    many("Disabled", now.disabled, "disabled"),
+    many("Parked", now.parked, "parked"),
+    tile("Dead letters", number(now.deadLetters, true), { href: to("dead-letters"), tone: now.deadLetters ? "warn" : "" }));
+  const minutes = now.minutes;
+  const seconds = now.seconds;
+  const series = (points, name, read) => ({ name, points: points.map((each) => [new Date(each.time).getTime(), read(each)]) });
+  const rates = (points) => [series(points, "accepted/s", (each) => each.accepted),
+    series(points, "delivered/s", (each) => each.delivered),
+    series(points, "failed attempts/s", (each) => each.attemptsFailed)];
+  chart(recent, { title: "Last two minutes", series: rates(seconds) });
+  chart(hour, { title: "Last hour", series: rates(minutes) });
+  chart(latency, { title: "Latency", format: duration, least: 0.001,
+    series: [series(seconds, "p99", (each) => each.p99), series(seconds, "p50", (each) => each.p50)] });
+  chart(backlog, { title: "Backlog", series: [series(minutes, "records", (each) => each.backlog)] });
+}
+
+/** Subscriptions that fail, with the reason. */
+async function attention(place, signal) {
+  try {
+    const found = await part(query(here("/subscriptions"), { limit: ATTENTION_MAX, state: "failing" }), signal);
+    put(place, table([
+      { name: "Subscription", show: (one) => toSubscription(one.id, 60) },
+      { name: "State", show: (one) => badge(one.status.state) },
+      { name: "Since", show: (one) => time(one.status.failing?.since) },
+      { name: "Reason", show: (one) => data(one.status.failing?.reason, 120) },
+      { name: "Sink", show: (one) => clip(one.sink, 80) },
+    ], found.items, { label: "Subscriptions that fail", empty: "Nothing fails." }));
+  } catch (error) {
+    if (!signal.aborted) put(place, failure(error, "a list of failing subscriptions"));
+  }
+}

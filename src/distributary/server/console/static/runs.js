@@ -1,0 +1,82 @@
+// Runs: redrives, purges and replays, with their progress.
+
+import { get, here, may, query, send } from "./api.js";
+import { data, h, number, put, time, to, toSubscription } from "./dom.js";
+import { PartedList, action, badge, facts, failure, heading, live, section, table, tell } from "./parts.js";
+
+const LOOK_MS = 1000;
+
+/** Shows the page of a run that was just asked for. */
+export function openRun({ body }) {
+  if (body?.run) location.hash = to("runs", body.run);
+}
+
+export async function runs(view, { signal }) {
+  const list = new PartedList({
+    path: query(here("/runs"), { limit: 50 }),
+    show: (items) => table([
+      { name: "Run", show: (each) => h("a", { href: to("runs", each.run) }, data(each.run, 50)) },
+      { name: "Kind", show: (each) => data(each.kind) },
+      { name: "State", show: (each) => badge(each.state) },
+      { name: "Asked", show: (each) => time(each.asked) },
+      { name: "By", show: (each) => data(each.by) },
+      { name: "Selected", class: "num", show: (each) => number(each.selected) },
+      { name: "Handled", class: "num", show: (each) => number(each.handled) },
+      { name: "Passed over", class: "num", show: (each) => number(each.passed) },
+    ], items, { label: "Runs", empty: "Nothing was redriven, purged or replayed here." }),
+    what: "a list of runs",
+    signal,
+  });
+  put(view, heading("Runs", null, h("button", { type: "button", onclick: () => list.load() }, "Refresh")),
+    section("Newest first", list.element));
+  await list.load();
+}
+
+export async function run(view, { item: name, signal }) {
+  const path = here(`/runs/${encodeURIComponent(name)}`);
+  const state = h("span");
+  const told = h("div");
+  const cancel = may("write") ? action("Cancel", async () => {
+    await send("POST", `${path}/cancel`);
+    tell("It is to be cancelled");
+  }, { class: "danger" }) : null;
+  put(view, heading(data(name, 60), state, cancel), told);
+  let over = false;
+  await live(signal, LOOK_MS, async () => {
+    if (over) return;
+    try {
+      const found = await get(path, signal);
+      over = found.state === "done" || found.state === "cancelled";
+      put(state, badge(found.state));
+      put(told, progress(found));
+      if (over) cancel?.remove();
+    } catch (error) {
+      over = true;
+      if (!signal.aborted) put(told, failure(error, "this run"));
+    }
+  });
+}
+
+function progress(found) {
+  const { total, looked } = found;
+  return h("div", null,
+    total ? h("p", null, h("progress", { max: total, value: Math.min(looked, total), "aria-label": "Progress" }), " ",
+      h("span", { class: "num" }, `${number(looked)} of ${number(total)} looked at`)) : null,
+    facts([
+      ["Kind", data(found.kind)],
+      ["Asked", time(found.asked)],
+      ["By", data(found.by)],
+      ["Selected", number(found.selected)],
+      ["Handled", number(found.handled)],
+      ["Passed over", number(found.passed)],
+      ["At most a second", number(found.rateLimit)],
+      ["Only counted", found.dryRun ? "yes" : "no"],
+      found.from ? ["From", time(found.from)] : null,
+      found.to ? ["To", time(found.to)] : null,
+      found.since ? ["Kept since", time(found.since)] : null,
+      found.until ? ["Kept until", time(found.until)] : null,
+      found.oldest ? ["The log begins", time(found.oldest)] : null,
+      found.subscription ? ["Subscription", toSubscription(found.subscription)] : null,
+      found.object ? ["Object", data(found.object)] : null,
+    ]));
+}

@@ -1,0 +1,87 @@
+"""Limits of proxied requests: each kind has its own, so that none takes the place of another."""
+
+import enum
+
+from distributary.access import NOBODY
+from distributary.core.errors import RequestError
+from distributary.datadir import NodeCount, NodeCounts
+from distributary.net.http1 import Request
+from distributary.server.ingest._counters import Counters
+from distributary.server.ingest._limits import (
+    HEALTH_PATHS,
+    PROBES_MAX,
+    RELAYS_MAX,
+    STRANGERS_MAX,
+    IngestSettings,
+)
+from distributary.server.ingest._relayed import decoded, is_watch
+
+
+class RelayKind(enum.Enum):
+    """Kinds of proxied requests."""
+
+    WATCH = enum.auto()
+    PROBE = enum.auto()
+    """To the paths of health."""
+    STRANGER = enum.auto()
+    """Of nobody, to a path that is open to all."""
+    OTHER = enum.auto()
+
+
+def kind_of(request: Request) -> RelayKind:
+    """The kind of *request*, whose sender was asked for."""
+    if is_watch(request):
+        return RelayKind.WATCH
+    if decoded(request.path) in HEALTH_PATHS:
+        return RelayKind.PROBE
+    return RelayKind.STRANGER if request.sender is NOBODY else RelayKind.OTHER
+
+
+_MAX = {RelayKind.PROBE: PROBES_MAX, RelayKind.STRANGER: STRANGERS_MAX}
+
+
+class RelayLimits:
+    """Counts proxied requests under way. For one thread.
+
+    Args:
+        counters: Gauges of this receiver.
+        node: Counts of all receivers.
+    """
+
+    def __init__(self, counters: Counters, node: NodeCounts) -> None:
+        self._counters = counters
+        self._node = node
+        self._few = dict.fromkeys(_MAX, 0)
+
+    def check(self, request: Request, settings: IngestSettings) -> None:
+        """Check that one more may be under way.
+
+        Raises:
+            RequestError: ``unavailable``.
+        """
+        kind, counters, node = kind_of(request), self._counters, self._node
+        if kind is RelayKind.WATCH:
+            watches = counters.watches_in_flight + node.elsewhere(NodeCount.WATCHES)
+            if watches >= settings.watches_max:
+                raise RequestError("unavailable", "Too many watches are open.")
+        elif kind is RelayKind.OTHER:
+            if counters.relays_in_flight + node.elsewhere(NodeCount.RELAYS) >= RELAYS_MAX:
+                raise RequestError("unavailable", "Too many requests are under way.")
+        elif self._few[kind] >= _MAX[kind]:
+            raise RequestError("unavailable", "Too many such requests are under way.")
+        has_body = request.content_length or request.chunked
+        if has_body and counters.held_bytes > settings.held_bytes_max:
+            raise RequestError("unavailable", "Too many bytes are under way.")
+
+    def count(self, request: Request, step: int) -> None:
+        """Change the number of those under way by *step*."""
+        kind = kind_of(request)
+        if kind is RelayKind.WATCH:
+            self._counters.watches_in_flight += step
+            self._node.add(NodeCount.WATCHES, step)
+            return
+        self._counters.relays_in_flight += step
+        if kind is RelayKind.OTHER:
+            self._node.add(NodeCount.RELAYS, step)
+        else:
+            self._few[kind] += step

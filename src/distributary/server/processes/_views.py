@@ -1,0 +1,104 @@
+"""How the control part reads what owners and receivers keep: here, from files of this machine."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from distributary.core.errors import LogError
+from distributary.core.flow import Position
+from distributary.core.log import Reader
+from distributary.core.log.finder import FileLog, Index, SearchedLog
+from distributary.core.outcome import (
+    DeliveryReader,
+    DeliveryRowsReader,
+    TallyFileReader,
+    TallyReader,
+)
+from distributary.datadir import DataDir
+from distributary.datadir.publishers import Publishers
+from distributary.partitions.ports import Records
+
+
+class Views(Protocol):
+    """Reads what owners and receivers keep, wherever it lies.
+
+    Attributes:
+        deliveries: Of each partition, in their order.
+        tallies: Likewise.
+        journals: Files of outcomes that history does not have yet, of each partition; empty:
+            they cannot be read.
+    """
+
+    deliveries: Sequence[DeliveryRowsReader]
+    tallies: Sequence[TallyReader]
+    journals: Sequence[Path]
+
+    def end(self, partition: int) -> int | None:
+        """Returns the record after the last durable one of *partition*; None: not known yet.
+
+        Never waits.
+        """
+
+    def searched(self, *, indexed: bool) -> SearchedLog:
+        """Returns the log, for searches.
+
+        Args:
+            indexed: Whether its index of ids is used, where it has one.
+        """
+
+    def publisher(self, position: Position) -> str | None:
+        """Returns who published the event at *position*; None: not known. May wait."""
+
+    def records(self, partition: int) -> Records:
+        """Returns a new reader of *partition*; close it.
+
+        Raises:
+            LogError: It cannot be read.
+        """
+
+
+class FileViews:
+    """``Views`` of the data directory.
+
+    Args:
+        paths: Its paths.
+        partitions: Number of partitions.
+    """
+
+    def __init__(self, paths: DataDir, partitions: int) -> None:
+        numbers = range(partitions)
+        self._paths = paths
+        self._partitions = partitions
+        self._ends: dict[int, Reader] = {}
+        self._publishers = [Publishers(paths.publishers(number)) for number in numbers]
+        self.deliveries: Sequence[DeliveryRowsReader] = [
+            DeliveryReader(paths.delivery_db(number), number) for number in numbers
+        ]
+        self.tallies: Sequence[TallyReader] = [
+            TallyFileReader(paths.tallies(number)) for number in numbers
+        ]
+        self.journals: Sequence[Path] = [paths.journal(number) for number in numbers]
+
+    def end(self, partition: int) -> int | None:
+        """See ``Views.end``."""
+        try:
+            if partition not in self._ends:
+                self._ends[partition] = Reader(self._paths.log, partition)
+            return self._ends[partition].durable_end()
+        except LogError:
+            return None  # No appender has created it yet.
+
+    def searched(self, *, indexed: bool) -> SearchedLog:
+        """See ``Views.searched``."""
+        paths = self._paths
+        numbers = range(self._partitions)
+        indexes = [Index(paths.index(number) if indexed else None) for number in numbers]
+        return FileLog(paths.log, indexes)
+
+    def publisher(self, position: Position) -> str | None:
+        """See ``Views.publisher``."""
+        return self._publishers[position.partition].of(position.offset)
+
+    def records(self, partition: int) -> Records:
+        """See ``Views.records``."""
+        return Reader(self._paths.log, partition)

@@ -1,0 +1,40 @@
+"""Settings of the archive of the log. Part of ``Settings``."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from distributary.server.settings import _shapes as shapes
+from distributary.server.settings._index import IndexSettings
+from distributary.server.settings._shapes import setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSettings(IndexSettings):
+    """Where old events go. Plain and picklable."""
+
+    archive: str = setting(
+        shapes.SettingShape(
+            "an absolute path such as /mnt/archive, or the URL of a folder that Spark can write,"
+            " such as s3a://bucket/archive, without a password",
+            shapes.parse_history,
+        ),
+        "",
+        "Folder that distributary archive writes to: retention deletes only what is archived there"
+        " and checked. Empty: it waits for no archive.",
+    )
+
+
+def archive_faults(chosen: Mapping[str, Any]) -> Iterator[str]:
+    """Yields why the log cannot be archived.
+
+    Args:
+        chosen: Valid values by setting; one that is not there has its default.
+    """
+    archive = chosen.get("archive")
+    if not archive:
+        return
+    if chosen.get("log"):
+        yield "archive: needs the log in the data directory; with log, none is archived"
+    if not archive.startswith("/") and ":/" not in archive:
+        yield "archive: give an absolute path, or a URL"

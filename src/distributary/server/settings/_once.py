@@ -1,0 +1,50 @@
+"""Settings of the window in which an event is taken once. Part of ``Settings``."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from distributary.server.settings import _shapes as shapes
+from distributary.server.settings._archive import ArchiveSettings
+from distributary.server.settings._shapes import setting
+
+RETENTION_AGE_S_DEFAULT: Final = 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnceSettings(ArchiveSettings):
+    """Which events are the same one. Plain and picklable."""
+
+    once_window_s: float = setting(
+        shapes.duration(0.0, 7 * 86400.0),
+        0.0,
+        "For how long an event is taken once: another one with its source and id, at the same"
+        " Broker, is answered 202 and not taken. 0 takes every event.",
+    )
+    once_window_events: int = setting(
+        shapes.whole(1_000, 10_000_000),
+        1_000_000,
+        "Most events of a partition whose ids are kept for once_window_s; one more forgets the"
+        " oldest. Each takes some 120 bytes of memory.",
+    )
+
+
+def once_faults(chosen: Mapping[str, Any]) -> Iterator[str]:
+    """Yields why the window cannot be kept.
+
+    Args:
+        chosen: Valid values by setting; one that is not there has its default.
+    """
+    window_s = chosen.get("once_window_s")
+    if not window_s:
+        return
+    if chosen.get("log"):
+        yield (
+            "once_window_s: needs the log in the data directory: with log, no one process appends"
+            " all events of a partition"
+        )
+    if window_s > chosen.get("retention_age_max_s", RETENTION_AGE_S_DEFAULT):
+        yield (
+            "once_window_s: at most retention_age_max_s: which events were taken is read from the"
+            " log after a restart"
+        )

@@ -1,0 +1,49 @@
+"""What the control part knows of where the log ends, here and elsewhere."""
+
+from distributary.core.errors import LogUnavailableError
+from distributary.core.flow import Position
+from distributary.datadir import DataDir
+from distributary.server.processes._health import Health
+from distributary.server.processes._shared_views import Ends
+from distributary.server.processes._views import FileViews
+from distributary.testing.virtual import VirtualClock
+
+
+def test_ends_are_those_of_the_last_look():
+    """Without an answer none is known, so that no old number hides a backlog."""
+    answers = [[4, 7], LogUnavailableError("away"), [5, 7]]
+
+    def read():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    ends = Ends(read)
+    assert ends.end(0) is None
+    ends.look()
+    assert [ends.end(0), ends.end(1), ends.end(2)] == [4, 7, None]
+    ends.look()
+    assert ends.end(1) is None
+    ends.look()
+    assert ends.end(0) == 5
+
+
+def test_the_backlog_is_counted_from_where_the_log_ends(tmp_path):
+    """A partition whose end is not known has none, and no metric."""
+    ends = {0: 9}
+    paths = DataDir(tmp_path)
+    health = Health(paths, 2, VirtualClock(), end=ends.get, behind=lambda: None, restarts=dict)
+    assert health.backlog() == 9
+    metrics = health.metrics().decode()
+    assert 'lag_records{partition="0"} 9' in metrics
+    assert 'lag_records{partition="1"}' not in metrics
+
+
+def test_files_of_a_directory_that_has_none_yet(tmp_path):
+    """Nothing is known, nothing fails; each partition has its readers."""
+    views = FileViews(DataDir(tmp_path), 2)
+    assert views.end(1) is None
+    assert views.publisher(Position(0, 3, 0)) is None
+    assert len(views.deliveries) == len(views.tallies) == len(views.journals) == 2
+    assert views.searched(indexed=True).partitions == 2
