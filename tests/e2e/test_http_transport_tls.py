@@ -6,9 +6,12 @@ import subprocess
 
 import pytest
 import uvloop
+from cryptography.hazmat.primitives import serialization
 
-from kit.fake_sink import FakeSink
+from distributary.core.deliver.credential import ClientCertificate
+from kit.fake_sink import OK, FakeSink
 from kit.http_attempts import TableResolver, opened, send
+from kit.servers import Authority
 
 
 def run(scenario):
@@ -155,3 +158,75 @@ def test_trusts_the_certificates_that_a_destination_brings(certificates):
         "tls", None, None, "tls", "tls",
     ]  # fmt: skip
     assert [request.header("host") for request in sink.requests] == ["orders.shop.svc"] * 2
+
+
+def test_a_client_certificate_is_shown_to_a_sink_that_asks_for_one(tmp_path):
+    """By each subscription its own, over its own connection; without one nothing is delivered."""
+    authority = Authority(tmp_path)
+    own, other = (shown(authority, name) for name in ("own", "other"))
+    stranger = shown(Authority(tmp_path / "stranger"), "stranger")
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.ca_file)
+    server.load_cert_chain(*authority.server())
+    server.verify_mode = ssl.CERT_REQUIRED
+    seen = []
+
+    async def note(_request, writer):
+        (((_, name),),) = writer.get_extra_info("peercert")["subject"]
+        seen.append(name)
+        writer.write(OK)
+
+    async def scenario():
+        async with FakeSink(note, tls=server) as sink, opened() as transport:
+            trust = {"ca_certs": authority.ca_certs}
+            uri = sink.uri(host="127.0.0.1")
+            return [
+                await send(transport, uri, client_certificate=each, **trust)
+                for each in (own, other, own, None, stranger)
+            ]
+
+    *good, without, strange = run(scenario())
+    assert [answer.status for answer in good] == [204, 204, 204]
+    assert seen == ["own", "other", "own"]
+    assert [answer.reason in {"tls", "reset"} for answer in (without, strange)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda own, other: ClientCertificate(own.certificate, other.key),
+        lambda own, _other: ClientCertificate(own.certificate, "no key"),
+        lambda own, _other: ClientCertificate("no certificate", own.key),
+        lambda own, _other: ClientCertificate(own.certificate, encrypted(own.key)),
+    ],
+    ids=["other-key", "no-key", "no-certificate", "password"],
+)
+def test_a_pair_that_cannot_be_used_is_a_failure_of_tls(tmp_path, change):
+    """The store may be damaged: nothing asks for a password, and no word of the key is repeated."""
+    authority = Authority(tmp_path)
+    own, other = (shown(authority, name) for name in ("own", "other"))
+
+    async def scenario():
+        async with FakeSink() as sink, opened() as transport:
+            uri = sink.uri(host="127.0.0.1").replace("http:", "https:")
+            return await send(transport, uri, client_certificate=change(own, other))
+
+    failure = run(scenario())
+    assert failure.reason == "tls"
+    assert "client certificate" in str(failure)
+    assert own.key.splitlines()[1] not in str(failure)
+
+
+def shown(authority, name):
+    """A certificate of *authority* for *name*."""
+    files = authority.server(name)
+    return ClientCertificate(files.certificate.read_text(), files.key.read_text())
+
+
+def encrypted(pem):
+    """The same key with a password."""
+    key = serialization.load_pem_private_key(pem.encode(), None)
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    ).decode()

@@ -11,3 +11,4 @@ from distributary.net._addresses import (
 from distributary.net._connector import Connector
 from distributary.net._resolver import CachingResolver, Resolver, SystemResolver
 from distributary.net._wheel import TICK_S, Wheel
+from distributary.net.own_nodes import OwnNodes

@@ -99,12 +99,14 @@ class AddressRule:
         loopback_allowed: Whether ``OWN`` is allowed (decision 22, private addresses).
         own: This server's own addresses: dialling its listeners is refused.
         nat64: Prefixes of translators to IPv4 besides the well-known ones.
+        stays_here: Only loopback addresses are allowed, by this rule's others.
     """
 
     allow: tuple[Network, ...] = ()
     loopback_allowed: bool = False
     own: OwnAddresses = NOWHERE
     nat64: tuple[ipaddress.IPv6Network, ...] = ()
+    stays_here: bool = False
 
     @classmethod
     def of(cls, reach: Reach) -> "AddressRule":
@@ -129,6 +131,8 @@ class AddressRule:
             parsed = normal(address)
         except ValueError:
             return "not an IP address"
+        if self.stays_here and not parsed.is_loopback:
+            return resource.CLEARTEXT
         reason = self._refusal(parsed)
         if reason is None and _may_hide_metadata(parsed):
             reason = f"{parsed} may stand for a cloud metadata address"

@@ -6,13 +6,16 @@ checks the peer: no gap for DNS rebinding. Ignores proxies of the environment.
 """
 
 import asyncio
+import dataclasses
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Callable
 from typing import Final
 
 from distributary.core.deliver import endpoint as _endpoint
+from distributary.core.deliver.credential import ClientCertificate
 from distributary.core.deliver.destination import Destination
 from distributary.core.deliver.endpoint import Endpoint
 from distributary.core.deliver.transport import BLOCKED
@@ -20,6 +23,7 @@ from distributary.core.errors import TransportError
 from distributary.core.protocol import protocols
 from distributary.net import _addresses
 from distributary.net._resolver import Resolver
+from distributary.net.own_nodes import OwnNodes
 
 ADDRESSES_TRIED_MAX: Final = 4
 """Addresses of one name that one attempt dials: a hundred dead ones must not use up its time."""
@@ -44,6 +48,8 @@ class Connector:
         resolver: Resolves names.
         tls: Context for ``https``; None: the system's trust store, names verified, TLS 1.2 and
             newer.
+        nodes: Nodes of this server, on other machines, which are dialled where its own socket is
+            not on this one; None: it is.
     """
 
     def __init__(
@@ -51,11 +57,18 @@ class Connector:
         rule: _addresses.AddressRule,
         resolver: Resolver,
         tls: ssl.SSLContext | None = None,
+        nodes: OwnNodes | None = None,
     ) -> None:
         self._rule = rule
+        self._nodes = nodes
+        self._here = dataclasses.replace(rule, stays_here=True)
         self._resolver = resolver
         self._tls = tls
-        self._trusting: dict[str, ssl.SSLContext] = {}
+        self._contexts: dict[tuple[str | None, ClientCertificate | None], ssl.SSLContext] = {}
+
+    def staying_here(self) -> "Connector":
+        """Returns a connector for addresses of loopback alone, for a client that dials itself."""
+        return Connector(self._here, self._resolver, self._tls)
 
     def endpoint(self, uri: str) -> Endpoint:
         """Returns the endpoint of an HTTP URI; see ``Endpoint``.
@@ -71,10 +84,18 @@ class Connector:
         Raises:
             TransportError: ``blocked-address``: its URI or ``dial`` is unusable.
         """
-        dial = None if destination.dial is None else _endpoint.parse_dial(destination.dial)
+        dial = None
+        if destination.dial is not None:
+            dial = _endpoint.parse_dial(destination.dial, own=destination.own)
         schemes = protocols()[destination.protocol].schemes
+        consent = destination.consent
         return _endpoint.parse(destination.uri, schemes)._replace(
-            dial=dial, own=destination.own, ca_certs=destination.ca_certs
+            dial=dial,
+            own=destination.own,
+            ca_certs=destination.ca_certs,
+            stays_here=destination.stays_here,
+            client_certificate=destination.client_certificate,
+            private_alone=consent is not None and consent.private_alone,
         )
 
     async def open(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:
@@ -86,8 +107,15 @@ class Connector:
             TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``, ``tls``. The
                 factory may have been called for ``tls``.
         """
-        tls = self.tls_context(endpoint.ca_certs) if endpoint.tls else None
-        dialled = await self.dial(endpoint)
+        certificate = endpoint.client_certificate
+        tls = self.tls_context(endpoint.ca_certs, certificate) if endpoint.tls else None
+        try:
+            dialled = await self.dial(endpoint)
+        except TransportError:
+            if self._nodes is None or not endpoint.own or not endpoint.dialled[0].startswith("/"):
+                raise
+            await self._nodes.open(factory)
+            return
         name = endpoint.host.rstrip(".") if tls else None  # for SNI and the certificate
         try:
             await asyncio.get_running_loop().create_connection(
@@ -111,18 +139,35 @@ class Connector:
             TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``.
         """
         host, port = endpoint.dialled
-        own = endpoint.own
-        candidates = (await self.checked_addresses(host, port, own=own))[:ADDRESSES_TRIED_MAX]
+        own, here = endpoint.own, endpoint.stays_here
+        if own and host.startswith("/"):
+            return self._dial_unix(host)
+        found = await self.checked_addresses(host, port, own=own, stays_here=here)
+        if endpoint.private_alone:
+            _check_private(host, found)
+        candidates = found[:ADDRESSES_TRIED_MAX]
         for address in candidates[:-1]:
             try:
                 async with asyncio.timeout(DIAL_S_EACH):
-                    return await self._dial_one(address, port, own=own)
+                    return await self._dial_one(address, port, endpoint)
             except (TimeoutError, TransportError):
                 continue  # the last failure is the one that is raised
-        return await self._dial_one(candidates[-1], port, own=own)
+        return await self._dial_one(candidates[-1], port, endpoint)
+
+    def _dial_unix(self, path: str) -> socket.socket:
+        """Connect to our own listener: only the server itself names a path (``parse_dial``)."""
+        dialled = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            dialled.setblocking(False)
+            dialled.connect(path)  # at once, or not at all: the queue of the socket is full
+        except OSError as error:
+            dialled.close()
+            text = f"No connection to this server's own socket: {error.strerror or error}"
+            raise TransportError("refused", text) from error
+        return dialled
 
     async def checked_addresses(
-        self, host: str, port: int | None = None, *, own: bool = False
+        self, host: str, port: int | None = None, *, own: bool = False, stays_here: bool = False
     ) -> list[str]:
         """Returns the addresses of *host*, if all pass the rule.
 
@@ -133,6 +178,7 @@ class Connector:
             host: Name or address.
             port: Port to dial; None: any.
             own: Whether this server's own listener is dialled: any address passes.
+            stays_here: Only addresses of loopback pass.
 
         Raises:
             TransportError: ``dns``, or ``blocked-address``.
@@ -142,10 +188,10 @@ class Connector:
         if not found:
             raise TransportError("dns", f"{host} has no address")
         for address in found:
-            self._check(host, address, port, own=own)
+            self._check(host, address, port, own=own, stays_here=stays_here)
         return [str(_addresses.normal(address)) for address in found]
 
-    async def _dial_one(self, address: str, port: int, *, own: bool) -> socket.socket:
+    async def _dial_one(self, address: str, port: int, endpoint: Endpoint) -> socket.socket:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
             dialled = socket.socket(family, socket.SOCK_STREAM)
@@ -155,7 +201,8 @@ class Connector:
             dialled.setblocking(False)
             dialled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
             await asyncio.get_running_loop().sock_connect(dialled, (address, port))
-            self._check(address, dialled.getpeername()[0], port, own=own)
+            own, here = endpoint.own, endpoint.stays_here
+            self._check(address, dialled.getpeername()[0], port, own=own, stays_here=here)
         except OSError as error:
             dialled.close()
             reason = "timeout" if isinstance(error, TimeoutError) else "refused"
@@ -166,39 +213,81 @@ class Connector:
             raise
         return dialled
 
-    def _check(self, host: str, address: str, port: int | None, *, own: bool) -> None:
-        refusal = None if own else self._rule.refusal(address, port, _of_this_machine)
+    def _check(
+        self, host: str, address: str, port: int | None, *, own: bool, stays_here: bool
+    ) -> None:
+        rule = self._here if stays_here else self._rule
+        refusal = None if own else rule.refusal(address, port, _of_this_machine)
         if refusal is not None:
             text = f"{host} must not be dialled: {refusal}"
             raise TransportError(BLOCKED, text, retryable=not self._rule.final(address))
 
-    def tls_context(self, ca_certs: str | None) -> ssl.SSLContext:
+    def tls_context(
+        self, ca_certs: str | None, client_certificate: ClientCertificate | None = None
+    ) -> ssl.SSLContext:
         """Returns a TLS context that verifies certificates and names.
 
         Args:
             ca_certs: PEM of certificates trusted besides the system's; None: none.
+            client_certificate: Shown to the far side, if it asks for one; None: none.
 
         Raises:
-            TransportError: ``tls``: *ca_certs* is malformed.
+            TransportError: ``tls``: *ca_certs* or *client_certificate* cannot be used.
         """
-        if ca_certs is not None:
-            return self._context_trusting(ca_certs)
+        if ca_certs is not None or client_certificate is not None:
+            return self._own_context(ca_certs, client_certificate)
         if self._tls is None:
             self._tls = ssl.create_default_context()  # reads the trust store: once, when needed
         return self._tls
 
-    def _context_trusting(self, ca_certs: str) -> ssl.SSLContext:
-        context = self._trusting.pop(ca_certs, None)
+    def _own_context(
+        self, ca_certs: str | None, client_certificate: ClientCertificate | None
+    ) -> ssl.SSLContext:
+        key = ca_certs, client_certificate
+        context = self._contexts.pop(key, None)
         if context is None:
             context = ssl.create_default_context()
             try:
-                context.load_verify_locations(cadata=ca_certs)
+                if ca_certs is not None:
+                    context.load_verify_locations(cadata=ca_certs)
             except (ssl.SSLError, ValueError, TypeError) as error:  # empty; not ASCII
                 raise TransportError("tls", f"The sink's CA certificates: {error}") from error
-            if len(self._trusting) >= CONTEXTS_MAX:
-                del self._trusting[next(iter(self._trusting))]
-        self._trusting[ca_certs] = context  # the last in the order, as the one used last
+            if client_certificate is not None:
+                _show(context, client_certificate)
+            if len(self._contexts) >= CONTEXTS_MAX:
+                del self._contexts[next(iter(self._contexts))]
+        self._contexts[key] = context  # the last in the order, as the one used last
         return context
+
+
+def _show(context: ssl.SSLContext, client: ClientCertificate) -> None:
+    """Have *context* show *client*.
+
+    OpenSSL reads files alone: this one is in memory, and no disk sees the key.
+
+    Raises:
+        TransportError: ``tls``: the two cannot be used.
+    """
+    try:
+        descriptor = os.memfd_create("client-certificate")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(f"{client.certificate}\n{client.key}\n".encode("ascii"))
+            file.flush()
+            context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_no_password)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise TransportError("tls", f"The client certificate cannot be used: {error}") from error
+
+
+def _no_password() -> str:
+    raise ValueError("its key needs a password")  # else OpenSSL would ask the terminal
+
+
+def _check_private(host: str, addresses: list[str]) -> None:
+    """Refuse *host*, which was not asked for consent, if it is on the public internet by now."""
+    for address in addresses:
+        if not _addresses.is_private(address):
+            text = f"{host} must not be dialled: {address} is public, and was not asked for consent"
+            raise TransportError(BLOCKED, text)
 
 
 def _of_this_machine(address: str) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ipaddress
 
 import pytest
 
@@ -272,3 +273,24 @@ def test_the_cache_is_bounded():
 
     asyncio.run(scenario())
     assert names.asked == 1101
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "192.0.2.1", "93.184.216.34", "2606:4700::1111"])
+def test_what_stays_here_is_never_dialled_elsewhere(address):
+    """A name of this machine that resolves to another one; it may be another one's by now."""
+    found = connector([address], allow=(ipaddress.ip_network("0.0.0.0/0"),), loopback_allowed=True)
+    for staying in (found, found.staying_here()):
+        with pytest.raises(TransportError) as caught:
+            asyncio.run(staying.checked_addresses("localhost.example", 80, stays_here=True))
+        assert (caught.value.reason, caught.value.retryable) == ("blocked-address", True)
+    with pytest.raises(TransportError):
+        asyncio.run(found.staying_here().checked_addresses("a.example"))
+
+
+def test_what_stays_here_is_dialled_here():
+    """By either version; the other rules hold too."""
+    for address in ("127.0.0.1", "127.8.9.1", "::1"):
+        found = connector([address], loopback_allowed=True).staying_here()
+        assert asyncio.run(found.checked_addresses("a.example")) == [address]
+    with pytest.raises(TransportError):
+        asyncio.run(connector(stays_here=True).checked_addresses("a.example"))

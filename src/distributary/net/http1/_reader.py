@@ -156,6 +156,7 @@ class RequestReader:
         if end <= len(self._buffer) and not request.chunked:
             request.body = bytes(self._buffer[pos:end])
             self._pos = end
+            self._let_go()
             self.broken = False
             return request
         self._refuse_as_broken(request)
@@ -171,6 +172,13 @@ class RequestReader:
         self._scanned = self._pos
         self._skip_bytes -= taken
         self._skipped_bytes += taken
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Keep nothing of a read that is used up: a connection may be idle for a long time."""
+        if self._pos >= len(self._buffer):
+            self._buffer = b""
+            self._pos = self._scanned = 0
 
     def _refuse_as_broken(self, request: Request | None) -> None:
         self.refused = request
@@ -181,6 +189,7 @@ class RequestReader:
         chunks = self._chunks
         if chunks is not None:
             self._pos, complete = chunks.feed(buffer, self._pos)
+            self._let_go()
             if not complete:
                 return None
             request.body = bytes(chunks.body)
@@ -190,6 +199,7 @@ class RequestReader:
             missing = request.content_length - len(body)
             body += buffer[self._pos : self._pos + missing]
             self._pos = min(self._pos + missing, len(buffer))
+            self._let_go()
             if len(body) < request.content_length:
                 return None
             request.body = bytes(body)

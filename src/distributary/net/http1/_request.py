@@ -41,6 +41,8 @@ class Request:
         expects_continue: Whether the client waits for 100 before it sends its body.
         content_encoded: Whether ``Content-Encoding`` is set and not identity.
         asks_permission: Whether ``WebHook-Request-Origin`` was sent.
+        sender: Who sends it, in the words of whoever asked; None: nobody did.
+        shown: What it shows of its sender, likewise.
         host: Authority that the request is for; empty in HTTP/1.0 without one.
         page: A browser's ``origin`` and ``sec-fetch-site``; None: neither was sent.
 
@@ -67,6 +69,8 @@ class Request:
         "method",
         "page",
         "path",
+        "sender",
+        "shown",
         "target",
         "watched",
     )
@@ -91,6 +95,8 @@ class Request:
         self.host_count = 0
         self.page: dict[bytes, bytes] | None = None
         self.asks_permission = False
+        self.sender: object = None
+        self.shown: object = None
         self.head_ended = False
 
     def on_header(self, name: bytes, value: bytes) -> None:

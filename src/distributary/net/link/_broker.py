@@ -22,7 +22,7 @@ from distributary.core.clock import Clock
 from distributary.core.deliver.destination import Destination
 from distributary.core.deliver.transport import CREDENTIAL_EXPIRED, Done
 from distributary.core.errors import TransportError
-from distributary.core.event import Event
+from distributary.core.event import Event, trace_context
 from distributary.net._wheel import Wheel
 from distributary.net.link._link import BrokerLink
 from distributary.net.link._session import BrokerSession, Flight, Opener
@@ -79,9 +79,15 @@ class BrokerTransport:
         done: Done,
         identity: str = "",
         *,
-        carried: bytes = b"",  # noqa: ARG002 - the port's; these protocols have no place for it
+        carried: bytes = b"",
     ) -> None:
-        """Start one attempt; see ``Transport``."""
+        """Start one attempt; see ``Transport``.
+
+        Of *carried* lines only a trace's context has a place in these protocols: the extension
+        attribute, where the event has none of its own.
+        """
+        if carried:
+            event = trace_context.with_context(event, carried)
         if self._closed:
             closed = TransportError("closed", "The transport is closed")
             self._loop.call_soon(done, closed)

@@ -37,6 +37,17 @@ async def test_the_window_bounds_what_is_in_flight(bench):
 
 
 @virtual
+async def test_a_message_carries_the_place_of_its_attempt_in_a_trace(bench):
+    """As an attribute, since these protocols have no other place; other carried lines are left."""
+    session = await bench.open()
+    value = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    bench.send(1)
+    bench.send(2, carried=b"knative-a: 1\r\ntraceparent: %b\r\n" % value.encode())
+    plain, traced = (flight.event.attributes for flight in session.published)
+    assert traced == {**plain, "id": "2", "traceparent": value}
+
+
+@virtual
 async def test_a_new_attempt_does_not_overtake_those_that_wait(bench):
     """Room in the window is given in the order of ``send``."""
     session = await bench.open()

@@ -1,0 +1,174 @@
+"""Identities, their grants, and the questions that are asked of them."""
+
+import enum
+import json
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+ALL_NAMESPACES: Final = "*"
+"""Namespace of what concerns all of them; in a grant: each."""
+
+
+class Verb(enum.StrEnum):
+    """What an identity may do."""
+
+    PUBLISH = "publish"
+    """Send events to Brokers and Channels."""
+    READ = "read"
+    """Get, list and watch subscriptions, resources, dead letters and history; no secrets."""
+    WRITE = "write"
+    """Change them; includes ``READ``."""
+    OBSERVE = "observe"
+    """Read metrics, and why the server is not ready."""
+    ADMIN = "admin"
+    """Make and revoke keys; includes all others."""
+
+
+INCLUDES: Final = {
+    Verb.PUBLISH: frozenset((Verb.PUBLISH,)),
+    Verb.READ: frozenset((Verb.READ,)),
+    Verb.WRITE: frozenset((Verb.READ, Verb.WRITE)),
+    Verb.OBSERVE: frozenset((Verb.OBSERVE,)),
+    Verb.ADMIN: frozenset(Verb),
+}
+"""What each verb allows."""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What an identity may do, and where.
+
+    Attributes:
+        may: The verbs.
+        namespaces: Names of namespaces; ``*``: all, and what concerns all of them.
+        names: Brokers and Channels that ``publish`` is limited to, such as ``brokers/default``;
+            empty: all.
+    """
+
+    may: tuple[Verb, ...]
+    namespaces: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def allows(self, demand: "Demand") -> bool:
+        """Whether this grant alone allows *demand*."""
+        namespaces, asked = self.namespaces, demand.namespace
+        if asked is not None and asked not in namespaces and ALL_NAMESPACES not in namespaces:
+            return False
+        if not any(demand.verb in INCLUDES[verb] for verb in self.may):
+            return False
+        return not (self.names and demand.verb is Verb.PUBLISH and demand.name not in self.names)
+
+
+class Demand(NamedTuple):
+    """What a request needs.
+
+    Attributes:
+        verb: What it does.
+        namespace: Where; ``*``: in all namespaces; None: in any one of them.
+        name: Broker or Channel that it publishes to, such as ``brokers/default``; else empty.
+    """
+
+    verb: Verb
+    namespace: str | None
+    name: str = ""
+
+    @property
+    def target(self) -> str:
+        """What it publishes to, with its namespace: ``brokers/shop/default``."""
+        kind, _, name = self.name.partition("/")
+        return f"{kind}/{self.namespace}/{name}"
+
+    def __str__(self) -> str:
+        """The demand for people: ``publish to brokers/default in namespace shop``."""
+        where = "all namespaces"
+        if self.namespace is None:
+            where = "any namespace"
+        elif self.namespace != ALL_NAMESPACES:
+            where = f"namespace {self.namespace}"
+        return f"{self.verb} to {self.name} in {where}" if self.name else f"{self.verb} in {where}"
+
+
+class IdentityKind(enum.StrEnum):
+    """What shows who a client is."""
+
+    NONE = "none"
+    """Nothing: authentication is off."""
+    LOCAL = "local"
+    """The server itself, or who runs it: the sockets in the data directory are private."""
+    KEY = "key"
+    TOKEN = "token"  # noqa: S105 - a kind of identity, no secret
+    CERTIFICATE = "certificate"
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who sent a request.
+
+    Attributes:
+        name: For people and the audit log, such as ``key:till``; unique.
+        how: What showed it.
+        grants: What it may do; any of them suffices.
+        subject: For patterns of Knative's ``EventPolicy``: the ``sub`` of a token, the name of a
+            key or certificate.
+        until_ms: Wall-clock time at which it ends, in milliseconds; None: with what showed it.
+    """
+
+    name: str
+    how: IdentityKind
+    grants: tuple[Grant, ...]
+    subject: str = ""
+    until_ms: int | None = None
+
+    def may(self, demand: Demand) -> bool:
+        """Whether *demand* is allowed."""
+        return any(grant.allows(demand) for grant in self.grants)
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Namespaces in which it may do anything, in order; ``*`` alone: all."""
+        names = {name for grant in self.grants for name in grant.namespaces}
+        return (ALL_NAMESPACES,) if ALL_NAMESPACES in names else tuple(sorted(names))
+
+
+_EVERYTHING: Final = (Grant(may=(Verb.ADMIN,), namespaces=(ALL_NAMESPACES,)),)
+
+ANYBODY: Final = Identity(name="anybody", how=IdentityKind.NONE, grants=_EVERYTHING)
+"""Who sends a request while authentication is off."""
+
+NOBODY: Final = Identity(name="nobody", how=IdentityKind.NONE, grants=())
+"""Who sends a request to a path that needs no identity, and shows none."""
+
+LOCAL: Final = Identity(name="local", how=IdentityKind.LOCAL, grants=_EVERYTHING)
+"""Who uses a private socket of the data directory."""
+
+
+IDENTITY_FIELD: Final = b"x-distributary-identity"
+"""Header field in which a receiver tells the control process who sends a request. Receivers drop
+what clients send under this name; the socket between the two is private."""
+
+
+def encode_identity(identity: Identity) -> bytes:
+    """*identity* as a header value: JSON in ASCII. Receivers send it to the control process."""
+    return json.dumps(msgspec.to_builtins(identity), separators=(",", ":")).encode("ascii")
+
+
+def decode_identity(value: bytes) -> Identity:
+    """The identity in *value*, made by ``encode_identity``.
+
+    Raises:
+        msgspec.ValidationError, msgspec.DecodeError: It is none.
+    """
+    return msgspec.json.decode(value, type=Identity)
+
+
+def sender_of(headers: Iterable[tuple[bytes, bytes]]) -> Identity:
+    """Who sent a request that reached the control process, by its header fields.
+
+    A request that passed no receiver came by the private socket: ``LOCAL``.
+    """
+    told = [value for name, value in headers if name == IDENTITY_FIELD]
+    if not told:
+        return LOCAL
+    # Receivers set the field once, and drop what clients send under its name.
+    assert len(told) == 1
+    return decode_identity(told[0])

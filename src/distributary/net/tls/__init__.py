@@ -1,0 +1,19 @@
+"""TLS of this server's own listeners: certificates and handshakes.
+
+Callers: ``server`` (HTTP and health ports), ``subscriptions.amqp``. Hides ``ssl``. Connections to
+sinks are the connector's.
+"""
+
+from distributary.net.tls._certificates import (
+    HTTP_ONLY,
+    ClientCertificates,
+    ServerCertificates,
+    TlsFiles,
+    make_context,
+    read_certificates,
+)
+from distributary.net.tls._handshakes import (
+    HandshakeFailure,
+    Handshakes,
+)
+from distributary.net.tls._listener import Listener

@@ -1,0 +1,98 @@
+"""Policies: who may send to what, and which events."""
+
+import random
+
+import pytest
+
+from distributary.access import (
+    AccessSnapshot,
+    Credentials,
+    Demand,
+    ForbiddenError,
+    Gate,
+    Grant,
+    KeyRecord,
+    Policies,
+    PolicyRecord,
+    Verb,
+    make_key,
+)
+from distributary.access.internal import InternalKey
+
+TARGET = "brokers/shop/default"
+DEMAND = Demand(Verb.PUBLISH, "shop", "brokers/default")
+KEY = make_key(random.Random(3).randbytes)
+OWN = InternalKey(bytes(32))
+FILTER = ({"exact": {"type": "order"}},)
+
+
+def policy(*subjects: str, filters: tuple = (), target: str = TARGET) -> PolicyRecord:
+    """A policy of one target."""
+    return PolicyRecord(name="shop/p", targets=(target,), subjects=subjects, filters=filters)
+
+
+def gate(*policies: PolicyRecord, namespaces: tuple[str, ...] = ("shop",)) -> Gate:
+    """A gate that knows one key."""
+    grant = Grant(may=(Verb.PUBLISH,), namespaces=namespaces)
+    record = KeyRecord(id=KEY.id, name="till", sha256=KEY.sha256, grants=(grant,))
+    found = Gate(lambda: 0)
+    found.replace(
+        AccessSnapshot(required=True, keys=(record,), internal=OWN.public, policies=policies)
+    )
+    return found
+
+
+def send(asked: Gate, text: str = KEY.text) -> tuple[PolicyRecord, ...]:
+    """What a publisher who shows *text* is told."""
+    identity = asked.identify(Credentials(b"Bearer " + text.encode()))
+    return asked.check_publisher(identity, DEMAND, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("subject", "named"),
+    [("key:till", True), ("key:*", True), ("*", True), ("key:til", False), ("key:tillx", False)],
+)
+def test_a_subject_is_named_or_not(subject, named):
+    """A star stands for anything at the end."""
+    assert policy(subject).names("key:till") is named
+
+
+def test_without_a_policy_grants_decide():
+    """One of another target is none."""
+    assert send(gate()) == ()
+    assert send(gate(policy(target="brokers/shop/other"))) == ()
+
+
+def test_a_policy_narrows():
+    """To who is named; a policy without anybody closes the target."""
+    assert send(gate(policy("key:till"))) == ()
+    for closed in (policy("key:other"), policy()):
+        with pytest.raises(ForbiddenError, match="no EventPolicy lets key:till send"):
+            send(gate(closed))
+    assert send(gate(policy("key:other"), policy("key:till"))) == ()
+
+
+def test_a_policy_gives_nobody_a_grant():
+    """But the server itself, which sends on behalf of another namespace."""
+    with pytest.raises(ForbiddenError):
+        send(gate(policy("key:till"), namespaces=("bank",)))
+    with pytest.raises(ForbiddenError):
+        send(gate(), OWN.token("bank"))
+    assert send(gate(policy("system:namespace:bank")), OWN.token("bank")) == ()
+    with pytest.raises(ForbiddenError):
+        send(gate(policy("system:namespace:shop")), OWN.token("bank"))
+
+
+def test_filters_are_of_the_policies_that_name_the_sender():
+    """One without filters lets every event pass."""
+    filtered = policy("key:till", filters=FILTER)
+    assert send(gate(filtered, policy("key:other"))) == (filtered,)
+    assert send(gate(filtered, policy("key:*"))) == ()
+
+
+def test_policies_are_found_by_target():
+    """All of them."""
+    one, other = policy("a"), policy("a", "b")
+    judgement = Policies([one, other]).judge(TARGET, "a")
+    assert judgement.allowed == (one, other)
+    assert not Policies([one]).judge("channels/shop/default", "a").applies

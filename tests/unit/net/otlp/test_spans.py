@@ -1,0 +1,139 @@
+"""Spans on their way to a collector: bounded, counted, and nobody waits for them."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from distributary.core.event.trace_context import TraceContext
+from distributary.core.meter import Meter
+from distributary.net.otlp import OtlpSettings
+from distributary.net.otlp.spans import Spans
+
+LONG_S = 30.0
+
+
+class Collector(SpanExporter):
+    """Takes spans while it is told to; else waits, or refuses."""
+
+    def __init__(self) -> None:
+        self.spans: list[ReadableSpan] = []
+        self.result = SpanExportResult.SUCCESS
+        self.opened = threading.Event()
+        self.opened.set()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.opened.wait(LONG_S)
+        if self.result is SpanExportResult.SUCCESS:
+            self.spans += spans
+        return self.result
+
+    def shutdown(self) -> None:
+        pass
+
+
+class Told(list[tuple[str, dict[str, object]]]):
+    """Lines that were written."""
+
+    def __call__(self, event: str, fields: dict[str, object]) -> None:
+        self.append((event, fields))
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """A collector, which hangs no more at the end."""
+    made = Collector()
+    yield made
+    made.opened.set()
+
+
+def _spans(collector: Collector, told: Told) -> Spans:
+    return Spans(OtlpSettings(signals=("traces",)), "test", told, exporter=collector)
+
+
+def _add(spans: Spans, count: int) -> None:
+    for number in range(1, count + 1):
+        spans.add("deliver", TraceContext(1, number, sampled=True), None, (1, 2), {})
+
+
+def _counts(spans: Spans) -> dict[str, float]:
+    meter = Meter()
+    spans.count_into(meter)
+    return {name.partition("{")[2].rstrip("}"): n for name, n in meter.counters.items()}
+
+
+SENT = 'signal="traces"'
+FULL = 'signal="traces",reason="queue-full"'
+REFUSED = 'signal="traces",reason="not-taken"'
+
+
+def test_what_is_recorded_is_sent_and_counted(collector: Collector) -> None:
+    """Ids, times, links and errors arrive as they were given."""
+    spans = _spans(collector, told := Told())
+    parent, other = TraceContext(1, 2, sampled=True), TraceContext(3, 4, sampled=False)
+    context = TraceContext(1, 5, sampled=True)
+    spans.add("x", context, parent, (10, 20), {"a": 1}, links=[other], error="timeout")
+    spans.close(LONG_S)
+    (span,) = collector.spans
+    assert (span.name, span.start_time, span.end_time) == ("x", 10, 20)
+    assert span.attributes == {"a": 1}
+    assert span.context is not None
+    assert span.parent is not None
+    assert (span.context.span_id, span.parent.span_id) == (5, 2)
+    assert [link.context.trace_id for link in span.links] == [3]
+    assert span.status.description == "timeout"
+    assert _counts(spans) == {SENT: 1, FULL: 0, REFUSED: 0}
+    assert _counts(spans) == {SENT: 0, FULL: 0, REFUSED: 0}, "counted once"
+    assert told == []
+
+
+@pytest.mark.parametrize("named", ["", "shop"])
+def test_the_operator_says_what_the_process_is_called(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """Variables of OpenTelemetry win over our own words, whether they name the service or not."""
+    monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
+    also = f",service.name={named}" if named else ""
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", f"service.instance.id=left,rack=7{also}")
+    spans = _spans(collector, Told())
+    _add(spans, 1)
+    spans.close(LONG_S)
+    found = collector.spans[0].resource.attributes
+    assert found["service.name"] == (named or "distributary")
+    assert (found["service.instance.id"], found["rack"]) == ("left", "7")
+    assert found["distributary.role"] == "test"
+
+
+def test_a_collector_that_hangs_holds_a_bounded_number(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More are given up, and counted; nobody waits for it."""
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "100")
+    collector.opened.clear()
+    spans = _spans(collector, Told())
+    _add(spans, 250)
+    spans.flush(0.01)  # it hangs, and this returns
+    assert _counts(spans) == {SENT: 0, FULL: 150, REFUSED: 0}
+    collector.opened.set()
+    spans.close(LONG_S)
+    assert len(collector.spans) == 100
+    assert _counts(spans) == {SENT: 100, FULL: 0, REFUSED: 0}
+
+
+def test_a_collector_that_refuses_is_told_once(collector: Collector) -> None:
+    """One line when it begins, however much is given up."""
+    collector.result = SpanExportResult.FAILURE
+    spans = _spans(collector, told := Told())
+    for _ in range(3):
+        _add(spans, 2)
+        spans.flush(LONG_S)
+    assert _counts(spans) == {SENT: 0, FULL: 0, REFUSED: 6}
+    assert [event for event, _ in told] == ["telemetry-not-taken"]
+    collector.result = SpanExportResult.SUCCESS
+    _add(spans, 1)
+    spans.flush(LONG_S)
+    spans.close(LONG_S)
+    assert [event for event, _ in told] == ["telemetry-not-taken", "telemetry-taken-again"]
+    assert told[-1][1] == {"signal": "traces", "given_up": 6}
