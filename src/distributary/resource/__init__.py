@@ -7,16 +7,27 @@ and no store: ``ResourceRules`` brings in what is decided elsewhere.
 """
 
 from distributary.resource import patterns
+from distributary.resource._consent import NOBODY_IS_ASKED, ConsentMode, ConsentRule, target_key
 from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
-from distributary.resource._own import NOWHERE, IsLocal, OwnAddresses, is_loopback, takes_events
+from distributary.resource._own import (
+    NOWHERE,
+    IsLocal,
+    OwnAddresses,
+    is_loopback,
+    literal,
+    takes_events,
+)
 from distributary.resource._ports import PORTS_DENIED
 from distributary.resource._reach import ErrorData, Reach, protocols_allowed
 from distributary.resource.certificates import certificates_in
 from distributary.resource.faults import FAULTS_MAX, Faults, member, one_of
+from distributary.resource.kept_secret import SINKS, KeptSecret, Vault, sinks_in
 from distributary.resource.maps import bounded_map
 from distributary.resource.rules import FilterCheck, ResourceRules
 from distributary.resource.schema import Schema, closed, published, ref
+from distributary.resource.secret_files import SecretFile
 from distributary.resource.sinks import (
+    CLEARTEXT,
     DENIED_NETWORKS,
     LOCAL_NETWORKS,
     METADATA_NETWORKS,

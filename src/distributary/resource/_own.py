@@ -14,7 +14,8 @@ from distributary.core.protocol import schemes
 
 EVENTS_PATH: Final = "/events"
 ADDRESS_PREFIXES: Final = ("/brokers/", "/channels/")
-"""Paths at which this server receives events."""
+NAMESPACES_PREFIX: Final = "/namespaces/"
+"""Paths at which this server receives events; below the last, those that end like the first."""
 
 IsLocal: TypeAlias = Callable[[str], bool]
 """Tells whether an address belongs to this machine."""
@@ -28,7 +29,8 @@ class OwnAddresses:
         urls: Scheme, host and port of its receiver: the public URL, the address that it listens
             on, and the names of that address.
         listeners: Address and port of every socket that it listens on, for any protocol.
-        dial: ``host:port`` on this machine of its receiver, in plain HTTP; None: not needed.
+        dial: Where this server reaches its own receiver, in plain HTTP: ``host:port``, or
+            ``unix:`` and the path of a socket; None: not needed.
     """
 
     urls: tuple[str, ...] = ()
@@ -36,7 +38,7 @@ class OwnAddresses:
     dial: str | None = None
 
     def takes_events(self, uri: str) -> bool:
-        """Whether *uri* is one of the receiver's: ``/events``, a Broker or a Channel."""
+        """Whether *uri* is one of the receiver's: of a namespace, a Broker or a Channel."""
         return takes_events(uri, self.urls)
 
     def listens_at(self, host: str, port: int) -> bool:
@@ -103,7 +105,8 @@ NOWHERE: Final = OwnAddresses()
 def takes_events(uri: str, urls: Iterable[str]) -> bool:
     """Whether *uri* is an event path of a receiver with one of *urls*."""
     path = urlsplit(uri).path
-    if path != EVENTS_PATH and not path.startswith(ADDRESS_PREFIXES):
+    tenant = path.startswith(NAMESPACES_PREFIX) and path.endswith(EVENTS_PATH)
+    if path != EVENTS_PATH and not tenant and not path.startswith(ADDRESS_PREFIXES):
         return False
     return _place(uri) in {_place(url) for url in urls}
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distributary.core.protocol import protocols
+from distributary.resource._consent import NOBODY_IS_ASKED, ConsentRule
 from distributary.resource._own import NOWHERE, OwnAddresses
+from distributary.resource.secret_files import SecretFile
 from distributary.resource.sinks import SinkRule
 
 ErrorData = Literal["none", "private-off", "all"]
@@ -31,6 +33,9 @@ class Reach:
             API whose sink is this server; 0 refuses such sinks.
         protocols: Delivery protocols that are allowed; None: all.
         error_data: Whose responses dead letters quote.
+        cleartext_credentials: Whether credentials may go to other machines without TLS.
+        consent: Who is asked before the first delivery.
+        secrets: Files with secrets that credentials may name, and for which sinks.
     """
 
     private_allowed: bool = True
@@ -40,6 +45,9 @@ class Reach:
     own_sinks: int = 0
     protocols: tuple[str, ...] | None = None
     error_data: ErrorData = "private-off"
+    cleartext_credentials: bool = False
+    consent: ConsentRule = NOBODY_IS_ASKED
+    secrets: tuple[SecretFile, ...] = ()
 
     def rule(self) -> SinkRule:
         """The part of it that resources are checked against."""
@@ -49,6 +57,7 @@ class Reach:
             self.own,
             self.own_sinks > 0,
             self.protocols,
+            self.cleartext_credentials,
         )
 
     def pass_cost(self, passes_max: int) -> int:

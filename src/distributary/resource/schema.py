@@ -10,6 +10,8 @@ the keywords of JSON Schema 2020-12 that are used here and these, which are not 
 - ``x-bytes``: most bytes of a map, names and texts together.
 - ``x-same``: another spelling -> the realized one.
 - ``x-rule``: a ``Rule``, for what a schema cannot express.
+- ``x-realized``: the schema of responses, where it differs.
+- ``x-sink-alone``: of a protocol's setting: dead letter sinks have none.
 
 No message repeats a value: it may be a secret.
 """

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from distributary.core.protocol import protocols
-from distributary.resource._own import NOWHERE, Address, OwnAddresses, literal
+from distributary.core.deliver.origins import origin_of
+from distributary.core.protocol import protocols, schemes
+from distributary.resource._own import NOWHERE, Address, OwnAddresses, is_loopback, literal
 from distributary.resource._ports import PORTS_DENIED
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -80,6 +81,10 @@ OWN_EVENTS: Final = (
     " it (own_sinks)"
 )
 OWN_LISTENER: Final = "this server's own ports are no sinks, but for the paths that take events"
+CLEARTEXT: Final = (
+    "a credential is not sent to another machine without TLS: use a scheme with TLS; the operator"
+    " can allow it (cleartext_credentials)"
+)
 PORT_DENIED: Final = (
     "events are not sent to this port, which belongs to another service; the operator can allow the"
     " address (allow_sinks)"
@@ -98,6 +103,7 @@ class SinkRule:
         own: This server's own addresses: never a sink, except its event paths.
         own_allowed: Allows its event paths.
         protocols: Delivery protocols that the operator allows; None: all.
+        cleartext_allowed: Allows credentials to other machines by schemes without TLS.
     """
 
     local_allowed: bool
@@ -105,6 +111,7 @@ class SinkRule:
     own: OwnAddresses = NOWHERE
     own_allowed: bool = False
     protocols: tuple[str, ...] | None = None
+    cleartext_allowed: bool = False
 
     @classmethod
     def of(cls, *, local_allowed: bool, allowed: Iterable[str] = ()) -> "SinkRule":
@@ -152,6 +159,25 @@ class SinkRule:
             return None  # dialling reports it
         port = parts.port or row.schemes[parts.scheme].port
         return self.own_refusal(parts.hostname, port, takes_events=takes_events)
+
+    def stays_here(self, uri: str) -> bool:
+        """Whether a credential for *uri*, a valid one, may go to this machine alone.
+
+        True of schemes without TLS, also of those that upgrade only where the far side demands it:
+        who sits between could leave the demand out.
+        """
+        scheme = schemes()[urlsplit(uri).scheme.lower()]
+        return not self.cleartext_allowed and not scheme.tls
+
+    def cleartext_refusal(self, uri: str) -> str | None:
+        """Why no credential may go to *uri*, a valid one; None: it may.
+
+        Judges the text of its hosts; the connector judges what they resolve to.
+        """
+        hosts = origin_of(uri).hosts
+        if not self.stays_here(uri) or all(is_loopback(host) for host, _port in hosts):
+            return None
+        return CLEARTEXT
 
     def port_refusal(self, host: str, port: int) -> str | None:
         """Why *port* of the address *host* is refused; None: allowed, or *host* is a name.

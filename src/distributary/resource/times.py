@@ -40,6 +40,19 @@ def parse_time_ms(text: str) -> int:
     return seconds * 1000 + int((fraction or "").ljust(3, "0")[:3])
 
 
+def format_time(wall_ms: int) -> str:
+    """The point in time *wall_ms*, milliseconds since 1970, as RFC 3339 in UTC.
+
+    Whole seconds are written without a fraction. ``parse_time_ms`` reads back the same number.
+
+    Raises:
+        OverflowError: It lies outside the years 1 to 9999.
+    """
+    moment = _EPOCH + timedelta(milliseconds=wall_ms)
+    precision = "milliseconds" if wall_ms % 1000 else "seconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
 def _offset(sign: str | None, hours: str | None, minutes: str | None) -> timezone:
     if sign is None or hours is None or minutes is None:
         return UTC

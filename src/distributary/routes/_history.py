@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from distributary.core import sqlite
+from distributary.core import database
 from distributary.core.errors import StoreTrimmedError
 from distributary.core.flow import RouteRecord, decode_route
 from distributary.routes import tables as _tables
@@ -21,17 +21,17 @@ class RouteChanges:
     """
 
     def __init__(self, url: sa.URL) -> None:
-        self._engine = sqlite.open_reader(url, _tables.STORE)
+        self._engine = database.open_reader(url, _tables.STORE)
 
     def last_seq(self) -> int:
         """Number of the newest change appended to every partition; 0: none."""
         query = sa.select(sa.func.max(_r.c.seq)).where(_r.c.appended.is_(True))
-        with sqlite.reading(self._engine) as connection:
+        with database.reading(self._engine) as connection:
             return connection.execute(query).scalar() or 0
 
     def newest_seq(self) -> int:
         """Number of the newest change, whether or not its record was appended yet; 0: none."""
-        with sqlite.reading(self._engine) as connection:
+        with database.reading(self._engine) as connection:
             return connection.execute(sa.select(_g.c.seq)).scalar() or 0
 
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
@@ -47,7 +47,7 @@ class RouteChanges:
             .where(_r.c.seq > after_seq, _r.c.seq < before_seq)
             .order_by(_r.c.seq)
         )
-        with sqlite.reading(self._engine) as connection:
+        with database.reading(self._engine) as connection:
             trimmed = connection.execute(sa.select(_g.c.trimmed_through)).scalar() or 0
             if trimmed > after_seq:
                 raise StoreTrimmedError(

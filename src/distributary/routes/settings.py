@@ -17,12 +17,15 @@ class RouteEndpoint(msgspec.Struct, frozen=True, omit_defaults=True):
         dial: ``host:port`` to connect to instead of the URI's; None: the URI's.
         own: Whether it is a Broker or Channel of this server.
         ca_certs: PEM; None: the system's certificates alone.
+        audience: Deliveries there show a token for it, where the server has a key to sign one.
+            None: none.
     """
 
     uri: str
     dial: str | None = None
     own: bool = False
     ca_certs: str | None = None
+    audience: str | None = None
 
 
 class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -45,6 +48,11 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         timeout_s: Deadline of one attempt.
         retry_after_max_s: Ceiling for ``Retry-After``; None: *backoff_max_s*.
         format: ``binary`` or ``structured``.
+        credential: Name of the Secret in *namespace* that *sink* is shown; None: none.
+        signature: Name of the Secret in *namespace* whose keys sign what goes to *sink*; None:
+            nothing is signed.
+        subject: Who its deliveries say they are, in tokens; None: no destination has an audience.
+        lifecycle: Whether *sink* gets events about the route itself.
     """
 
     name: str
@@ -63,6 +71,10 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     timeout_s: float
     retry_after_max_s: float | None = None
     format: Literal["binary", "structured"] = "binary"
+    subject: str | None = None
+    credential: str | None = None
+    signature: str | None = None
+    lifecycle: bool = False
 
 
 def encode_settings(settings: RouteSettings) -> bytes:

@@ -5,9 +5,11 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from distributary.core.database import big_number, text
 from distributary.core.errors import StoreError
+from distributary.core.tenant import DEFAULT_NAMESPACE
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 8
 """Incremented by every change that an older version could not read, or would misunderstand.
 
 ==  ==========================================================================================
@@ -16,6 +18,11 @@ SCHEMA_VERSION: Final = 4
 3   objects of the Kubernetes API: an older version would not deliver what their routes match
 4   secret settings are sealed: an older version would send masks in their place;
     the rules by which a ``delivery`` was written: an older version has no such column
+5   keys that sign deliveries: an older version would send without signatures
+6   namespaces of subscriptions: an older version would mix the tenants
+7   paused and disabled subscriptions: an older version would deliver to them;
+    demands with a selection: an older version would purge or redrive more
+8   secrets of Triggers and messaging Subscriptions: an older version would deliver without them
 ==  ==========================================================================================
 """
 
@@ -29,9 +36,18 @@ ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
         ("object", "delivery_rules", "INTEGER NOT NULL DEFAULT 0"),
         ("generation", "demand_seq", "BIGINT NOT NULL DEFAULT 0"),
     ),
+    6: (
+        ("api_subscription", "namespace", "VARCHAR(63) NOT NULL DEFAULT 'default'"),
+        ("generation", "tenant_seq", "BIGINT NOT NULL DEFAULT 0"),
+    ),
+    7: (
+        ("generation", "steering_seq", "BIGINT NOT NULL DEFAULT 0"),
+        ("demand", "details", "BLOB"),
+    ),
 }
 """Columns (table, column, type) that an older store lacks, by the version that introduced them.
-Added in order, in one transaction, with the missing tables, when the store is opened."""
+Added in order, in one transaction, with the missing tables, when the store is opened. The types are
+SQLite's; PostgreSQL has those of the tables below."""
 
 NOT_BROUGHT_UP: Final = "the resource store is not brought up to this version yet"
 """Error of readers of an older store until ``Store`` has upgraded it."""
@@ -53,57 +69,130 @@ generation = sa.Table(
     sa.Column("credential_seq", sa.BigInteger, nullable=False, server_default="0"),
     # Number of the newest demand, likewise.
     sa.Column("demand_seq", sa.BigInteger, nullable=False, server_default="0"),
+    # Changes whenever a namespace gets its first subscription.
+    sa.Column("tenant_seq", sa.BigInteger, nullable=False, server_default="0"),
+    # Number of the newest change of ``steering``.
+    sa.Column("steering_seq", sa.BigInteger, nullable=False, server_default="0"),
 )
 """One row, with ``id`` 1. Every change locks it, so numbers follow commit order."""
 
 api_subscription = sa.Table(
     "api_subscription",
     metadata,
-    sa.Column("uid", sa.String(64), primary_key=True),
-    sa.Column("id", sa.String(128), nullable=False),
+    sa.Column("uid", text(64), primary_key=True),
+    sa.Column("id", text(128), nullable=False),
     sa.Column("revision", sa.Integer, nullable=False),
-    sa.Column("spec_json", sa.Text, nullable=False),
+    sa.Column("spec_json", text(), nullable=False),
     sa.Column("created_ms", sa.BigInteger, nullable=False),
     sa.Column("updated_ms", sa.BigInteger, nullable=False),
-    sa.Column("etag", sa.String(64), nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("etag", text(64), nullable=False),
+    sa.Column("state", text(16), nullable=False),
     # Number of the newest change of this resource.
     sa.Column("seq", sa.BigInteger, nullable=False, index=True),
+    sa.Column("namespace", text(63), nullable=False, server_default=DEFAULT_NAMESPACE),
 )
 
 LIVE: Final = "live"
 DELETED: Final = "deleted"
 
 _live = api_subscription.c.state == LIVE
-sa.Index(
-    "api_subscription_live_id",
+BY_NAME: Final = sa.Index(
+    "api_subscription_live_name",
+    api_subscription.c.namespace,
     api_subscription.c.id,
     unique=True,
     sqlite_where=_live,
     postgresql_where=_live,
 )
+"""An id is unique among the live subscriptions of its namespace."""
+
+tenant = sa.Table(
+    "tenant",
+    metadata,
+    sa.Column("namespace", text(63), primary_key=True),
+    # ``tenant.broker_address``: where its subscriptions listen.
+    sa.Column("address", text(64), nullable=False),
+    # Live subscriptions and routes of its objects, and the bytes of what is stored of them.
+    sa.Column("live_count", sa.BigInteger, nullable=False),
+    sa.Column("stored_bytes", sa.BigInteger, nullable=False),
+)
+"""A row for each namespace that has, or had, subscriptions or routes; ``subscriptions.store``."""
+
+lifecycle_route = sa.Table(
+    "lifecycle_route",
+    metadata,
+    sa.Column("uid", text(64), primary_key=True),
+    sa.Column("namespace", text(63), nullable=False, index=True),
+)
+"""A row for each route that listens to the Broker ``lifecycle`` of its namespace."""
+
+lifecycle_event = sa.Table(
+    "lifecycle_event",
+    metadata,
+    # In the order of the events; free again once the log has the event.
+    sa.Column("number", big_number(), primary_key=True, autoincrement=True),
+    # Number of the change that it tells of; 0: it tells of none.
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("event_id", text(192), nullable=False, index=True),
+    sa.Column("transition", text(16), nullable=False),
+    sa.Column("kind", text(32), nullable=False),
+    # Id of the subscription, or name of the object.
+    sa.Column("id", text(253), nullable=False),
+    sa.Column("namespace", text(63), nullable=False),
+    sa.Column("uid", text(64), nullable=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    # When it happened, wall clock, milliseconds.
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    # Further members of its data.
+    sa.Column("members_json", sa.LargeBinary, nullable=False),
+    # Who gets it: routes at the Broker ``lifecycle``, and the sink of the subscription itself.
+    sa.Column("to_broker", sa.Boolean, nullable=False),
+    sa.Column("to_sink", sa.Boolean, nullable=False),
+)
+"""Lifecycle events that are not in the log yet; see ``subscriptions.store.lifecycle_rows``."""
 
 demand = sa.Table(
     "demand",
     metadata,
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("kind", sa.String(16), nullable=False),
-    # Uid of the route; empty: all.
-    sa.Column("route", sa.String(64), nullable=False),
-    sa.Column("run", sa.String(64), nullable=False, unique=True),
+    sa.Column("kind", text(16), nullable=False),
+    # Uid of the route, or ``outcome.letters_of`` a namespace; empty: all.
+    sa.Column("route", text(64), nullable=False),
+    # Its name; that of one namespace alone with it: ``namespace name``.
+    sa.Column("run", text(128), nullable=False, unique=True),
     sa.Column("asked_ms", sa.BigInteger, nullable=False, index=True),
+    # ``flow.DemandDetails`` in JSON; null: none.
+    sa.Column("details", sa.LargeBinary),
 )
 """Requests to the owners of partitions; see ``subscriptions.store.demands``."""
+
+steering = sa.Table(
+    "steering",
+    metadata,
+    # Of the route: a subscription's, a Trigger's or a messaging Subscription's.
+    sa.Column("uid", text(64), primary_key=True),
+    # Number of the newest change of the row.
+    sa.Column("seq", sa.BigInteger, nullable=False, index=True),
+    # Wall clock, milliseconds, and who asked; null: it is not paused, or not disabled.
+    sa.Column("paused_ms", sa.BigInteger),
+    sa.Column("paused_by", text(512)),
+    sa.Column("disabled_ms", sa.BigInteger),
+    sa.Column("disabled_by", text(512)),
+    sa.Column("disabled_reason", text()),
+    # JSON object: annotations that were carried out, with their values.
+    sa.Column("obeyed", sa.LargeBinary),
+)
+"""What people have set about the deliveries of a route; ``subscriptions.store.steering``."""
 
 route_change = sa.Table(
     "route_change",
     metadata,
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("uid", sa.String(64), nullable=False),
+    sa.Column("uid", text(64), nullable=False),
     sa.Column("revision", sa.Integer, nullable=False),
-    sa.Column("op", sa.String(16), nullable=False),
+    sa.Column("op", text(16), nullable=False),
     # ``flow.encode_route``: the record that is, or will be, in every partition of the log.
-    sa.Column("record_json", sa.Text, nullable=False),
+    sa.Column("record_json", text(), nullable=False),
     sa.Column("appended", sa.Boolean, nullable=False),
     sa.Index("route_change_appended", "appended", "seq"),
 )
@@ -111,7 +200,7 @@ route_change = sa.Table(
 schedule = sa.Table(
     "schedule",
     metadata,
-    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("uid", text(64), primary_key=True),
     # Number of the change that wrote the row.
     sa.Column("seq", sa.BigInteger, nullable=False, index=True),
     # When it expires, wall clock, milliseconds.
@@ -137,7 +226,7 @@ sa.Index(
 credential = sa.Table(
     "credential",
     metadata,
-    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("uid", text(64), primary_key=True),
     # Of the resource: the secrets are only for this revision's sink.
     sa.Column("revision", sa.Integer, nullable=False),
     # Number of the change of credentials that wrote the row.
@@ -152,15 +241,15 @@ credential = sa.Table(
 route_target = sa.Table(
     "route_target",
     metadata,
-    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("uid", text(64), primary_key=True),
     sa.Column("revision", sa.Integer, nullable=False),
     # Where the route listens: uid of a Broker or Channel; empty: the default broker.
-    sa.Column("address", sa.String(64), nullable=False),
+    sa.Column("address", text(64), nullable=False),
     # Digest of what it matches; filters and required attributes are in the route's record.
-    sa.Column("matching", sa.String(64), nullable=False),
+    sa.Column("matching", text(64), nullable=False),
     # ``settings.encode_settings``: where and how it delivers.
-    sa.Column("settings_json", sa.Text, nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("settings_json", text(), nullable=False),
+    sa.Column("state", text(16), nullable=False),
     # Number of its newest change.
     sa.Column("seq", sa.BigInteger, nullable=False, index=True),
 )
@@ -175,11 +264,11 @@ object_ = sa.Table(
     "object",
     metadata,
     # ``plural.group``, or the plural alone for the core group.
-    sa.Column("resource", sa.String(128), primary_key=True),
+    sa.Column("resource", text(128), primary_key=True),
     # Empty where the kind has none.
-    sa.Column("namespace", sa.String(63), primary_key=True),
-    sa.Column("name", sa.String(253), primary_key=True),
-    sa.Column("uid", sa.String(64), nullable=False),
+    sa.Column("namespace", text(63), primary_key=True),
+    sa.Column("name", text(253), primary_key=True),
+    sa.Column("uid", text(64), nullable=False),
     # Its resource version.
     sa.Column("version", sa.BigInteger, nullable=False),
     # Last write, wall clock, milliseconds.
@@ -205,11 +294,98 @@ address = sa.Table(
     "address",
     metadata,
     # ``brokers/{namespace}/{name}`` or ``channels/{namespace}/{name}``.
-    sa.Column("path", sa.String(140), primary_key=True),
+    sa.Column("path", text(140), primary_key=True),
     # ``flow.Addressed.address`` of events published there.
-    sa.Column("uid", sa.String(64), nullable=False),
+    sa.Column("uid", text(64), nullable=False),
 )
 """Paths where ``ingest`` accepts events besides ``/events``: a row for each Broker and Channel."""
+
+kept_secret = sa.Table(
+    "kept_secret",
+    metadata,
+    sa.Column("namespace", text(63), primary_key=True),
+    sa.Column("name", text(253), primary_key=True),
+    sa.Column("uid", text(64), nullable=False),
+    # ``resource.KeptSecret``.
+    sa.Column("sealed", sa.LargeBinary, nullable=False),
+    # Number of the change that wrote the row.
+    sa.Column("seq", sa.BigInteger, nullable=False),
+)
+"""Values of the objects of the kind ``v1/Secret``, whose rows in ``object`` have none."""
+
+kept_secret_counter = sa.Table(
+    "kept_secret_counter",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+)
+"""At most one row, with ``id`` 1: number of the newest change of ``kept_secret``."""
+
+api_key = sa.Table(
+    "api_key",
+    metadata,
+    # Public part of the key.
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("name", text(63), nullable=False, index=True),
+    # Hash of the whole key; the key itself is nowhere.
+    sa.Column("sha256", text(64), nullable=False),
+    # ``access.Grant`` list.
+    sa.Column("grants_json", sa.LargeBinary, nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    # Name of the identity that made it.
+    sa.Column("created_by", text(512), nullable=False),
+    # When it expires, wall clock, milliseconds.
+    sa.Column("until_ms", sa.BigInteger),
+)
+"""API keys until they are revoked; see ``subscriptions.api_keys``."""
+
+api_key_use = sa.Table(
+    "api_key_use",
+    metadata,
+    # Of a key here or in the configuration file.
+    sa.Column("id", text(32), primary_key=True),
+    # The minute in which it was used last, wall clock, milliseconds.
+    sa.Column("used_ms", sa.BigInteger, nullable=False),
+)
+"""When API keys were used last. Not beside the key: it changes often, and keys of the
+configuration file have no row there."""
+
+consent = sa.Table(
+    "consent",
+    metadata,
+    # ``resource.target_key``: of namespace and URI, which may hold secrets.
+    sa.Column("target", text(64), primary_key=True),
+    sa.Column("state", text(16), nullable=False),
+    # Name that the target consented to.
+    sa.Column("origin", text(253), nullable=False),
+    # Requests a minute that it allows; null: any number.
+    sa.Column("rate_per_min", sa.BigInteger),
+    # Whether it consented by callback.
+    sa.Column("by_callback", sa.Boolean, nullable=False),
+    # Why there is no consent, for people.
+    sa.Column("reason", text(), nullable=False),
+    # Questions in a row without consent.
+    sa.Column("tries", sa.Integer, nullable=False),
+    # Wall clock, milliseconds: in this state since, last asked, end (0: none), next step.
+    sa.Column("since_ms", sa.BigInteger, nullable=False),
+    sa.Column("asked_ms", sa.BigInteger, nullable=False),
+    sa.Column("until_ms", sa.BigInteger, nullable=False),
+    sa.Column("next_ms", sa.BigInteger, nullable=False),
+    # Digests of the callback keys that are valid, with their ends.
+    sa.Column("callbacks", text(), nullable=False),
+    # Number of its newest change.
+    sa.Column("seq", sa.BigInteger, nullable=False, index=True),
+)
+"""Consent of HTTP targets to deliveries: a row for each target that was looked at."""
+
+consent_counter = sa.Table(
+    "consent_counter",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    # Number of the newest change of ``consent``.
+    sa.Column("seq", sa.BigInteger, nullable=False),
+)
+"""One row, with ``id`` 1, once there is a change."""
 
 
 def create(connection: Connection) -> int:
@@ -231,6 +407,18 @@ def create(connection: Connection) -> int:
         counters = {"seq": 0, "live_count": 0, "trimmed_through": 0}
         connection.execute(sa.insert(generation).values(id=1, **counters))
     return version or SCHEMA_VERSION
+
+
+def add_column(connection: Connection, table: str, column: str, type_: str) -> None:
+    """Add a column of ``ADDED_COLUMNS``, unless *table* was missing and was made with it."""
+    if column in {each["name"] for each in sa.inspect(connection).get_columns(table)}:
+        return
+    if connection.dialect.name == "postgresql":
+        made = sa.schema.CreateColumn(metadata.tables[table].c[column])
+        definition = str(made.compile(dialect=connection.dialect))
+    else:
+        definition = f"{column} {type_}"
+    connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {definition}")
 
 
 def check_version(version: int) -> None:

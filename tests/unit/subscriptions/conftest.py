@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distributary.core.sqlite import sqlite_url
+from distributary.core.database import sqlite_url
 from distributary.resource import ResourceRules, SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.resource import ApiSubscriptionSpec

@@ -1,13 +1,16 @@
 """One client connection: its links, and its requests in order with their responses."""
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 import structlog
 
-from distributary.core.errors import DistributaryError
+from distributary.access import Change, UnauthenticatedError
+from distributary.core.errors import DistributaryError, RequestError
+from distributary.core.tenant import DEFAULT_NAMESPACE, is_namespace, path_in
 from distributary.protocols.amqp.engine import (
     ACCEPTED,
     AmqpEngine,
@@ -29,11 +32,18 @@ from distributary.subscriptions.amqp._messages import (
     problem_of,
     read_request,
 )
+from distributary.subscriptions.amqp._sender import Audit, Sender, changes
 from distributary.subscriptions.http.operations import Operations
 from distributary.subscriptions.http.problem_details import INTERNAL_DETAIL, Problem, describe_error
 
 ADDRESS: Final = "subscriptions"
-"""The management node, to which requests are sent."""
+"""The management node of the namespace ``default``, to which requests are sent."""
+
+_NAMESPACED: Final = re.compile(rf"namespaces/([^/]+)/{ADDRESS}")
+"""That of any namespace."""
+
+SURFACE: Final = "amqp"
+"""Name of this surface in the audit log."""
 
 REQUEST_BYTES_MAX: Final = RESOURCE_BYTES_MAX + 64 * 1024
 """Largest request, bytes: the largest body, and space for its properties."""
@@ -55,6 +65,14 @@ ANSWER_LINKS_MAX: Final = 16
 _log = structlog.get_logger(__name__)
 
 
+def namespace_of(address: str) -> str | None:
+    """The namespace whose requests go to *address*; None: no requests go there."""
+    if address == ADDRESS:
+        return DEFAULT_NAMESPACE
+    found = _NAMESPACED.fullmatch(address.removeprefix("/"))
+    return found[1] if found is not None and is_namespace(found[1]) else None
+
+
 class Conversation:
     """Handles one connection (an ``amqp.Handler``).
 
@@ -65,6 +83,10 @@ class Conversation:
         operations: Carry out requests.
         over: Called once, when the connection has ended and no request is in flight.
         now_s: The clock.
+        sender: Who asks.
+        origin: Address of the client; empty: unknown.
+        audit: Records changes.
+        count_call: Counts a request of a namespace; raises where its quota is used up.
 
     Attributes:
         asked_s: When it last received a request, or sent a response.
@@ -75,8 +97,22 @@ class Conversation:
         operations: Operations,
         over: Callable[["Conversation"], None],
         now_s: Callable[[], float],
+        sender: Sender,
+        *,
+        origin: str = "",
+        audit: Audit = lambda _change: None,
+        count_call: Callable[[str], None] = lambda _namespace: None,
     ) -> None:
-        self.engine = AmqpEngine(self, server=True, message_bytes_max=REQUEST_BYTES_MAX)
+        self.engine = AmqpEngine(
+            self,
+            server=True,
+            logins=sender if sender.required else None,
+            message_bytes_max=REQUEST_BYTES_MAX,
+        )
+        self._sender = sender
+        self._origin = origin
+        self._audit = audit
+        self._count_call = count_call
         self._operations = operations
         self._over = over
         self._request_links: set[AmqpLink] = set()
@@ -163,12 +199,15 @@ class Conversation:
     # -- links --------------------------------------------------------------------------------
 
     def _open_requests(self, link: AmqpLink) -> None:
-        if link.address != ADDRESS:
-            link.close("amqp:not-found", f"requests go to the address {ADDRESS}")
+        namespace = namespace_of(link.address or "")
+        if namespace is None:
+            text = f"requests go to {ADDRESS}, or to namespaces/NAMESPACE/{ADDRESS}"
+            link.close("amqp:not-found", text)
         elif len(self._request_links) >= REQUEST_LINKS_MAX:
             text = f"a connection has at most {REQUEST_LINKS_MAX} request links"
             link.close("amqp:resource-limit-exceeded", text)
         else:
+            link.context = namespace
             self._request_links.add(link)
             link.accept()
             link.grant(REQUEST_CREDIT)
@@ -236,23 +275,41 @@ class Conversation:
             text = "a request needs a message-id or correlation-id for its response"
             incoming.settle(Outcome(DeliveryState.REJECTED, "amqp:invalid-field", text))
         else:
-            answer = encode_message(await self._answer(request))
+            answer = encode_message(await self._answer(request, incoming.link.context))
             # Before the response: a client may wait for the outcome before it gives credit.
             incoming.settle(ACCEPTED)
             await self._send(link, answer)
 
-    async def _answer(self, request: AmqpMessage) -> AmqpMessage:
+    async def _answer(self, request: AmqpMessage, namespace: str) -> AmqpMessage:
+        operation, subscription_id, status = None, "", 500
         try:
-            operation, call = read_request(request)
+            sender = self._sender.identify()
+        except RequestError as error:
+            if isinstance(error, UnauthenticatedError):
+                self.engine.close("amqp:unauthorized-access", str(error))
+            return problem_of(describe_error(error), request)
+        try:
+            operation, call = read_request(request, namespace)
             if operation is None:
                 return discovery_of(request)
-            return answer_of(await self._operations.answer(operation, call), request)
+            subscription_id = call.id
+            self._sender.check(sender, operation, namespace)
+            self._count_call(namespace)
+            result = await self._operations.answer(operation, call)
+            subscription_id, status = result.created_id or subscription_id, result.status.code
+            return answer_of(result, request)
         except DistributaryError as error:
-            return problem_of(describe_error(error), request)
+            problem = describe_error(error)
+            status = problem.status
+            return problem_of(problem, request)
         except Exception:  # noqa: BLE001 - a bug: logged whole, and answered as HTTP answers it
             # It must not end the connection and the other requests on it.
             _log.exception("amqp-request-failed")
             return problem_of(Problem("internal", INTERNAL_DETAIL), request)
+        finally:
+            if operation is not None and changes(operation):
+                path = path_in(namespace, f"/subscriptions/{subscription_id}").removesuffix("/")
+                self._audit(Change(sender, operation, path, self._origin, status, SURFACE))
 
     async def _send(self, link: AmqpLink, payload: bytes) -> None:
         """Send on *link* once it has credit; returns when the message is in the socket."""

@@ -54,6 +54,7 @@ class AmqpCall:
     """A request as an ``ApiCall``.
 
     Attributes:
+        namespace: Of the link that it came on.
         id: Id of the subscription; empty where the operation has none.
         precondition: Of the operation.
         range: Part of the list that is requested.
@@ -61,6 +62,7 @@ class AmqpCall:
         body: As received.
     """
 
+    namespace: str
     id: str
     precondition: Precondition
     range: ListRange
@@ -88,7 +90,7 @@ class AmqpCall:
         return self.range
 
 
-def read_request(message: AmqpMessage) -> tuple[OperationName | None, AmqpCall]:
+def read_request(message: AmqpMessage, namespace: str) -> tuple[OperationName | None, AmqpCall]:
     """Read the operation of *message* (None for ``Discover``) and its parameters.
 
     Raises:
@@ -108,6 +110,7 @@ def read_request(message: AmqpMessage) -> tuple[OperationName | None, AmqpCall]:
     if faults:
         raise ResourceError(faults)
     call = AmqpCall(
+        namespace=namespace,
         id=given.get("id", ""),
         precondition=_precondition(given) if given else NO_PRECONDITION,
         range=ListRange(_limit(given), given.get("cursor"), ANSWER_BYTES_MAX),

@@ -6,5 +6,17 @@ details, conditional requests, pages of a list. ``service`` carries out the oper
 """
 
 from distributary.subscriptions.http._app import HealthReport, create_app
+from distributary.subscriptions.http._issuer import KEYS_PATH, IssuerDocuments
 from distributary.subscriptions.http._openapi import build_openapi
 from distributary.subscriptions.http._schemas import BEYOND_SCHEMAS
+from distributary.subscriptions.http._status import short_of, status_of
+from distributary.subscriptions.http.cluster import (
+    CLUSTER_PATH,
+    Cluster,
+    ClusterReport,
+    LeaseShown,
+    NodeShown,
+    OwnerShown,
+    PartitionShown,
+    create_cluster_app,
+)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -11,20 +11,35 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from distributary.access import Gate
 from distributary.datadir.seen import SeenNames
+from distributary.subscriptions.api_keys import ApiKeys
+from distributary.subscriptions.events import Events
 from distributary.subscriptions.http import _problems
+from distributary.subscriptions.http._answers import json_response
 from distributary.subscriptions.http._deliveries import (
+    consent_resources,
     dead_letter_resources,
-    delivery_resources,
-    json_response,
 )
 from distributary.subscriptions.http._description import describe
 from distributary.subscriptions.http._docs import CONTENT_SECURITY_POLICY, build_docs
+from distributary.subscriptions.http._events import event_resources
+from distributary.subscriptions.http._issuer import IssuerDocuments, issuer_resources
+from distributary.subscriptions.http._keys import identity_resources, key_resources
 from distributary.subscriptions.http._openapi import build_openapi
-from distributary.subscriptions.http._resources import Resource
+from distributary.subscriptions.http._requests import observes_all
+from distributary.subscriptions.http._resources import Handler, Resource
+from distributary.subscriptions.http._runs import run_resources
+from distributary.subscriptions.http._status import Shown, in_state, status_resources
+from distributary.subscriptions.http._steering import steering_resources
 from distributary.subscriptions.http._subscriptions import SubscriptionPaths
+from distributary.subscriptions.http._trying import trying_resources
+from distributary.subscriptions.http.cluster import Cluster, ClusterReport, cluster_resources
 from distributary.subscriptions.http.operations import Operations
-from distributary.subscriptions.service import Deliveries, Subscriptions
+from distributary.subscriptions.service import Deliveries, Statuses, Subscriptions
+
+CONSOLE: Final = "/console"
+"""Where the page for people is, if one is mounted."""
 
 _METRICS_TYPE = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 
@@ -45,6 +60,13 @@ def create_app(
     seen: Callable[[], SeenNames],
     deliveries: Deliveries,
     mounted: Mapping[str, ASGIApp] = MappingProxyType({}),
+    *,
+    events: Events,
+    statuses: Statuses,
+    keys: ApiKeys,
+    gate: Gate | None = None,
+    issuer: Callable[[], IssuerDocuments | None] = lambda: None,
+    cluster: Cluster = ClusterReport,
 ) -> Starlette:
     """Make the application for every path except those for publishing.
 
@@ -55,18 +77,34 @@ def create_app(
         subscriptions: Carries out the operations of ``/subscriptions``.
         health: For ``/readyz`` and ``/metrics``.
         seen: Event types and sources seen so far, for ``GET /``.
-        deliveries: Reports delivery status, and requests resumes and redrives.
+        deliveries: Reads dead letters, and requests resumes and redrives.
         mounted: Path -> application for it and all paths below.
+        events: Searches for events.
+        statuses: Reports the status of subscriptions.
+        keys: Makes, lists and revokes API keys.
+        gate: Answers who may do what; None: by grants alone.
+        issuer: Returns what this server publishes as an issuer; None: it is none.
+        cluster: Reads who takes part, and who owns what.
     """
-    paths = SubscriptionPaths(Operations(subscriptions))
+    paths = SubscriptionPaths(
+        Operations(subscriptions, Shown(statuses), in_state(statuses)), subscriptions
+    )
     resources = {
-        "/": _reading(lambda: json_response(describe(seen()))),
-        "/subscriptions": paths.collection,
-        "/subscriptions/{id}": paths.member,
-        **delivery_resources(deliveries),
+        "/": Resource({"GET": _describing(seen, page=CONSOLE if CONSOLE in mounted else None)}),
+        **paths.resources(),
+        **event_resources(events),
+        **status_resources(statuses),
+        **steering_resources(deliveries),
+        **run_resources(deliveries),
         **dead_letter_resources(deliveries),
+        **trying_resources(events),
+        **key_resources(keys),
+        **identity_resources(gate or Gate(lambda: 0)),
+        **consent_resources(deliveries),
+        **issuer_resources(issuer),
+        **cluster_resources(cluster),
         "/healthz": _reading(_alive),
-        "/readyz": _reading(lambda: _readiness(health)),
+        "/readyz": Resource({"GET": _readiness_of(health)}),
         "/metrics": _reading(lambda: Response(health.metrics(), headers=_METRICS_TYPE)),
         **_documents(),
     }
@@ -99,11 +137,33 @@ def _alive() -> Response:
     return Response("ok\n", media_type="text/plain")
 
 
-def _readiness(health: HealthReport) -> Response:
-    ready, reasons = health.ready()
-    if not ready:
-        return _problems.problem("unavailable", "; ".join(reasons) or "not ready")
-    return json_response({"ready": True})
+def _describing(seen: Callable[[], SeenNames], page: str | None) -> Handler:
+    """The service description; names seen in events are for who observes.
+
+    Browsers are led to *page*, if there is one: they say that they take HTML, programs do not.
+    """
+
+    async def answer(request: Request) -> Response:
+        if page is not None and "text/html" in request.headers.get("accept", ""):
+            return Response(status_code=303, headers={"location": page, "vary": "accept"})
+        answer = json_response(describe(seen() if observes_all(request) else SeenNames()))
+        answer.headers["vary"] = "accept"
+        return answer
+
+    return answer
+
+
+def _readiness_of(health: HealthReport) -> Handler:
+    """Whether the server is ready; the reasons are for who observes."""
+
+    async def answer(request: Request) -> Response:
+        ready, reasons = health.ready()
+        if ready:
+            return json_response({"ready": True})
+        why = "; ".join(reasons) if observes_all(request) else ""
+        return _problems.problem("unavailable", why or "not ready")
+
+    return answer
 
 
 def _documents() -> dict[str, Resource]:

@@ -1,158 +1,106 @@
-"""Delivery status and dead letters over HTTP: reads, resume, redrive and purge."""
+"""Dead letters over HTTP, and requests to redrive and purge them."""
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from distributary.core.demand import DemandKind
 from distributary.core.errors import Fault, ResourceError
-from distributary.core.flow import DemandKind
-from distributary.resource import Faults
-from distributary.resource.schema import checked
-from distributary.subscriptions.http._openapi_deliveries import NAME, SELECTION
-from distributary.subscriptions.http._requests import read_json, read_list_parameters
-from distributary.subscriptions.http._resources import Handler, Resource
-from distributary.subscriptions.service import (
-    DeadLetterSelection,
-    Deliveries,
-    ListedDeadLetter,
-    RouteState,
+from distributary.core.tenant import path_in
+from distributary.subscriptions.consent import ALLOWED_RATE, CALLBACK_PATH
+from distributary.subscriptions.http._answers import (
+    in_each_namespace,
+    json_response,
+    part_response,
+    time_text,
 )
+from distributary.subscriptions.http._openapi_deliveries import NAME
+from distributary.subscriptions.http._openapi_parts import TIME
+from distributary.subscriptions.http._requests import namespace_of, read_json, read_list_parameters
+from distributary.subscriptions.http._resources import Handler, Resource
+from distributary.subscriptions.http._runs import (
+    asked,
+    by_of,
+    details_of,
+    moment,
+    read_selection,
+)
+from distributary.subscriptions.service import DeadLetterSelection, Deliveries, ListedDeadLetter
+
+_ALLOWED_RATE: Final = ALLOWED_RATE.decode()
 
 LIMIT_DEFAULT: Final = 100
 """Dead letters of a part without ``limit``: a screen or two."""
 
 
-def delivery_resources(deliveries: Deliveries) -> dict[str, Resource]:
-    """Paths below a subscription."""
+def consent_resources(deliveries: Deliveries) -> dict[str, Resource]:
+    """The path at which a target consents later (http-webhook 1.0, section 4.1.3)."""
 
-    async def status(request: Request) -> Response:
-        state = await asyncio.to_thread(deliveries.state, str(request.path_params["id"]))
-        return json_response(status_of(state))
+    async def confirm(request: Request) -> Response:
+        if request.method == "HEAD":  # link checkers send it: it changes nothing
+            return Response(media_type="text/plain")
+        rates = [value.encode("latin-1") for value in request.headers.getlist(_ALLOWED_RATE)]
+        name, key = str(request.path_params["name"]), request.query_params.get("key", "")
+        row = await asyncio.to_thread(deliveries.confirm, name, key, rates)
+        text = f"Events from {row.origin} may be sent until {time_text(row.until_ms)}"
+        if row.rate_per_min is not None:
+            text += f", at most {row.rate_per_min} a minute"
+        headers = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+        return Response(f"{text}.\n", media_type="text/plain", headers=headers)
 
-    async def resume(request: Request) -> Response:
-        demand = await asyncio.to_thread(deliveries.resume, str(request.path_params["id"]))
-        return json_response({"run": demand.run}, 202)
-
-    return {
-        "/subscriptions/{id}/status": Resource({"GET": status}),
-        "/subscriptions/{id}/resume": Resource({"POST": resume}),
-    }
-
-
-def json_response(value: object, status: int = 200) -> Response:
-    """A JSON response."""
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
-
-
-def time_text(wall_ms: int) -> str:
-    """A wall clock time in milliseconds as RFC 3339."""
-    return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def status_of(state: RouteState) -> dict[str, Any]:
-    """Body of ``/subscriptions/{id}/status``."""
-    parked = [one.parked for one in state.partitions if one.parked is not None]
-    backfilling = any(one.backfilling for one in state.partitions)
-    word = "ready"
-    if parked:
-        word = "parked"
-    elif state.failing:
-        word = "failing"
-    elif backfilling:
-        word = "lagging"
-    found: dict[str, Any] = {
-        "id": state.subscription.id,
-        "route": state.subscription.uid,
-        "state": word,
-        "waiting": sum(one.waiting for one in state.partitions),
-        "lagging": backfilling,
-        "kept": {
-            "count": sum(one.kept for one in state.partitions),
-            "bytes": sum(one.kept_bytes for one in state.partitions),
-        },
-    }
-    if parked:
-        first = min(parked, key=lambda row: row.since_ms)
-        found["parked"] = {
-            "since": time_text(first.since_ms),
-            "reason": first.reason,
-            "sink": first.dest,
-            "partitions": len(parked),
-        }
-    if state.failing:
-        last = max(state.failing, key=lambda row: row.last_ms)
-        found["lastError"] = {
-            "since": time_text(min(row.since_ms for row in state.failing)),
-            "last": time_text(last.last_ms),
-            "count": sum(row.count for row in state.failing),
-            "reason": last.reason,
-            "sink": last.dest,
-        }
-    return found
+    return {f"{CALLBACK_PATH}/{{name}}": Resource({"GET": confirm, "POST": confirm})}
 
 
 def dead_letter_resources(deliveries: Deliveries) -> dict[str, Resource]:
     """``/dead-letters`` and the paths below it."""
 
     async def dead_letters(request: Request) -> Response:
-        known = {"cursor": {}, "subscription": NAME, "route": NAME}
+        known = {"cursor": {}, "subscription": NAME, "route": NAME, "since": TIME, "until": TIME}
         said, found = read_list_parameters(request, known)
         limit, cursor = LIMIT_DEFAULT if said is None else said, found.pop("cursor", None)
-        if len(found) > 1:
+        if "subscription" in found and "route" in found:
             fault = Fault("route", "conflict", "say subscription or route, not both")
             raise ResourceError([fault])
-        selection = DeadLetterSelection(found.get("subscription"), found.get("route"))
+        namespace = namespace_of(request)
+        selection = DeadLetterSelection(
+            found.get("subscription"),
+            found.get("route"),
+            namespace,
+            moment(found.get("since")),
+            moment(found.get("until")),
+        )
         page = await asyncio.to_thread(deliveries.dead_letters, selection, limit, cursor)
-        answer = json_response([_dead_letter(dead_letter) for dead_letter in page.items])
-        if page.next_cursor is not None:
-            kept = [f"{name}={value}" for name, value in found.items()]
-            target = "&".join([f"limit={limit}", f"cursor={page.next_cursor}", *kept])
-            answer.headers["link"] = f'</dead-letters?{target}>; rel="next"'
-        return answer
+        items = [_dead_letter(dead_letter) for dead_letter in page.items]
+        given = {"limit": limit, **found}
+        return part_response(items, path_in(namespace, "/dead-letters"), given, page.next_cursor)
+
+    async def dead_letter(request: Request) -> Response:
+        id_, namespace = str(request.path_params["id"]), namespace_of(request)
+        found = await asyncio.to_thread(deliveries.dead_letter, id_, namespace)
+        return json_response(_dead_letter(found))
 
     def asking(kind: DemandKind) -> Handler:
         async def answer(request: Request) -> Response:
-            selection, run = _read_selection(await read_json(request))
-            demand = await asyncio.to_thread(deliveries.ask, kind, selection, run)
-            answer = json_response({"run": demand.run}, 202)
-            answer.headers["location"] = f"/dead-letters/runs/{demand.run}"
-            return answer
+            namespace = namespace_of(request)
+            body = read_selection(await read_json(request))
+            selection = DeadLetterSelection(body.get("subscription"), body.get("route"), namespace)
+            details = details_of(body, by_of(request), deliveries.runs.partitions)
+            run = body.get("run")
+            demand = await asyncio.to_thread(deliveries.ask, kind, selection, run, details)
+            return asked(demand, namespace)
 
         return answer
 
-    async def run(request: Request) -> Response:
-        found = await asyncio.to_thread(deliveries.run, str(request.path_params["run"]))
-        return json_response(
-            {
-                "run": found.demand.run,
-                "kind": found.demand.kind,
-                "asked": time_text(found.demand.asked_ms),
-                "state": "done" if found.done else "running",
-                "handled": found.handled,
-                "passed": found.passed,
-            }
-        )
-
-    return {
+    paths = {
         "/dead-letters": Resource({"GET": dead_letters}),
         "/dead-letters/redrive": Resource({"POST": asking("redrive")}),
         "/dead-letters/purge": Resource({"POST": asking("purge")}),
-        "/dead-letters/runs/{run}": Resource({"GET": run}),
+        "/dead-letters/{id}": Resource({"GET": dead_letter}),
     }
-
-
-def _read_selection(body: object) -> tuple[DeadLetterSelection, str | None]:
-    """Read the selection of dead letters and the id of the run from *body*."""
-    faults = Faults()
-    found = checked(faults, "$", SELECTION, body)
-    if found is not None and sum(name != "run" for name in found) != 1:
-        faults.add("$", "missing", "say one of: subscription, route, all")
-    faults.refuse()
-    return DeadLetterSelection(found.get("subscription"), found.get("route")), found.get("run")
+    return in_each_namespace(paths)
 
 
 def _dead_letter(found: ListedDeadLetter) -> dict[str, Any]:
@@ -172,4 +120,5 @@ def _dead_letter(found: ListedDeadLetter) -> dict[str, Any]:
         told["status"] = failure.code
     if found.name is not None:
         told[found.name.kind] = found.name.text
+        told["namespace"] = found.name.namespace
     return told

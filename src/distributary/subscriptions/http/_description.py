@@ -31,9 +31,11 @@ _LINKS: Final = {
     "subscriptions": "/subscriptions",
     "openapi": "/openapi.json",
     "docs": "/docs",
+    "console": "/console",
     "health": "/healthz",
     "readiness": "/readyz",
     "metrics": "/metrics",
+    "cluster": "/cluster",
 }
 
 _LIMITS: Final = {

@@ -4,19 +4,34 @@ from typing import Any, Final
 
 from distributary import __version__
 from distributary.resource import published, ref
-from distributary.subscriptions.http._openapi_deliveries import DELIVERY_SCHEMAS, delivery_paths
+from distributary.subscriptions.http._openapi_cluster import CLUSTER_SCHEMAS, cluster_path
+from distributary.subscriptions.http._openapi_deliveries import (
+    DELIVERY_SCHEMAS,
+    consent_path,
+    delivery_paths,
+)
+from distributary.subscriptions.http._openapi_events import (
+    EVENT_SCHEMAS,
+    event_paths,
+    search_of_events,
+)
+from distributary.subscriptions.http._openapi_filters import FILTER_SCHEMAS, filter_paths
+from distributary.subscriptions.http._openapi_keys import KEY_SCHEMAS, key_paths
 from distributary.subscriptions.http._openapi_parts import (
     NEXT_PART,
     PART_SIZE,
     Node,
     answer,
     header,
+    in_namespaces,
     json_content,
     operation,
     parameter,
     problems,
     with_head_and_options,
 )
+from distributary.subscriptions.http._openapi_runs import RUN_SCHEMAS, run_paths, steering_paths
+from distributary.subscriptions.http._openapi_status import STATE, STATUS_SCHEMAS, status_paths
 from distributary.subscriptions.http._openapi_system import (
     SYSTEM_PATHS,
     SYSTEM_SCHEMAS,
@@ -29,7 +44,8 @@ _TAG: Final = "subscriptions"
 _ETAG: Final[Node] = {"ETag": header("Changes with every revision.")}
 _LOCATION: Final[Node] = {
     "Location": header(
-        "Path of the subscription.", {"type": "string", "pattern": "^/subscriptions/"}
+        "Path of the subscription.",
+        {"type": "string", "pattern": "^(/namespaces/[^/]+)?/subscriptions/"},
     )
 }
 _PENDING: Final[Node] = {
@@ -102,6 +118,7 @@ def _collection() -> Node:
                     "Opaque, from the Link of the previous part.",
                     {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "maxLength": 171},
                 ),
+                parameter("state", "query", "Only those that stand so.", STATE),
             ],
         ),
         "post": operation(
@@ -165,6 +182,21 @@ def _member() -> Node:
     }
 
 
+def _rotation() -> Node:
+    return {
+        "parameters": [_ID],
+        "post": operation(
+            "rotateSignature",
+            _TAG,
+            "Replace the key that signs deliveries. The answer alone has a new secret.",
+            {"200": answer("Rotated; as realized.", json_content("Subscription"), _ETAG)}
+            | problems("notfound", "conflict", *_BODY_PROBLEMS, *_CHANGE_PROBLEMS),
+            parameters=[_IF_MATCH, _IF_ABSENT],
+            requestBody={"required": False, "content": json_content("SignatureRotation")},
+        ),
+    }
+
+
 def _description() -> str:
     beyond = "\n".join(f"- `{code}`: {meaning}" for code, meaning in BEYOND_SCHEMAS.items())
     return (
@@ -173,15 +205,34 @@ def _description() -> str:
     )
 
 
+_BEARER: Final[Node] = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An API key, or a token of an issuer that the server trusts.",
+}
+
+
 def build_openapi() -> dict[str, Any]:
     """Build the document; always the same."""
-    paths: Node = {
-        "/events": events_path(),
+    tenants: Node = {
+        "/events": events_path() | {"get": search_of_events()},
+        **event_paths(),
         "/subscriptions": _collection(),
         "/subscriptions/{id}": _member(),
-        **delivery_paths(_ID),
-        **SYSTEM_PATHS,
+        "/subscriptions/{id}/signature/rotate": _rotation(),
+        **status_paths(_ID),
+        **delivery_paths(),
+        **steering_paths(_ID),
+        **run_paths(),
+        **filter_paths(),
     }
+    paths: Node = tenants | in_namespaces(tenants) | key_paths() | SYSTEM_PATHS
+    paths["/cluster"] = cluster_path()
+    paths["/consent/{name}"] = consent_path()
+    schemas = (
+        SCHEMAS | DELIVERY_SCHEMAS | RUN_SCHEMAS | STATUS_SCHEMAS | KEY_SCHEMAS | FILTER_SCHEMAS
+    )
+    schemas |= SYSTEM_SCHEMAS | EVENT_SCHEMAS | CLUSTER_SCHEMAS
     return {
         "openapi": "3.1.1",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
@@ -192,6 +243,8 @@ def build_openapi() -> dict[str, Any]:
             "description": _description(),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        # Where authentication is off, nothing need be shown.
+        "security": [{"bearer": []}, {}],
         "paths": published({path: with_head_and_options(item) for path, item in paths.items()}),
-        "components": {"schemas": published(SCHEMAS | DELIVERY_SCHEMAS | SYSTEM_SCHEMAS)},
+        "components": {"schemas": published(schemas), "securitySchemes": {"bearer": _BEARER}},
     }

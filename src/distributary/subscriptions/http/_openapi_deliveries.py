@@ -1,25 +1,26 @@
-"""The API description of delivery status and dead letters."""
+"""The API description of dead letters and demands."""
 
 from typing import Final
 
+from distributary.core.demand import RATE_MAX
 from distributary.resource import Schema, closed, ref
 from distributary.subscriptions.http._openapi_parts import (
     NEXT_PART,
     PART_SIZE,
+    TEXT,
+    TIME,
     Node,
     answer,
     header,
     json_content,
+    one,
     operation,
     parameter,
     problems,
 )
 
 _TAG: Final = "deliveries"
-_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-_TEXT: Final[Schema] = {"type": "string"}
-_TIME: Final[Schema] = {"type": "string", "format": "date-time"}
-_RUN: Final[Schema] = {
+RUN: Final[Schema] = {
     "type": "string",
     "pattern": "^[A-Za-z0-9_-]{1,64}$",
     "x-expected": "expected 1 to 64 of the characters A-Z a-z 0-9 _ -",
@@ -29,67 +30,63 @@ NAME: Final[Schema] = {
     "pattern": "^[A-Za-z0-9._-]{1,128}$",
     "x-expected": "expected 1 to 128 of the characters A-Z a-z 0-9 . _ -",
 }
-_ROUTE: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
+IDS_MAX: Final = 1_000
+"""Dead letters named in one request: some 20 KB."""
 
-_STATUS: Final[dict[str, Schema]] = {
-    "id": _TEXT,
-    "route": _ROUTE,
-    "state": {
-        "enum": ["ready", "lagging", "failing", "parked"],
-        "description": "parked: nothing is sent until it is resumed.",
+ASKED: Final[dict[str, Schema]] = {
+    "filters": {
+        "type": "array",
+        "maxItems": 100,
+        "items": ref("Filter"),  # the caller checks them
+        "description": "Only events that all of these filters choose; as in a subscription.",
     },
-    "waiting": _COUNT | {"description": "Matches that wait, mostly for a retry."},
-    "lagging": {"type": "boolean", "description": "It backfills older events of the log."},
-    "kept": closed({"count": _COUNT, "bytes": _COUNT}, required=["count", "bytes"])
-    | {"description": "Dead letters kept by the server."},
-    "parked": closed(
-        {"since": _TIME, "reason": _TEXT, "sink": _TEXT, "partitions": _COUNT},
-        required=["since", "reason", "sink", "partitions"],
-    ),
-    "lastError": closed(
-        {"since": _TIME, "last": _TIME, "count": _COUNT, "reason": _TEXT, "sink": _TEXT},
-        required=["since", "last", "count", "reason", "sink"],
-    ),
+    "rateLimit": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": RATE_MAX,
+        "description": "Most events a second; each partition has an equal share.",
+    },
+    "dryRun": {"type": "boolean", "description": "Only count what would be done."},
+    "run": RUN,
 }
+"""What every request for a run may say beside its selection."""
+
+LETTER_ID: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,3}-[0-9]{1,18}$"}
+"""Of a kept dead letter: its partition, and its number there."""
 
 SELECTION: Final[Schema] = closed(
     {
         "subscription": NAME,
         "route": NAME,
+        "ids": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": IDS_MAX,
+            "items": LETTER_ID,
+        },
         "all": {"type": "boolean", "const": True},
-        "run": _RUN,
+        "since": TIME | {"description": "Only those kept then or later."},
+        "until": TIME | {"description": "Only those kept before."},
+        **ASKED,
     }
 ) | {
     "description": "Which dead letters, and an id that makes the request idempotent.",
-    "oneOf": [{"required": [name]} for name in ("subscription", "route", "all")],
+    "oneOf": [{"required": [name]} for name in ("subscription", "route", "ids", "all")],
 }
 
 DELIVERY_SCHEMAS: Final[dict[str, Schema]] = {
-    "SubscriptionStatus": closed(
-        _STATUS, required=["id", "route", "state", "waiting", "lagging", "kept"]
-    ),
-    "Run": closed({"run": _RUN}, required=["run"]),
-    "RunState": closed(
-        {
-            "run": _RUN,
-            "kind": {"enum": ["redrive", "purge"]},
-            "asked": _TIME,
-            "state": {"enum": ["running", "done"]},
-            "handled": _COUNT | {"description": "Dead letters that were sent again, or deleted."},
-            "passed": _COUNT | {"description": "Those that the newest filters do not match."},
-        },
-        required=["run", "kind", "asked", "state", "handled", "passed"],
-    ),
+    "Run": closed({"run": RUN}, required=["run"]),
     "LetterSelection": SELECTION,
     "DeadLetter": closed(
         {
-            "id": _TEXT,
-            "route": _TEXT,
-            "subscription": _TEXT | {"description": "Its id, while it exists."},
-            "object": _TEXT | {"description": "Resource, namespace and name, while it exists."},
-            "kept": _TIME,
-            "reason": _TEXT,
-            "sink": _TEXT,
+            "id": LETTER_ID,
+            "route": TEXT,
+            "subscription": TEXT | {"description": "Its id, while it exists."},
+            "object": TEXT | {"description": "Resource, namespace and name, while it exists."},
+            "namespace": TEXT | {"description": "Of either."},
+            "kept": TIME,
+            "reason": TEXT,
+            "sink": TEXT,
             "status": {"type": "integer"},
             "event": {"type": "object", "description": "The event in the JSON format."},
             "damaged": {"const": True, "description": "The stored event is damaged."},
@@ -99,31 +96,34 @@ DELIVERY_SCHEMAS: Final[dict[str, Schema]] = {
 }
 
 
-def _asking(name: str, summary: str) -> Node:
+def starting(name: str, tag: str, summary: str, body: str, *, required: bool = True) -> Node:
+    """The operation that starts a run, as *body*, the name of a schema, asks for it."""
     location = {"Location": header("Path of the run.")}
+    answers = {"202": answer("Asked.", json_content("Run"), location)}
+    wrong = problems("invalid", "unsupported-media-type", "notfound", "conflict", "store-failed")
+    content = {"required": required, "content": json_content(body)}
+    return {"post": operation(name, tag, summary, answers | wrong, requestBody=content)}
+
+
+def consent_path() -> Node:
+    """``/consent/{name}``: one path for all namespaces, since the name says whose it is."""
+    name = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+    given = {"200": answer("Given.", {"text/plain": {"schema": TEXT}})}
+    answers = given | problems("invalid", "notfound", "store-failed")
+    summary = "Consent to events, by the URL that a target was offered."
+    path = parameter("name", "path", "Of the target.", name) | {"required": True}
+    key = parameter("key", "query", "Secret of the URL.", TEXT)
     return {
-        "post": operation(
-            name,
-            _TAG,
-            summary,
-            {"202": answer("Asked.", json_content("Run"), location)}
-            | problems("invalid", "unsupported-media-type", "notfound", "conflict", "store-failed"),
-            requestBody={"required": True, "content": json_content("LetterSelection")},
-        )
+        "parameters": [path, key],
+        "get": operation("consentByLink", _TAG, summary, answers),
+        "post": operation("consentByCallback", _TAG, summary, answers),
     }
 
 
-def _one(parameter: Node, method: str, name: str, summary: str, answers: Node) -> Node:
-    """A path below the one of *parameter*, with one operation."""
-    done = operation(name, _TAG, summary, answers | problems("notfound", "store-failed"))
-    return {"parameters": [parameter], method: done}
-
-
-def delivery_paths(id_parameter: Node) -> dict[str, Node]:
-    """The paths; *id_parameter* is the id of a subscription."""
-    run = {"name": "run", "in": "path", "required": True, "schema": _RUN}
+def delivery_paths() -> dict[str, Node]:
+    """The paths of dead letters."""
+    letter = parameter("id", "path", "Id in the list.", LETTER_ID) | {"required": True}
     found: Schema = {"type": "array", "items": ref("DeadLetter")}
-    cursor = {"type": "string", "pattern": "^[0-9]{1,3}-[0-9]{1,18}$"}
     return {
         "/dead-letters": {
             "get": operation(
@@ -134,36 +134,29 @@ def delivery_paths(id_parameter: Node) -> dict[str, Node]:
                 | problems("invalid", "notfound", "store-failed"),
                 parameters=[
                     parameter("limit", "query", "Most dead letters; default 100.", PART_SIZE),
-                    parameter("cursor", "query", "From the Link of the previous part.", cursor),
+                    parameter("cursor", "query", "From the Link of the previous part.", LETTER_ID),
                     parameter("subscription", "query", "Id of a subscription.", NAME),
                     parameter("route", "query", "Uid of a route: not beside subscription.", NAME),
+                    parameter("since", "query", "Only those kept then or later.", TIME),
+                    parameter("until", "query", "Only those kept before.", TIME),
                 ],
             )
         },
-        "/dead-letters/redrive": _asking(
+        "/dead-letters/redrive": starting(
             "redriveDeadLetters",
+            _TAG,
             "Send kept dead letters again, by the newest filters and sinks; failures are kept.",
+            "LetterSelection",
         ),
-        "/dead-letters/purge": _asking("purgeDeadLetters", "Delete kept dead letters."),
-        "/dead-letters/runs/{run}": _one(
-            run,
+        "/dead-letters/purge": starting(
+            "purgeDeadLetters", _TAG, "Delete kept dead letters.", "LetterSelection"
+        ),
+        "/dead-letters/{id}": {"parameters": [letter]}
+        | one(
             "get",
-            "deadLetterRun",
-            "Read the progress of a redrive or a purge.",
-            {"200": answer("As asked.", json_content("RunState"))},
-        ),
-        "/subscriptions/{id}/status": _one(
-            id_parameter,
-            "get",
-            "subscriptionStatus",
-            "Read the delivery status of a subscription.",
-            {"200": answer("As asked.", json_content("SubscriptionStatus"))},
-        ),
-        "/subscriptions/{id}/resume": _one(
-            id_parameter,
-            "post",
-            "resumeSubscription",
-            "Resume a parked subscription; any other is left as it is.",
-            {"202": answer("Deliveries resume in a moment.", json_content("Run"))},
+            "deadLetter",
+            _TAG,
+            "Read a kept dead letter.",
+            {"200": answer("As asked.", json_content("DeadLetter"))},
         ),
     }

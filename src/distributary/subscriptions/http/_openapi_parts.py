@@ -9,12 +9,20 @@ from distributary.subscriptions.service import PAGE_MAX
 
 Node = dict[str, Any]
 
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+TEXT: Final[Schema] = {"type": "string"}
+TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+
 EVERYWHERE: Final = (
     "bad-request",
+    "unauthenticated",
+    "invalid-credentials",
+    "forbidden",
     "request-timeout",
     "content-too-large",
     "uri-too-long",
     "headers-too-large",
+    "quota-exceeded",
     "internal",
     "unavailable",
 )
@@ -67,7 +75,7 @@ def problems(*codes: str, headers: dict[str, Node] | None = None) -> Node:
         entry = CATALOGUE[code]
         texts.setdefault(str(entry.status), []).append(f"{entry.title} (`{code}`).")
     content = {PROBLEM_TYPE: {"schema": ref("Problem")}}
-    more = {"503": RETRY_AFTER} | (headers or {})
+    more = {"429": RETRY_AFTER, "503": RETRY_AFTER} | (headers or {})
     return {
         status: answer(" ".join(sentences), content, more.get(status))
         for status, sentences in sorted(texts.items())
@@ -77,6 +85,12 @@ def problems(*codes: str, headers: dict[str, Node] | None = None) -> Node:
 def operation(name: str, tag: str, summary: str, responses: Node, **more: Any) -> Node:
     """One operation; *more* are its parameters, request body and so on."""
     return {"operationId": name, "tags": [tag], "summary": summary, **more, "responses": responses}
+
+
+def one(method: str, name: str, tag: str, summary: str, answers: Node, **more: Any) -> Node:
+    """The one operation of a path that names something; see ``operation``."""
+    responses = answers | problems("notfound", "store-failed")
+    return {method: operation(name, tag, summary, responses, **more)}
 
 
 NEXT_PART: Final[Node] = {
@@ -94,6 +108,38 @@ _PATH_PART: Final[Node] = {
 """A path segment that the receiver accepts."""
 
 
+_NAMESPACE: Final[Node] = {
+    "name": "namespace",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"},
+}
+
+
+def in_namespaces(paths: dict[str, Node]) -> dict[str, Node]:
+    """The same *paths* below each namespace, with operations of their own names."""
+    return {
+        f"/namespaces/{{namespace}}{path}": _in_namespace(item)
+        | {"parameters": [_NAMESPACE, *item.get("parameters", ())]}
+        for path, item in paths.items()
+    }
+
+
+def _in_namespace(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_in_namespace(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    found = {name: _in_namespace(value) for name, value in node.items()}
+    name = found.get("operationId")
+    if isinstance(name, str):
+        found["operationId"] = f"{name}InNamespace"
+        if "responses" not in found:  # a link
+            place = {"namespace": "$request.path.namespace"}
+            found["parameters"] = found["parameters"] | place
+    return found
+
+
 def with_head_and_options(path_item: Node) -> Node:
     """Add the operations that follow from others: ``HEAD`` from GET, and ``OPTIONS``."""
     found = dict(path_item)
@@ -102,11 +148,14 @@ def with_head_and_options(path_item: Node) -> Node:
     first = next(item for name, item in found.items() if name != "parameters")
     # These do not look the resource up, so any path segment will do.
     loose = [each | {"schema": _PATH_PART} for each in found.get("parameters", ())]
+    # The receiver answers where events are published, and knows which paths there are.
+    published = first["tags"] == ["events"]
     found["options"] = operation(
         f"optionsOf{_titled(first['operationId'])}",
         first["tags"][0],
         "List the methods.",
-        {"200": answer("In Allow.", headers={"Allow": header("The methods.")})} | problems(),
+        {"200": answer("In Allow.", headers={"Allow": header("The methods.")})}
+        | (problems("notfound") if published else problems()),
         **({"parameters": loose} if loose else {}),
     )
     return found

@@ -12,6 +12,7 @@ from distributary.resource import Schema, closed, patterns, ref
 from distributary.subscriptions.http._openapi_parts import (
     Node,
     answer,
+    header,
     json_content,
     operation,
     problems,
@@ -115,7 +116,7 @@ def events_path() -> Node:
         "events",
         "Publish an event (binary or structured) or a batch.",
         {"202": answer("Every event of the request is durable in the log.")}
-        | problems("malformed-event", "unsupported-media-type", "log-unavailable"),
+        | problems("malformed-event", "notfound", "unsupported-media-type", "log-unavailable"),
         description=(
             "Binary mode: the attributes are header fields `ce-...` (`ce-specversion`, `ce-id`,"
             " `ce-source` and `ce-type` are required), the body is the data and the content type"
@@ -142,12 +143,25 @@ def _reading(name: str, summary: str, content: Node) -> Node:
     return {"get": operation(name, "system", summary, answers)}
 
 
-SYSTEM_PATHS: Final[dict[str, Node]] = {
-    "/": _reading(
+def _published(name: str, summary: str, kind: str) -> Node:
+    content = {f"application/{kind}": {"schema": {"type": "object"}}}
+    answers = {"200": answer("As asked.", content)} | problems("notfound")
+    return {"get": operation(name, "system", summary, answers)}
+
+
+def _description_path() -> Node:
+    found = _reading(
         "describe",
         "Describe the server, and the types and sources of events seen.",
         json_content("ServiceDescription"),
-    ),
+    )
+    location = {"Location": header("Path of the console.")}
+    found["get"]["responses"]["303"] = answer("To browsers, which take HTML.", headers=location)
+    return found
+
+
+SYSTEM_PATHS: Final[dict[str, Node]] = {
+    "/": _description_path(),
     "/healthz": _reading("health", "Is the server alive?", _text("text/plain")),
     "/readyz": _reading(
         "readiness",
@@ -156,6 +170,10 @@ SYSTEM_PATHS: Final[dict[str, Node]] = {
     ),
     "/metrics": _reading("metrics", "Prometheus metrics.", _text("text/plain")),
     "/openapi.json": _reading("openapi", "This description.", json_content({"type": "object"})),
+    "/.well-known/openid-configuration": _published(
+        "issuer", "Describe this server as the issuer of the tokens of its deliveries.", "json"
+    ),
+    "/openid/v1/jwks": _published("issuerKeys", "The public keys of these tokens.", "jwk-set+json"),
     "/docs": _reading("docs", "This description for people.", _text("text/html")),
 }
 """All paths except publishing and subscriptions."""

@@ -43,8 +43,8 @@ async def answer_error(request: Request, error: Exception) -> Response:
         return problem("bad-request", "the request ended before its body did")
     assert isinstance(error, DistributaryError)
     found = describe_error(error)
-    id_ = found.subscription_id
-    return _answer(found, {} if id_ is None else {"location": f"/subscriptions/{id_}"})
+    path = found.subscription_path
+    return _answer(found, {} if path is None else {"location": path})
 
 
 async def answer_bug(_request: Request, _error: Exception) -> Response:

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 from starlette.requests import Request
 
+from distributary.access import ALL_NAMESPACES, Demand, Verb, sender_of
 from distributary.core.errors import RequestError
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import RESOURCE_BYTES_MAX, Faults, Schema, decode_json
 from distributary.resource.schema import checked
 from distributary.subscriptions.http.parameters import (
@@ -17,8 +19,18 @@ from distributary.subscriptions.http.parameters import (
 from distributary.subscriptions.store.stored import Precondition
 
 
-async def read_json(request: Request) -> object:
-    """Read the JSON body of *request*.
+def observes_all(request: Request) -> bool:
+    """Whether the sender may know what concerns all namespaces."""
+    return sender_of(request.scope["headers"]).may(Demand(Verb.OBSERVE, ALL_NAMESPACES))
+
+
+def namespace_of(request: Request) -> str:
+    """The namespace in the path of *request*; of a short path ``default``."""
+    return str(request.path_params.get("namespace", DEFAULT_NAMESPACE))
+
+
+async def read_json(request: Request, what: str = "a subscription") -> object:
+    """Read the JSON body of *request*, which is *what* for people.
 
     Raises:
         RequestError: Not declared as JSON (415), or larger than ``RESOURCE_BYTES_MAX`` (413,
@@ -26,17 +38,26 @@ async def read_json(request: Request) -> object:
         ResourceError: Not JSON, or nested too deep.
     """
     if not is_json(request.headers.get("content-type", "")):
-        message = "the content type of a subscription is application/json (in UTF-8)"
+        message = f"the content type of {what} is application/json (in UTF-8)"
         raise RequestError("unsupported-media-type", message)
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise RequestError("unsupported-media-type", "compressed bodies are not supported")
-    return decode_json(await _read(request))
+    return decode_json(await _read(request, what))
 
 
-async def _read(request: Request) -> bytes:
-    too_large = RequestError(
-        "content-too-large", f"a subscription has at most {RESOURCE_BYTES_MAX} bytes"
-    )
+async def read_json_if_any(request: Request) -> object:
+    """Read the JSON body of *request*; an empty object where it has none.
+
+    Raises:
+        RequestError, ResourceError: As ``read_json``.
+    """
+    if "content-type" not in request.headers and not await _read(request, "a body"):
+        return {}
+    return await read_json(request)
+
+
+async def _read(request: Request, what: str) -> bytes:
+    too_large = RequestError("content-too-large", f"{what} has at most {RESOURCE_BYTES_MAX} bytes")
     length = request.headers.get("content-length", "0")
     if length.isascii() and length.isdigit() and int(length[:20]) > RESOURCE_BYTES_MAX:
         raise too_large

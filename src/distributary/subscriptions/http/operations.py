@@ -6,9 +6,10 @@ so that the same mistakes get the same response everywhere.
 """
 
 import enum
-from collections.abc import AsyncIterator
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from distributary.subscriptions.service import Subscriptions
 from distributary.subscriptions.store.stored import (
@@ -43,15 +44,21 @@ class ListRange:
         cursor: ``OperationResult.next_cursor`` of the part before; None: from the beginning.
         body_bytes_max: The part ends once its JSON is about that long, for a protocol whose
             responses are whole messages. None: unlimited, and the list is a stream.
+        state: Only subscriptions that stand so (a ``Word``); None: all.
     """
 
     limit: int | None = None
     cursor: str | None = None
     body_bytes_max: int | None = None
+    state: str | None = None
 
 
 class ApiCall(Protocol):
     """A client's request, as read by its binding. Each part is read when it is needed."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the subscriptions that it concerns."""
 
     @property
     def id(self) -> str:
@@ -114,15 +121,48 @@ class OperationResult:
     next_cursor: str | None = None
 
 
+Render: TypeAlias = Callable[[Sequence[StoredSubscription]], Awaitable[list[bytes]]]
+"""Returns the JSON of subscriptions."""
+
+Pages: TypeAlias = Callable[[int, str | None], Awaitable[SubscriptionPage[StoredSubscription]]]
+"""Reads a part of a list: at most so many, from this cursor on."""
+
+
+InState: TypeAlias = Callable[[str, str, int, str], tuple[list[StoredSubscription], str | None]]
+"""Reads subscriptions that stand so: state, namespace, most of them, after this id. Returns the id
+after which to go on too; None: there are no more."""
+
+
+def _nowhere(
+    _state: str, _namespace: str, _limit: int, _after: str
+) -> tuple[list[StoredSubscription], str | None]:
+    return [], None
+
+
+async def encoded(found: Sequence[StoredSubscription]) -> list[bytes]:
+    """JSON of subscriptions as they were configured."""
+    return [one.encode() for one in found]
+
+
 class Operations:
     """Carries out calls.
 
     Args:
         subscriptions: Makes and reads the changes; started before the first call.
+        render: JSON of subscriptions that are read.
+        in_state: Reads those that stand so: state, namespace, most of them, after this id. Only
+            for bindings that ask for a state.
     """
 
-    def __init__(self, subscriptions: Subscriptions) -> None:
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        render: Render = encoded,
+        in_state: InState | None = None,
+    ) -> None:
         self._subscriptions = subscriptions
+        self._render = render
+        self._in_state = in_state or _nowhere
         self._handlers = {
             OperationName.CREATE: self._create,
             OperationName.RETRIEVE: self._retrieve,
@@ -140,20 +180,21 @@ class Operations:
         return await self._handlers[operation](call)
 
     async def _create(self, call: ApiCall) -> OperationResult:
-        created = await self._subscriptions.create(await call.read_body())
+        created = await self._subscriptions.create(await call.read_body(), call.namespace)
         return _made(created)
 
     async def _retrieve(self, call: ApiCall) -> OperationResult:
-        found = await self._subscriptions.retrieve(call.id)
+        found = await self._subscriptions.retrieve(call.id, call.namespace)
         unless = call.read_precondition().if_none_match
         if unless is not None and ("*" in unless or found.etag in unless):
             return OperationResult(Status.NOT_MODIFIED, etag=found.etag)
-        return OperationResult(Status.OK, found.encode(), etag=found.etag)
+        (body,) = await self._render([found])
+        return OperationResult(Status.OK, body, etag=found.etag)
 
     async def _update(self, call: ApiCall) -> OperationResult:
         precondition = call.read_precondition()
         body = await call.read_body()
-        replaced = await self._subscriptions.replace(call.id, body, precondition)
+        replaced = await self._subscriptions.replace(call.id, body, precondition, call.namespace)
         if replaced.created:
             return _made(replaced.subscription)
         stands = replaced.subscription
@@ -161,41 +202,57 @@ class Operations:
 
     async def _delete(self, call: ApiCall) -> OperationResult:
         precondition = call.read_precondition()
-        gone = await self._subscriptions.delete(call.id, precondition)
+        gone = await self._subscriptions.delete(call.id, precondition, call.namespace)
         return OperationResult(Status.OK, gone.encode())
 
     async def _query(self, call: ApiCall) -> OperationResult:
         wanted = call.read_range()
         if wanted.limit is not None or wanted.body_bytes_max is not None:
-            return await self._part(wanted)
+            return await self._part(wanted, self._pages(call.namespace, wanted.state))
         # Reads the first page before the response begins, so that an unreadable store gives an
         # error response and not a broken stream.
-        first = await self._subscriptions.query(_STREAM_PAGE, wanted.cursor)
-        return OperationResult(_listed(bool(first.items)), self._all_from(first))
+        page = self._pages(call.namespace, wanted.state)
+        first = await page(_STREAM_PAGE, wanted.cursor)
+        stream = self._all_from(first, page)
+        return OperationResult(_listed(bool(first.items)), stream)
 
-    async def _part(self, wanted: ListRange) -> OperationResult:
+    def _pages(self, namespace: str, state: str | None) -> Pages:
+        """Reads parts of the list of *namespace*: at most so many from this cursor on."""
+        chosen = None if state is None else functools.partial(self._in_state, state, namespace)
+
+        async def read(limit: int, cursor: str | None) -> SubscriptionPage[StoredSubscription]:
+            return await self._subscriptions.query(limit, cursor, namespace, chosen)
+
+        return read
+
+    async def _part(self, wanted: ListRange, pages: Pages) -> OperationResult:
         items: list[bytes] = []
         size, cursor = 0, wanted.cursor
         while True:
-            page = await self._subscriptions.query(_step(wanted, len(items)), cursor)
-            for item in page.items:
-                items.append(item.encode())
-                size += len(items[-1])
+            step = _step(wanted, len(items))
+            page = await pages(step, cursor)
+            rendered = await self._render(page.items)
+            items += rendered
+            size += sum(map(len, rendered))
             cursor = page.next_cursor
             full = wanted.body_bytes_max is not None and size >= wanted.body_bytes_max
-            if cursor is None or full or len(items) == wanted.limit:
+            # A list of those in a state may look through many, and end a part before it is full.
+            if cursor is None or full or len(page.items) < step or len(items) == wanted.limit:
                 break
         body = b"[" + b",".join(items) + b"]"
         return OperationResult(_listed(bool(items)), body, next_cursor=cursor)
 
-    async def _all_from(self, page: SubscriptionPage[StoredSubscription]) -> AsyncIterator[bytes]:
+    async def _all_from(
+        self, page: SubscriptionPage[StoredSubscription], pages: Pages
+    ) -> AsyncIterator[bytes]:
         opening = b"["
-        while page.items:
-            yield opening + b",".join(item.encode() for item in page.items)
-            opening = b","
+        while True:
+            if page.items:
+                yield opening + b",".join(await self._render(page.items))
+                opening = b","
             if page.next_cursor is None:
                 break
-            page = await self._subscriptions.query(_STREAM_PAGE, page.next_cursor)
+            page = await pages(_STREAM_PAGE, page.next_cursor)
         yield b"[]" if opening == b"[" else b"]"
 
 

@@ -19,7 +19,7 @@ from distributary.subscriptions.store.stored import ChangePendingError
 PROBLEM_TYPE: Final = "application/problem+json"
 
 RETRY_AFTER_S: Final = 1
-"""``Retry-After`` of every 503, seconds: about how often the server itself tries again."""
+"""``Retry-After`` of every 429 and 503, seconds: about how often the server tries again."""
 
 INTERNAL_DETAIL: Final = "the server failed; its log says where"
 
@@ -36,12 +36,14 @@ class Problem:
         faults: Everything that is wrong, with paths.
         subscription_id: Set where the change is stored nevertheless: read this instead of sending
             it again. None: nothing was stored.
+        subscription_path: Its path over HTTP.
     """
 
     code: str
     detail: str
     faults: tuple[Fault, ...] = ()
     subscription_id: str | None = None
+    subscription_path: str | None = None
 
     @property
     def status(self) -> int:
@@ -51,7 +53,7 @@ class Problem:
     @property
     def retry_after_s(self) -> int | None:
         """Seconds until a retry may succeed; None: waiting does not help."""
-        return RETRY_AFTER_S if self.status == 503 else None
+        return RETRY_AFTER_S if self.status in (429, 503) else None
 
     def encode(self) -> bytes:
         """Encode as a JSON object."""
@@ -74,8 +76,11 @@ def describe_error(error: DistributaryError) -> Problem:
     if isinstance(error, RequestError):
         return Problem(error.request_code, str(error))
     if isinstance(error, ChangePendingError):
-        readable = None if error.op == "deleted" else error.id
-        return Problem(error.code, str(error), subscription_id=readable)
+        if error.op == "deleted":
+            return Problem(error.code, str(error))
+        return Problem(
+            error.code, str(error), subscription_id=error.id, subscription_path=error.path
+        )
     if CATALOGUE[error.code].status >= 500:
         _log.warning("request-failed", code=error.code, reason=str(error))
     return Problem(error.code, str(error))

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from distributary.core.clock import Clock, Random
+from distributary.core.clock import Clock, Random, until_next_s
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError, TransportError
 from distributary.subscriptions.refresh._answer import Refused, Token, TokenReply, read_answer
@@ -115,6 +115,7 @@ class Refresher:
         clock: For waits and expiries.
         random: For jitter.
         count: Counts refreshes by result; called with a counter's name and its increase.
+        may_have_news: Whether the store may have changed since its last call: cheap.
     """
 
     def __init__(
@@ -125,7 +126,10 @@ class Refresher:
         random: Random,
         *,
         count: Callable[[str, float], None],
+        may_have_news: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._may_have_news = may_have_news
+        self._unread = True
         self._rows = rows
         self._endpoint = endpoint
         self._clock = clock
@@ -152,7 +156,8 @@ class Refresher:
             while True:
                 await self.look()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), LOOK_S)
+                    look_s = until_next_s(LOOK_S, self._clock.monotonic_s())
+                    await asyncio.wait_for(self._wake.wait(), look_s)
                 self._wake.clear()
         finally:
             if self._busy:
@@ -162,13 +167,16 @@ class Refresher:
                 await asyncio.gather(*late, return_exceptions=True)
 
     async def look(self) -> None:
-        """Read changes from the store, and start the refreshes that are due."""
-        try:
-            newest, changed = await self._run_blocking(self._changed)
-        except StoreError as error:
-            _log.warning("credentials-not-read", reason=str(error))
-            return
-        self._seq = newest
+        """Read changes, if there may be some, and start the refreshes that are due."""
+        changed: list[tuple[Held, Credential | None]] = []
+        self._unread |= self._may_have_news()
+        if self._unread:
+            try:
+                self._seq, changed = await self._run_blocking(self._changed)
+            except StoreError as error:
+                _log.warning("credentials-not-read", reason=str(error))
+                return
+            self._unread = False
         for held, credential in changed:
             self._plan(held, credential)
         now_s = self._clock.monotonic_s()

@@ -6,6 +6,7 @@ protocol's settings are in its own module); rules that no schema can express are
 behind it there is only the newest.
 """
 
+from distributary.subscriptions.resource._client_certificates import kept_pairs
 from distributary.subscriptions.resource._config import (
     CONFIG_KEYS,
     TIMER_TYPE,
@@ -19,11 +20,13 @@ from distributary.subscriptions.resource._credentials import (
     SECRET_BYTES_MAX,
     TOKEN_CHARS_MAX,
     credential_faults,
+    is_secret,
     is_token,
 )
 from distributary.subscriptions.resource._parse import parse
 from distributary.subscriptions.resource._restore import restore
 from distributary.subscriptions.resource._schemas import (
+    SELECTION,
     SHORT_DEAD_LETTER,
     TYPES_MAX,
     schemas,
@@ -32,15 +35,35 @@ from distributary.subscriptions.resource._schemas import (
 from distributary.subscriptions.resource._secret_settings import (
     MASK,
     SecretSettings,
-    has_masks,
+    has_secrets,
     kept,
     put_back,
     sink_origin,
     take_out,
 )
-from distributary.subscriptions.resource._settings import SHARED_SETTINGS
+from distributary.subscriptions.resource._selection import (
+    SELECTING,
+    FilterSelection,
+    read_selection,
+)
+from distributary.subscriptions.resource._settings import SHARED_SETTINGS, sends_credential
 from distributary.subscriptions.resource._shape import (
     ApiSubscriptionSpec,
     ConfigSpec,
     DeadLetterSpec,
+)
+from distributary.subscriptions.resource._signature import (
+    OVERLAP_S_DEFAULT,
+    OVERLAP_S_MAX,
+    ROTATION,
+    SECRET_BYTES,
+    SIGNING_KEYS_MAX,
+    Draw,
+    Rotation,
+    is_signed,
+    keys_of,
+    parse_rotation,
+    public_key,
+    rotate,
+    with_secret,
 )

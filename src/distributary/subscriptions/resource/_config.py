@@ -1,7 +1,8 @@
-"""``config``: timer, start and end of a subscription (decision 11, timers and ends).
+"""``config``: timer, Broker, start and end of a subscription (decision 11, timers and ends).
 
 A timer that makes events for this subscription alone (``interval``, ``data``, ``type``), the point
-in history where it starts (``start``), and when it ends (``expires``, ``maxevents``).
+in history where it starts (``start``), when it ends (``expires``, ``maxevents``), the Broker that
+it listens to (``broker``), and whether it is told of itself (``lifecycle``).
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from distributary.core import event
 from distributary.core.errors import Fault
+from distributary.core.tenant import BROKER_NAME, DEFAULT_NAMESPACE, LIFECYCLE_BROKER, path_in
 from distributary.resource.faults import Faults
 from distributary.resource.rules import ResourceRules
 from distributary.resource.schema import Schema, checked, closed
@@ -29,6 +31,12 @@ TIMER_TYPE_CHARS_MAX: Final = 1024
 
 TIMER_TYPE: Final = "dev.distributary.timer"
 """Default type of a timer's events."""
+
+BROKER_NAME_CHARS_MAX: Final = 253
+"""Longest name of a Broker, as of any object of Kubernetes."""
+
+BROKER_NAME_PATTERN: Final = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
+"""Characters of the name of a Broker."""
 
 CONFIG_KEYS: Final[dict[str, Schema]] = {
     "interval": {
@@ -69,12 +77,32 @@ CONFIG_KEYS: Final[dict[str, Schema]] = {
         "maximum": EVENTS_COUNT_MAX,
         "description": "Deliveries after which the subscription is deleted.",
     },
+    "broker": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": BROKER_NAME_CHARS_MAX,
+        "pattern": BROKER_NAME_PATTERN,
+        "default": BROKER_NAME,
+        "description": (
+            "Name of the Broker, in the namespace of the subscription, whose events it gets."
+            f" {LIFECYCLE_BROKER}: what becomes of the subscriptions of this namespace, told by"
+            " the server."
+        ),
+    },
+    "lifecycle": {
+        "type": "boolean",
+        "default": False,
+        "description": (
+            "Whether the sink gets events about the subscription itself: that it was started,"
+            " updated, paused, disabled and so on, whatever its filters are."
+        ),
+    },
 }
 """Key of ``config`` -> JSON schema of its value, with the meaning of its absence if it has one."""
 
 CONFIG: Final[Schema] = closed(CONFIG_KEYS) | {
     "dependentRequired": {"data": ["interval"], "type": ["interval"]},
-    "description": "Timer, start and end of the subscription.",
+    "description": "Timer, Broker, start and end of the subscription.",
 }
 
 
@@ -107,13 +135,13 @@ def check_timer(faults: Faults, realized: Mapping[str, Any]) -> None:
         faults.found.append(Fault(path, fault.code, f"of the timer's events: {fault.message}"))
 
 
-def timer_source(source: str | None, id_: str) -> str:
-    """The ``source`` of a timer's events: the subscription's, else the path of subscription *id_*.
+def timer_source(source: str | None, id_: str, namespace: str = DEFAULT_NAMESPACE) -> str:
+    """The ``source`` of a timer's events: the subscription's, else its path.
 
     Source:
         Decision 11, timers and ends.
     """
-    return source or f"/subscriptions/{id_}"
+    return source or path_in(namespace, f"/subscriptions/{id_}")
 
 
 def timer_type(types: tuple[str, ...] | list[str], chosen: str | None) -> str:

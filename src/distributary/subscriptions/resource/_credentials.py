@@ -51,6 +51,13 @@ CREDENTIAL_SHAPE: Final[dict[CredentialType, dict[str, bool]]] = {
 }
 """Type -> its members beside ``credentialType``, and whether they are required."""
 
+REFERENCE_SHAPE: Final[dict[CredentialType, dict[str, bool]]] = {
+    "PLAIN": {"identifier": True, "secretRef": True},
+    "ACCESSTOKEN": {"accessTokenType": True, "secretRef": True},
+}
+"""The same of a credential that names a secret of its namespace; what it names may change, so it
+has no expiry here."""
+
 
 def _account(bytes_max: int, description: str) -> Schema:
     """Half of an account, without control characters: NUL separates the two in SASL PLAIN."""
@@ -95,6 +102,21 @@ CREDENTIAL_PROPERTIES: Final[dict[str, Schema]] = {
         "$ref": "#/components/schemas/HttpSink",
         "description": "Token endpoint, to refresh the access token; https, or on this machine.",
     },
+    "secretRef": {
+        "type": "object",
+        "properties": {
+            "name": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 63,
+                "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+                "x-expected": "expected a label of DNS, such as crm-password",
+            }
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+        "description": "Names a secret that the operator keeps for the namespace.",
+    },
 }
 """Member -> its schema; what ``credentialType`` allows is in ``CREDENTIAL_SHAPE``."""
 
@@ -113,6 +135,11 @@ class ReadCredential(NamedTuple):
 
     credential: Credential
     realized: dict[str, Any]
+
+
+def is_secret(text: str) -> bool:
+    """Whether *text* can be the password of an account."""
+    return fits(CREDENTIAL_PROPERTIES["secret"], text)
 
 
 def is_token(text: str) -> bool:
@@ -213,7 +240,7 @@ class _Reader:
             return None
         shown = {
             name: self._value(name)
-            for name in ("credentialType", *CREDENTIAL_SHAPE[type_])
+            for name in ("credentialType", *self._shape(type_))
             if name in self._spelling and name not in SECRET_MEMBERS[type_]
         }
         return ReadCredential(credential, shown)
@@ -248,10 +275,15 @@ class _Reader:
         )
         return found
 
+    def _shape(self, type_: CredentialType) -> dict[str, bool]:
+        named = "secretRef" in self._spelling and type_ in REFERENCE_SHAPE
+        return REFERENCE_SHAPE[type_] if named else CREDENTIAL_SHAPE[type_]
+
     def _check_members(self, type_: CredentialType, *, kept: bool) -> None:
         """Note missing members, and those of other types."""
-        shape = CREDENTIAL_SHAPE[type_]
-        bare = kept and not any(name in self._spelling for name in SECRET_MEMBERS[type_])
+        shape = self._shape(type_)
+        given = (*SECRET_MEMBERS[type_], "secretRef")
+        bare = kept and not any(name in self._spelling for name in given)
         for name, required in shape.items():
             # A kept secret needs its account: the identifier is never omitted.
             required_now = required and (not bare or name == "identifier")
@@ -263,9 +295,7 @@ class _Reader:
                 self._faults.add(self._at(name), "not-applicable", message)
 
     def _credential(self, type_: CredentialType) -> Credential:
-        found = {
-            name: self._checked(name) for name in CREDENTIAL_SHAPE[type_] if name in self._spelling
-        }
+        found = {name: self._checked(name) for name in self._shape(type_) if name in self._spelling}
         expires = found.get("accessTokenExpiresUtc")
         return Credential(
             type_,
@@ -276,12 +306,16 @@ class _Reader:
             access_token_expires_ms=None if expires is None else parse_time_ms(expires),
             refresh_token=found.get("refreshToken"),
             refresh_token_endpoint=found.get("refreshTokenEndpoint"),
+            secret_ref=found.get("secretRef"),
         )
 
     def _checked(self, name: str) -> str | None:
         path, value = self._at(name), self._value(name)
         if name == "refreshTokenEndpoint":
             return self._endpoint(path, value)
+        if name == "secretRef":
+            named = checked(self._faults, path, CREDENTIAL_PROPERTIES[name], value)
+            return named.get("name") if isinstance(named, dict) else None
         text: str | None = checked(self._faults, path, CREDENTIAL_PROPERTIES[name], value)
         if name == "identifier" and ":" in (text or "") and not self._colon_allowed():
             # Basic authentication joins the two with a colon.

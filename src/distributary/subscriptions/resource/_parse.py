@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from distributary.core.deliver.signing import SIGNATURE_HEADERS
 from distributary.resource.faults import Faults, member
 from distributary.resource.rules import ResourceRules
 from distributary.resource.schema import checked
@@ -102,11 +103,15 @@ def _target(
 
 
 def _check_headers(faults: Faults, body: Mapping[str, Any], settings: object) -> None:
-    """Note a second ``Authorization``: a sink reads one, the credential's or a custom one."""
-    headers = settings.get("headers") if isinstance(settings, dict) else None
-    if not isinstance(headers, dict) or not any(name in body for name in CREDENTIAL_MEMBERS):
+    """Note custom headers that the delivery writes itself: a sink reads one of each."""
+    if not isinstance(settings, dict) or not isinstance(settings.get("headers"), dict):
         return
-    for name in headers:
-        if name.lower() == "authorization":
+    written: dict[str, str] = {}
+    if any(name in body for name in CREDENTIAL_MEMBERS):
+        written["authorization"] = "the credential of the sink"
+    if "signature" in settings:
+        written |= dict.fromkeys(SIGNATURE_HEADERS, "the signature")
+    for name in settings["headers"]:
+        if name.lower() in written:
             where = member("$.protocolsettings.headers", name)
-            faults.add(where, "conflict", "the credential of the sink writes this header")
+            faults.add(where, "conflict", f"{written[name.lower()]} writes this header")

@@ -7,12 +7,15 @@ from typing import Any
 import msgspec
 
 from distributary.core.deliver.broker_settings import SinkSettings
+from distributary.core.deliver.credential import ClientCertificate
 from distributary.core.deliver.origins import origin_of
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.core.protocol import protocols
+from distributary.core.tenant import BROKER_NAME
 from distributary.resource.durations import parse_duration_s
 from distributary.resource.times import parse_time_ms
 from distributary.resource.uri import place_in
+from distributary.subscriptions.resource._secret_settings import CLIENT_CERTIFICATE
 from distributary.subscriptions.resource._shape import (
     EARLIEST,
     LATEST,
@@ -47,6 +50,7 @@ def restore(realized: bytes) -> ApiSubscriptionSpec:
             dead_letter=_dead_letter(value, sent, policy),
             realized=realized,
             config=_config(value.get("config", {})),
+            client_certificate=_client_certificate(settings),
         )
     except (msgspec.MsgspecError, LookupError, TypeError, AttributeError, AssertionError) as error:
         raise ValueError(f"not a realized subscription: {error}") from error
@@ -63,6 +67,8 @@ def _config(value: Mapping[str, Any]) -> ConfigSpec:
         begin_ms=_begin_ms(value.get("start", LATEST)),
         expires_ms=None if expires is None else parse_time_ms(expires),
         events_max=value.get("maxevents"),
+        broker=value.get("broker", BROKER_NAME),
+        lifecycle=value.get("lifecycle", False),
     )
 
 
@@ -83,7 +89,9 @@ def _dead_letter(
         own_party = origin_of(subscription["sink"]).covers(origin_of(target))
         moved = _moved(sent, protocol, place_in(protocol, target), own_party=own_party)
         certificates = settings.get("cacerts")
-        return DeadLetterSpec(target, protocol, moved, settings["format"], certificates, policy)
+        client = _client_certificate(settings) if own_party else None
+        form = settings["format"]
+        return DeadLetterSpec(target, protocol, moved, form, certificates, policy, client)
     own = target["protocolsettings"]
     return DeadLetterSpec(
         target["sink"],
@@ -92,7 +100,13 @@ def _dead_letter(
         own["format"],
         own.get("cacerts"),
         _policy(own["delivery"]),
+        _client_certificate(own),
     )
+
+
+def _client_certificate(settings: Mapping[str, Any]) -> ClientCertificate | None:
+    pair = settings.get(CLIENT_CERTIFICATE)
+    return None if pair is None else ClientCertificate(pair["certificate"], pair["key"])
 
 
 def _moved(

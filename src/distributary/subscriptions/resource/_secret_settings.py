@@ -12,9 +12,15 @@ import msgspec
 
 from distributary.core.deliver.broker_settings import Scalar
 from distributary.core.deliver.origins import UriOrigin, origin_of
+from distributary.core.deliver.signing import SigningKeys
 from distributary.core.protocol import protocols
 from distributary.core.shown import is_secret
 from distributary.resource.faults import Faults, member
+
+CLIENT_CERTIFICATE: Final = "clientcertificate"
+"""Member of ``protocolsettings`` whose key is secret."""
+
+_SIGNED: Final = b'"signature":'
 
 MASK: Final = "***"
 """Replaces secret values in responses. In a request it keeps the stored value."""
@@ -52,18 +58,29 @@ class SecretSettings:
     Attributes:
         sink: Those for its sink; None: there are none.
         dead_letter: Those for a dead letter sink with settings of its own; None: there are none.
+        signing: Keys that sign deliveries; None: they are not signed. The store makes them.
+        certificate: Private key of the client certificate; None: there is none.
+        dead_letter_certificate: That of a dead letter sink with settings of its own.
     """
 
     sink: SecretValues | None = None
     dead_letter: SecretValues | None = None
+    signing: SigningKeys | None = None
+    certificate: SecretValues | None = None
+    dead_letter_certificate: SecretValues | None = None
 
     @property
     def complete(self) -> bool:
         """False where a value to be kept is missing here."""
-        return all(each.complete for each in (self.sink, self.dead_letter) if each is not None)
+        return all(each.complete for each in self._values)
+
+    @property
+    def _values(self) -> list[SecretValues]:
+        places = self.sink, self.dead_letter, self.certificate, self.dead_letter_certificate
+        return [each for each in places if each is not None]
 
     def __bool__(self) -> bool:
-        return self.sink is not None or self.dead_letter is not None
+        return self.signing is not None or bool(self._values)
 
 
 class _Place(NamedTuple):
@@ -116,7 +133,17 @@ def take_out(realized: dict[str, Any], *, stored: bool = False) -> SecretSetting
                 place.entries[name] = MASK
         if values:
             found[place.which] = SecretValues(_origin(realized, place), values)
-    return SecretSettings(**found)
+    return _settings_of(found)
+
+
+def _settings_of(found: Mapping[str, SecretValues | None]) -> SecretSettings:
+    """The settings with the values of each place."""
+    return SecretSettings(
+        found.get("sink"),
+        found.get("dead_letter"),
+        certificate=found.get("certificate"),
+        dead_letter_certificate=found.get("dead_letter_certificate"),
+    )
 
 
 def sink_origin(subscription: Mapping[str, Any]) -> UriOrigin:
@@ -147,14 +174,15 @@ def kept(
             if values[name] is None or not allowed:
                 no_value_kept(faults, member(path, name), moved=values[name] is not None)
         found[which] = SecretValues(wanted.origin, values)
-    return SecretSettings(**found)
+    return _settings_of(found)
 
 
-def has_masks(realized: bytes) -> bool:
-    """Whether sending as *realized* needs secret settings."""
-    if MASK.encode() not in realized:  # most have none, and are not decoded
-        return False
-    return bool(take_out(msgspec.json.decode(realized)))
+def has_secrets(realized: bytes) -> bool:
+    """Whether sending as *realized* needs secret settings or keys that sign."""
+    if MASK.encode() not in realized and _SIGNED not in realized:
+        return False  # most have none, and are not decoded
+    value = msgspec.json.decode(realized)
+    return _is_signed(value) or bool(take_out(value))
 
 
 def put_back(realized: bytes, secrets: SecretSettings) -> bytes:
@@ -174,12 +202,22 @@ def put_back(realized: bytes, secrets: SecretSettings) -> bytes:
             if not held.origin.covers(_origin(value, place)):
                 raise ValueError("a stored secret setting is for another sink")
             place.entries[name] = found
+    if _is_signed(value):
+        if secrets.signing is None:
+            raise ValueError("the stored key that signs is missing")
+        if not secrets.signing.origin.covers(sink_origin(value)):
+            raise ValueError("the stored key that signs is for another sink")
     return msgspec.json.encode(value)
+
+
+def _is_signed(realized: Mapping[str, Any]) -> bool:
+    return "signature" in realized["protocolsettings"]
 
 
 def _origin(subscription: Mapping[str, Any], place: _Place) -> UriOrigin:
     # A dead letter sink never gets the subscription's credential, so no user is part of its origin.
-    return sink_origin(subscription) if place.which == "sink" else origin_of(place.sink)
+    own = place.which in {"sink", "certificate"}
+    return sink_origin(subscription) if own else origin_of(place.sink)
 
 
 def _places(subscription: Mapping[str, Any]) -> Iterator[_Place]:
@@ -198,6 +236,11 @@ def _place(which: str, path: str, holder: Mapping[str, Any], protocol: object) -
     row = protocols().get(protocol) if isinstance(protocol, str) else None
     name = None if row is None else row.masked
     settings = holder.get("protocolsettings")
-    entries = settings.get(name) if name is not None and isinstance(settings, Mapping) else None
-    if isinstance(entries, dict):
-        yield _Place(which, f"{path}.protocolsettings.{name}", holder.get("sink"), entries)
+    if not isinstance(settings, Mapping):
+        return
+    certificate = "certificate" if which == "sink" else f"{which}_certificate"
+    for of, member_name in ((which, name), (certificate, CLIENT_CERTIFICATE)):
+        entries = settings.get(member_name) if member_name is not None else None
+        if isinstance(entries, dict):
+            where = f"{path}.protocolsettings.{member_name}"
+            yield _Place(of, where, holder.get("sink"), entries)

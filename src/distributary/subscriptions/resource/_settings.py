@@ -13,12 +13,17 @@ from distributary.resource.rules import ResourceRules
 from distributary.resource.schema import Schema, checked, closed, with_defaults
 from distributary.resource.uri import SinkUri, check_reference, check_sink
 from distributary.subscriptions.resource._certificates import CERTIFICATES
+from distributary.subscriptions.resource._client_certificates import (
+    CLIENT_CERTIFICATES,
+    check_expiry,
+)
 from distributary.subscriptions.resource._credentials import (
     CREDENTIAL_MEMBERS,
     refuse_credentials,
 )
+from distributary.subscriptions.resource._secret_settings import CLIENT_CERTIFICATE
 
-SHARED_SETTINGS: Final = ("format", "cacerts", "delivery")
+SHARED_SETTINGS: Final = ("format", "cacerts", CLIENT_CERTIFICATE, "delivery")
 """Members of ``protocolsettings`` common to all protocols."""
 
 _DEAD_LETTER_MEMBERS: Final = ("sink", "protocol", "protocolsettings")
@@ -79,7 +84,8 @@ def realize_target(
     written = faults.object_at(where, holder.get("protocolsettings", {}))
     if protocol is None or written is None:
         return None, {}
-    settings = _realize(faults, where, written, protocol, sink)
+    settings = _realize(faults, where, written, protocol, sink, whole=dead_letter_allowed)
+    settings |= _trust(faults, where, written, sink, rules)
     wanted = written.get("delivery", {})
     settings["delivery"] = delivery = realize_delivery(faults, f"{where}.delivery", wanted)
     if isinstance(wanted, dict) and "deadLetterSink" in wanted:
@@ -89,7 +95,25 @@ def realize_target(
             delivery["deadLetterSink"] = target
         else:
             faults.add(inner, "nested", "a dead letter sink has no dead letter sink of its own")
+    credentials = holder if dead_letter_allowed else {}
+    if sink is not None and sends_credential(credentials, settings):
+        _check_cleartext(faults, f"{path}.sink", sink, rules)
     return None if sink is None else sink.text, settings
+
+
+def sends_credential(holder: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether a subscription or dead letter sink with these *settings* sends a credential."""
+    headers = settings.get("headers")
+    named = isinstance(headers, dict) and any(name.lower() == "authorization" for name in headers)
+    return named or any(name in holder for name in CREDENTIAL_MEMBERS)
+
+
+def _check_cleartext(faults: Faults, path: str, sink: SinkUri, rules: ResourceRules) -> None:
+    if rules.sinks.own_allowed and rules.sinks.own.takes_events(sink.text):
+        return  # it is dialled at this machine
+    refusal = rules.sinks.cleartext_refusal(sink.text)
+    if refusal is not None:
+        faults.add(path, "cleartext", refusal)
 
 
 def _sink(
@@ -106,10 +130,16 @@ def _sink(
 
 
 def _realize(
-    faults: Faults, path: str, written: Mapping[str, Any], protocol: str, sink: SinkUri | None
+    faults: Faults,
+    path: str,
+    written: Mapping[str, Any],
+    protocol: str,
+    sink: SinkUri | None,
+    *,
+    whole: bool,
 ) -> dict[str, Any]:
     row = protocols()[protocol]
-    _check_names(faults, path, written, protocol)
+    _check_names(faults, path, written, protocol, whole=whole)
     in_path = {row.placed: sink.place} if row.placed and sink is not None and sink.place else {}
     own = with_defaults(row.settings, in_path | dict(written))
     schema = closed(row.settings, required=row.required)
@@ -117,11 +147,30 @@ def _realize(
     if row.placed is not None and sink is not None:
         _check_placed(faults, f"{path}.{row.placed}", realized.get(row.placed, ""), sink)
     realized["format"] = _format(faults, path, written, protocol)
+    return realized
+
+
+def _trust(
+    faults: Faults,
+    path: str,
+    written: Mapping[str, Any],
+    sink: SinkUri | None,
+    rules: ResourceRules,
+) -> dict[str, Any]:
+    """Certificates, of the sink's authorities and of this server."""
+    realized: dict[str, Any] = {}
     if "cacerts" in written:
         realized["cacerts"] = checked(faults, f"{path}.cacerts", CERTIFICATES, written["cacerts"])
-        if sink is not None and not sink.tls_possible:
+    if CLIENT_CERTIFICATE in written:
+        where, count_before = f"{path}.{CLIENT_CERTIFICATE}", len(faults.found)
+        pair = checked(faults, where, CLIENT_CERTIFICATES, written[CLIENT_CERTIFICATE])
+        realized[CLIENT_CERTIFICATE] = pair
+        if len(faults.found) == count_before:
+            check_expiry(faults, where, pair, rules.wall_ms())
+    for name in ("cacerts", CLIENT_CERTIFICATE):
+        if name in written and sink is not None and not sink.tls_possible:
             message = f"there is no TLS with the scheme {sink.scheme}"
-            faults.add(f"{path}.cacerts", "not-applicable", message)
+            faults.add(f"{path}.{name}", "not-applicable", message)
     return realized
 
 
@@ -141,9 +190,21 @@ def _check_placed(faults: Faults, path: str, place: str | None, sink: SinkUri) -
         faults.add(path, "conflict", "differs from what the path of the sink names")
 
 
-def _check_names(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> None:
-    """Note members that this protocol lacks; another protocol's get a message of their own."""
-    known = (*protocols()[protocol].settings, *SHARED_SETTINGS)
+def _check_names(
+    faults: Faults, path: str, written: Mapping[str, Any], protocol: str, *, whole: bool
+) -> None:
+    """Note members that this protocol lacks; another protocol's get a message of their own.
+
+    Args:
+        faults: Receives them.
+        path: Of *written*.
+        written: The settings.
+        protocol: Theirs.
+        whole: They are a sink's; False: a dead letter sink's, which has fewer.
+    """
+    settings = protocols()[protocol].settings.items()
+    own = [name for name, schema in settings if whole or "x-sink-alone" not in schema]
+    known = (*own, *SHARED_SETTINGS)
     unknown = {}
     for name, value in written.items():
         others = [each for each, row in protocols().items() if name in row.settings]
@@ -151,6 +212,8 @@ def _check_names(faults: Faults, path: str, written: Mapping[str, Any], protocol
             unknown[name] = value
         else:
             message = f"does not apply to {protocol}: a setting of {one_of(others)}"
+            if protocol in others:
+                message = "does not apply to a dead letter sink"
             faults.add(member(path, name), "not-applicable", message)
     faults.unknown_members(path, unknown, known)
 

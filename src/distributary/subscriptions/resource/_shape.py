@@ -6,9 +6,10 @@ from typing import Any, Final
 import msgspec
 
 from distributary.core.deliver.broker_settings import SinkSettings
-from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.credential import ClientCertificate, Credential
 from distributary.core.policy import DeliveryPolicy
 from distributary.core.protocol import EventFormat
+from distributary.core.tenant import BROKER_NAME
 from distributary.subscriptions.resource._secret_settings import SecretSettings
 
 LATEST: Final = "latest"
@@ -27,6 +28,7 @@ class DeadLetterSpec:
         format: Content mode: ``binary`` or ``structured`` (JSON).
         ca_certs: PEM certificates that it is trusted by, besides the system's; None: none.
         policy: Retries and waits (decisions 12 and 21, retries and their defaults).
+        client_certificate: Shown to it by TLS; None: none.
     """
 
     sink: str
@@ -35,6 +37,7 @@ class DeadLetterSpec:
     format: EventFormat
     ca_certs: str | None = field(repr=False)
     policy: DeliveryPolicy
+    client_certificate: ClientCertificate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class ConfigSpec:
             milliseconds; 0: the oldest event that is kept; None: now.
         expires_ms: When the subscription expires, wall clock, milliseconds.
         events_max: Deliveries after which it ends.
+        broker: The Broker of its namespace that it listens to.
+        lifecycle: Whether its sink gets events about it.
     """
 
     interval_s: float | None = None
@@ -57,6 +62,8 @@ class ConfigSpec:
     begin_ms: int | None = None
     expires_ms: int | None = None
     events_max: int | None = None
+    broker: str = BROKER_NAME
+    lifecycle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,7 @@ class ApiSubscriptionSpec:
         policy: Retries and waits (decisions 12 and 21, retries and their defaults).
         dead_letter: Destination of undeliverable events; None: the server keeps them.
         config: Timer, start and end.
+        client_certificate: Shown to the sink by TLS; None: none.
         credential: Set by ``parse``; None after ``restore``, since the store keeps credentials
             separately, sealed. Only the subscription's own sink gets it (decision 10,
             credentials).
@@ -97,6 +105,7 @@ class ApiSubscriptionSpec:
     dead_letter: DeadLetterSpec | None
     realized: bytes = field(repr=False)
     config: ConfigSpec = ConfigSpec()
+    client_certificate: ClientCertificate | None = None
     credential: Credential | None = None
     secrets: SecretSettings = field(default_factory=SecretSettings)
 

@@ -1,65 +1,57 @@
-"""Delivery status and dead letters of subscriptions; requests to resume, redrive and purge.
+"""Dead letters of subscriptions; requests to redrive and purge.
 
-The control process reads what partition consumers write (their delivery databases, and failing
-subscriptions), and writes each request as a *demand* into its own store; each consumer carries it
-out later.
+The control process reads what partition consumers write (their delivery databases), and writes each
+request as a *demand* into its own store; each consumer carries it out later.
 """
 
 import dataclasses
 import re
-import uuid
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from distributary.core.clock import Clock
+from distributary.core.demand import Demand, DemandDetails, DemandKind
 from distributary.core.errors import EventError, Fault, NotFoundError, ResourceError
 from distributary.core.event import json_format
 from distributary.core.event import record as event_record
-from distributary.core.flow import Demand, DemandKind
 from distributary.core.outcome import (
-    DeliveryReader,
-    FailingRoute,
+    DeliveryRowsReader,
     Failure,
-    RouteDeliveries,
-    read_failing,
+    KeptDeadLetter,
+    LetterChoice,
+    letters_of,
 )
 from distributary.core.shown import shown_uri
+from distributary.core.tenant import DEFAULT_NAMESPACE
+from distributary.subscriptions.consent import CALLBACK_CONSENT_MS, read_rate, renewal_ms
+from distributary.subscriptions.service._runs import Runs
+from distributary.subscriptions.service._steering import Steerings
+from distributary.subscriptions.store.consent_rows import CallbackConsent, ConsentRow
 from distributary.subscriptions.store.demands import RouteName
 from distributary.subscriptions.store.store import Store
-from distributary.subscriptions.store.stored import StoredSubscription, SubscriptionPage
+from distributary.subscriptions.store.stored import SubscriptionPage
 
 PART_BYTES: Final = 4 * 1024 * 1024
 """A part of the list of dead letters ends once its events have that many bytes."""
-SLICE: Final = 32
-"""Dead letters read at once; each has an event of up to 1 MiB."""
 _CURSOR = re.compile(r"([0-9]{1,3})-([0-9]{1,18})")
 
 
-class RouteState(NamedTuple):
-    """Delivery status of a subscription.
-
-    Attributes:
-        subscription: Its newest revision.
-        partitions: Its status in each of them, in their order.
-        failing: Its failures since the last delivery, of each partition that has any.
-    """
-
-    subscription: StoredSubscription
-    partitions: list[RouteDeliveries]
-    failing: list[FailingRoute]
-
-
 class DeadLetterSelection(NamedTuple):
-    """Selects dead letters: those of a subscription, of a route, or (neither) all.
+    """Selects dead letters of a namespace: of a subscription, of a route, or (neither) all.
 
     Attributes:
         subscription: Id of a subscription.
         route: Uid of a route, also of a deleted one.
+        namespace: Where.
+        since_ms: Kept then or later, wall clock, milliseconds; None: any time.
+        until_ms: Kept before this time, likewise.
     """
 
     subscription: str | None
     route: str | None
+    namespace: str = DEFAULT_NAMESPACE
+    since_ms: int | None = None
+    until_ms: int | None = None
 
 
 class ListedDeadLetter(NamedTuple):
@@ -83,69 +75,62 @@ class ListedDeadLetter(NamedTuple):
     event_json: bytes | None
 
 
-class RunState(NamedTuple):
-    """Progress of a run, over all partitions.
-
-    Attributes:
-        demand: The request.
-        handled: Dead letters that were sent again, or deleted.
-        passed: Dead letters that the newest filters do not match: they stay.
-        done: Every partition has finished.
-    """
-
-    demand: Demand
-    handled: int
-    passed: int
-    done: bool
-
-
 class Deliveries:
-    """Reads the state of all partitions, and sends demands. Blocking; safe from any thread.
+    """Reads the dead letters of all partitions, and sends demands. Blocking; safe from any thread.
 
     Methods raise ``StoreError`` where state cannot be read now; no demand was made then.
 
     Args:
         store: Resources and demands.
         clock: For stamps.
-        databases: The delivery database of each partition, in their order.
-        failing: For each partition, the file that lists failing subscriptions.
+        readers: Of the deliveries of each partition, in their order.
+
+    Attributes:
+        runs: Starts, lists and ends runs.
+        steering: Pauses, disables, retries and replays subscriptions.
     """
 
     def __init__(
         self,
         store: Store,
         clock: Clock,
-        databases: Sequence[Path],
-        failing: Sequence[Path],
+        readers: Sequence[DeliveryRowsReader],
     ) -> None:
         self._store = store
         self._clock = clock
-        self._readers = [DeliveryReader(path, number) for number, path in enumerate(databases)]
-        self._failing = failing
+        self._readers = readers
+        self.runs = Runs(store, clock, self._readers)
+        self.steering = Steerings(store, clock, self.runs)
 
-    def state(self, id_: str) -> RouteState:
-        """Delivery status of the subscription with this id.
+    def confirm(self, name: str, key: str, rates: Iterable[bytes]) -> ConsentRow:
+        """Store the consent that a target gives by the callback URL it was offered.
+
+        Args:
+            name: Of the target, in the URL.
+            key: Secret in the URL.
+            rates: Values of ``WebHook-Allowed-Rate`` that came with it.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: There is no such URL, or it has ended.
+            ResourceError: A rate is not valid; nothing is given.
         """
-        found = self._store.find(id_)
-        return RouteState(
-            found,
-            [reader.standing(found.uid) for reader in self._readers],
-            [row for path in self._failing for row in read_failing(path) if row.route == found.uid],
+        try:
+            rate = read_rate(rates)
+        except ValueError as error:
+            raise ResourceError([Fault("WebHook-Allowed-Rate", "value", str(error))]) from error
+        now_ms = self._clock.wall_ms()
+        allowed = CallbackConsent(
+            rate,
+            now_ms,
+            now_ms + CALLBACK_CONSENT_MS,
+            renewal_ms(now_ms, CALLBACK_CONSENT_MS, 0.0),
         )
-
-    def resume(self, id_: str) -> Demand:
-        """Demand that deliveries resume; without effect where the subscription is not parked.
-
-        Raises:
-            NotFoundError: It does not exist.
-            RequestError: Too many demands lately.
-        """
-        uid = self._store.find(id_).uid
-        run = uuid.uuid4().hex
-        return self._store.demand("resume", uid, run, self._clock.wall_ms())
+        given = self._store.confirm(name, key, allowed)
+        if given is None:
+            raise NotFoundError(
+                "nobody is asked at this URL, or it has ended: the next question brings another"
+            )
+        return given
 
     def dead_letters(
         self, selection: DeadLetterSelection, limit: int, cursor: str | None
@@ -158,73 +143,99 @@ class Deliveries:
             cursor: ``SubscriptionPage.next_cursor`` of the part before; None: from the beginning.
 
         Raises:
-            NotFoundError: The subscription does not exist.
+            NotFoundError: The subscription does not exist in the namespace.
             ResourceError: *cursor* is invalid.
         """
-        route = self._route(selection) or None
+        choice = self._choice(selection)
         partition, after = _read_cursor(cursor)
         found: list[tuple[int, int, ListedDeadLetter]] = []
         size = 0
         while partition < len(self._readers) and len(found) <= limit and size < PART_BYTES:
-            kept = self._readers[partition].dead_letters(SLICE, after, route)
+            wanted = limit + 1 - len(found)
+            kept = self._readers[partition].dead_letters(choice, wanted, after, PART_BYTES)
             for one in kept:
-                key, failure = one.dead_letter.key, one.dead_letter.failure
-                dead_letter = ListedDeadLetter(
-                    f"{partition}-{one.id}",
-                    key.route,
-                    None,
-                    one.dead_letter.kept_ms,
-                    dataclasses.replace(failure, dest=shown_uri(failure.dest)),
-                    _event_json(one.event),
-                )
+                dead_letter = _listed(partition, one)
                 found.append((partition, one.id, dead_letter))
                 size += len(dead_letter.event_json or b"")
-            after = kept[-1].id if kept else 0
-            partition += 0 if kept else 1
+            whole = len(kept) < wanted and sum(len(one.event) for one in kept) < PART_BYTES
+            after = 0 if whole else kept[-1].id
+            partition += whole
         more = len(found) > limit or partition < len(self._readers)
         found = found[:limit]
-        names = self._store.route_names({dead_letter.route for _, _, dead_letter in found})
-        dead_letters = [
-            dead_letter._replace(name=names.get(dead_letter.route)) for _, _, dead_letter in found
-        ]
+        dead_letters = self._named([dead_letter for _, _, dead_letter in found])
         return SubscriptionPage(
             dead_letters, f"{found[-1][0]}-{found[-1][1]}" if more and found else None
         )
 
-    def _route(self, selection: DeadLetterSelection) -> str:
-        """Uid of the selected route; empty: all."""
-        if selection.subscription is not None:
-            return self._store.find(selection.subscription).uid
-        return selection.route or ""
+    def dead_letter(self, id_: str, namespace: str = DEFAULT_NAMESPACE) -> ListedDeadLetter:
+        """Return the kept dead letter with this id.
 
-    def ask(self, kind: DemandKind, selection: DeadLetterSelection, run: str | None) -> Demand:
+        Raises:
+            NotFoundError: It does not exist in this namespace, or not any more.
+        """
+        found = _CURSOR.fullmatch(id_)
+        if found is not None and int(found[1]) < len(self._readers):
+            partition, number = int(found[1]), int(found[2])
+            choice = LetterChoice(letters_of(namespace), ids=(number,))
+            kept = self._readers[partition].dead_letters(choice, 1, 0, PART_BYTES)
+            if kept:
+                return self._named([_listed(partition, kept[0])])[0]
+        raise NotFoundError("there is no kept dead letter with this id")
+
+    def _named(self, dead_letters: list[ListedDeadLetter]) -> list[ListedDeadLetter]:
+        names = self._store.route_names({dead_letter.route for dead_letter in dead_letters})
+        return [one._replace(name=names.get(one.route)) for one in dead_letters]
+
+    def _choice(self, selection: DeadLetterSelection) -> LetterChoice:
+        if selection.subscription is None:
+            route = letters_of(selection.namespace, selection.route or "")
+        else:
+            route = self._route(selection)
+        return LetterChoice(route, selection.since_ms, selection.until_ms)
+
+    def _route(self, selection: DeadLetterSelection) -> str:
+        """Uid of the selected route, or ``letters_of`` its namespace.
+
+        Raises:
+            NotFoundError: It does not exist in the namespace.
+        """
+        namespace = selection.namespace
+        if selection.subscription is not None:
+            return self._store.find(selection.subscription, namespace).uid
+        if selection.route is None:
+            return letters_of(namespace)
+        name = self._store.route_names([selection.route]).get(selection.route)
+        if name is None or name.namespace != namespace:
+            raise NotFoundError("there is no route with this uid")
+        return selection.route
+
+    def ask(
+        self,
+        kind: DemandKind,
+        selection: DeadLetterSelection,
+        run: str | None,
+        details: DemandDetails,
+    ) -> Demand:
         """Demand that dead letters are sent again, or deleted; idempotent within a run.
 
         Raises:
-            NotFoundError: The subscription does not exist.
+            NotFoundError: The subscription or route does not exist in the namespace.
             ConflictError: The run has another demand.
             RequestError: Too many demands lately.
         """
-        name = run or uuid.uuid4().hex
-        return self._store.demand(kind, self._route(selection), name, self._clock.wall_ms())
+        return self.runs.ask(kind, self._route(selection), run, selection.namespace, details)
 
-    def run(self, run: str) -> RunState:
-        """Progress of a run.
 
-        Raises:
-            NotFoundError: It is unknown, or no longer kept.
-        """
-        demand = self._store.find_demand(run)
-        if demand is None or demand.kind == "resume":
-            raise NotFoundError("there is no run of this id, or it is more than a week old")
-        rows = [reader.run(demand.seq) for reader in self._readers]
-        begun = [row for row in rows if row is not None]
-        return RunState(
-            demand,
-            sum(row.handled for row in begun),
-            sum(row.passed for row in begun),
-            all(row is not None and row.done for row in rows),
-        )
+def _listed(partition: int, kept: KeptDeadLetter) -> ListedDeadLetter:
+    failure = kept.dead_letter.failure
+    return ListedDeadLetter(
+        f"{partition}-{kept.id}",
+        kept.dead_letter.key.route,
+        None,
+        kept.dead_letter.kept_ms,
+        dataclasses.replace(failure, dest=shown_uri(failure.dest)),
+        _event_json(kept.event),
+    )
 
 
 def _event_json(kept: bytes) -> bytes | None:

@@ -11,8 +11,11 @@ from typing import Final
 
 from distributary.core.clock import Clock
 from distributary.core.errors import Fault, NotFoundError, ResourceError
+from distributary.core.quotas import QuotaTable
+from distributary.core.tenant import DEFAULT_NAMESPACE, NAME_EXPECTED, is_namespace
 from distributary.resource import ResourceRules
 from distributary.subscriptions import resource as api_subscription
+from distributary.subscriptions.service._orders import Orders
 from distributary.subscriptions.store.leader import RETRY_WAIT_S, Leader, RouteAppender
 from distributary.subscriptions.store.schedule import Ending
 from distributary.subscriptions.store.store import Store
@@ -23,6 +26,7 @@ from distributary.subscriptions.store.stored import (
     Precondition,
     Put,
     Replaced,
+    Rotate,
     StoredSubscription,
     SubscriptionPage,
     end_of,
@@ -78,6 +82,15 @@ class Subscriptions:
         """Makes the changes of these and all other routes; started and closed with this."""
         return self._leader
 
+    @property
+    def quotas(self) -> QuotaTable:
+        """What each namespace may use."""
+        return self._store.quotas
+
+    def orders(self, partitions: int) -> Orders:
+        """What carries out orders of other objects in the same store, over *partitions*."""
+        return Orders(self._store, self._clock, partitions)
+
     async def start(self) -> None:
         """Roll pending changes of an earlier process forward, then accept changes."""
         await self._leader.start()
@@ -90,11 +103,12 @@ class Subscriptions:
         """Why stored changes may be missing in the log; None: none are (for readiness)."""
         return self._leader.behind
 
-    async def create(self, body: object) -> StoredSubscription:
+    async def create(self, body: object, namespace: str = DEFAULT_NAMESPACE) -> StoredSubscription:
         """Create a subscription under a new id; ignores an ``id`` in *body*.
 
         Raises:
-            ResourceError: *body* is not a subscription; nothing was stored.
+            ResourceError: *body* is not a subscription, or *namespace* cannot name one; nothing
+                was stored.
             LogUnavailableError: Not now. As ``ChangePendingError``: stored, do not repeat it.
             StoreError: Not now; nothing was stored.
             RequestError: Too many waiting changes; nothing was stored.
@@ -102,31 +116,40 @@ class Subscriptions:
         Source:
             Subscriptions API 3.2.5.1; decision 2, ids.
         """
+        _check_namespace(namespace)
         spec = api_subscription.parse(body, self._rules)
-        applied = await self._leader.submit(Put(str(self._new_uuid()), spec, self._new_uid()))
-        return applied.subscription
+        change = Put(str(self._new_uuid()), spec, self._new_uid(), namespace=namespace)
+        applied = await self._leader.submit(change)
+        return applied.answer()
 
-    async def retrieve(self, id_: str) -> StoredSubscription:
+    async def retrieve(self, id_: str, namespace: str = DEFAULT_NAMESPACE) -> StoredSubscription:
         """Return the subscription with this id.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: It does not exist in this namespace.
             StoreError: The store cannot be read now.
 
         Source:
             Subscriptions API 3.2.5.2.
         """
         _known_shape(id_)
-        return await asyncio.to_thread(self._store.find, id_)
+        return await asyncio.to_thread(self._store.find, id_, namespace)
 
     async def query(
-        self, limit: int, cursor: str | None = None
+        self,
+        limit: int,
+        cursor: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        chosen: Callable[[int, str], tuple[list[StoredSubscription], str | None]] | None = None,
     ) -> SubscriptionPage[StoredSubscription]:
         """Return a part of the list. Lists a subscription that exists throughout exactly once.
 
         Args:
             limit: Most subscriptions, from 1 to ``PAGE_MAX``.
             cursor: ``SubscriptionPage.next_cursor`` of the part before; None: from the beginning.
+            namespace: Where.
+            chosen: Reads so many after this id, in place of all of the namespace; returns them,
+                and the id after which to go on (None: there are no more).
 
         Raises:
             ResourceError: *limit* or *cursor* is invalid.
@@ -138,40 +161,72 @@ class Subscriptions:
         if not 1 <= limit <= PAGE_MAX:
             raise ResourceError([Fault("limit", "value", f"expected 1 to {PAGE_MAX}")])
         after = _read_cursor(cursor) if cursor is not None else ""
-        found = await asyncio.to_thread(self._store.page, after, limit + 1)
-        items = found[:limit]
-        return SubscriptionPage(items, _write_cursor(items[-1].id) if len(found) > limit else None)
+        if chosen is None:
+            found = await asyncio.to_thread(self._store.page, after, limit + 1, namespace)
+            last = found[limit - 1].id if len(found) > limit else None
+        else:
+            found, last = await asyncio.to_thread(chosen, limit, after)
+        return SubscriptionPage(found[:limit], None if last is None else _write_cursor(last))
 
     async def replace(
-        self, id_: str, body: object, precondition: Precondition = NO_PRECONDITION
+        self,
+        id_: str,
+        body: object,
+        precondition: Precondition = NO_PRECONDITION,
+        namespace: str = DEFAULT_NAMESPACE,
     ) -> Replaced:
         """Replace the whole subscription, or create one under the client's id.
 
         Raises:
             ResourceError: *body* is not a subscription, has another id than *id_*, or *id_* cannot
-                be an id. Nothing was stored.
+                be an id, or *namespace* name one. Nothing was stored.
             ConflictError: *precondition* does not hold. Read again.
             LogUnavailableError, StoreError, RequestError: As ``create``.
 
         Source:
             Subscriptions API 3.2.5.4 (upsert); decision 2, ids.
         """
+        _check_namespace(namespace)
         if not _ID.fullmatch(id_) or id_ in _DOTS:
             message = "an id has 1 to 128 of the characters A-Z a-z 0-9 . _ - (and not only dots)"
             raise ResourceError([Fault("$.id", "value", message)])
         spec = api_subscription.parse(body, self._rules, secrets_kept=True)
         claimed = body.get("id") if isinstance(body, dict) else None
-        change = Put(id_, spec, self._new_uid(), claimed, precondition)
+        change = Put(id_, spec, self._new_uid(), claimed, precondition, namespace)
         applied = await self._leader.submit(change)
-        return Replaced(applied.subscription, applied.op == "created")
+        return Replaced(applied.answer(), applied.op == "created")
+
+    async def rotate(
+        self,
+        id_: str,
+        body: object,
+        precondition: Precondition = NO_PRECONDITION,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> StoredSubscription:
+        """Replace the key that signs deliveries; the result has the new secret, once.
+
+        Raises:
+            ResourceError: *body* is no ``Rotation``, the subscription is not signed, or as many
+                keys sign as may.
+            NotFoundError: It does not exist.
+            ConflictError: *precondition* does not hold. Read again.
+            LogUnavailableError, StoreError, RequestError: As ``create``.
+        """
+        _known_shape(id_)
+        rotation = api_subscription.parse_rotation(body)
+        applied = await self._leader.submit(Rotate(id_, rotation, precondition, namespace))
+        return applied.answer()
 
     async def delete(
-        self, id_: str, precondition: Precondition = NO_PRECONDITION
+        self,
+        id_: str,
+        precondition: Precondition = NO_PRECONDITION,
+        namespace: str = DEFAULT_NAMESPACE,
     ) -> StoredSubscription:
         """Delete; returns the last state of the subscription, once no later event can match it.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: It does not exist in this namespace.
             ConflictError: *precondition* does not hold. Read again.
             LogUnavailableError, StoreError, RequestError: As ``create``.
 
@@ -179,7 +234,7 @@ class Subscriptions:
             Subscriptions API 3.2.5.5; decision 23, deletes.
         """
         _known_shape(id_)
-        applied = await self._leader.submit(Delete(id_, precondition))
+        applied = await self._leader.submit(Delete(id_, precondition, namespace=namespace))
         return applied.subscription
 
     async def end(self, ending: Ending, reason: DeleteReason) -> None:
@@ -189,10 +244,15 @@ class Subscriptions:
             NotFoundError, ConflictError: It was deleted or replaced meanwhile; look again.
             LogUnavailableError, StoreError, RequestError: As ``create``.
         """
-        await self._leader.submit(end_of(ending.id, ending.etag, reason))
+        await self._leader.submit(end_of(ending.name, ending.etag, reason))
 
     def _new_uid(self) -> str:
         return self._new_uuid().hex
+
+
+def _check_namespace(namespace: str) -> None:
+    if not is_namespace(namespace):
+        raise ResourceError([Fault("namespace", "value", NAME_EXPECTED)])
 
 
 def _known_shape(id_: str) -> None:

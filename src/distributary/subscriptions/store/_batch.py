@@ -5,12 +5,23 @@ from typing import Any, Literal, NamedTuple
 
 from distributary.core.errors import DistributaryError, Fault, NotFoundError, ResourceError
 from distributary.core.flow import RouteRecord, encode_route
+from distributary.core.quotas import QuotaTable
 from distributary.routes import tables as _tables
-from distributary.routes.batch import RouteTargets, standing
+from distributary.routes.batch import ActiveRoute, RouteTargets, standing
 from distributary.routes.changes import AppliedRoute, DropRoute, PutRoute
 from distributary.subscriptions.store._credentials_batch import CredentialChanges, Sealing
+from distributary.subscriptions.store._lifecycle import LifecycleChanges
+from distributary.subscriptions.store._tenants import Tenants, namespace_of
 from distributary.subscriptions.store.schedule import Scheduled
-from distributary.subscriptions.store.stored import Applied, Change, Delete, Put, StoredSubscription
+from distributary.subscriptions.store.stored import (
+    Applied,
+    Change,
+    Delete,
+    Put,
+    Rotate,
+    StoredSubscription,
+    SubscriptionName,
+)
 
 _UID_CHARS_IN_TAG = 12
 """Characters of the uid in an entity tag: enough that a recreated subscription never repeats it."""
@@ -35,24 +46,30 @@ class Batch:
     """Changes on top of the database's state.
 
     Attributes:
-        live: Existing rows, by id; at least those that the changes name.
+        live: Existing rows, by name; at least those that the changes name.
         seq: Number of the newest change.
         room: Number of subscriptions and routes that may still be created.
         now_ms: Stamp of these changes.
         credentials: Sealed credentials of these subscriptions.
         targets: Routes of Triggers and messaging Subscriptions.
+        tenants: Namespaces that the changes name.
+        quotas: What each of them may have.
+        lifecycle: What is told of the changes.
         inserts: New rows to write, by uid.
         updates: Changed rows to write, by uid.
         records: Rows of ``route_change`` to write.
         schedules: Timers and ends to write, by uid; None: delete.
     """
 
-    live: dict[str, SubscriptionRow]
+    live: dict[SubscriptionName, SubscriptionRow]
     seq: int
     room: int
     now_ms: int
     credentials: CredentialChanges
     targets: RouteTargets
+    tenants: Tenants
+    quotas: QuotaTable
+    lifecycle: LifecycleChanges
     inserts: dict[str, SubscriptionRow] = field(default_factory=dict)
     updates: dict[str, SubscriptionRow] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -66,6 +83,8 @@ class Batch:
                     return self._put(change)
                 case Delete():
                     return self._delete(change)
+                case Rotate():
+                    return self._rotate(change)
                 case PutRoute():
                     return self._put_route(change)
                 case DropRoute():
@@ -74,31 +93,48 @@ class Batch:
             return error
 
     def _put(self, change: Put) -> Applied:
-        before = self.live.get(change.id)
+        before = self.live.get(change.name)
         change.precondition.check(before.subscription.etag if before else None)
+        # Before anything is counted: it may refuse.
+        address = self.tenants.address(change.namespace, change.spec.config.broker)
         if before is None:
-            return self._create(change)
+            return self._create(change, address)
         if change.claimed_id is not None and change.claimed_id != change.id:
             message = "must be absent or the id of the path: an id never changes"
             raise ResourceError([Fault("$.id", "immutable", message)])
         old = before.subscription
         sealing = self.credentials.seal(old.uid, change.spec, old)
-        return self._stand(
-            "replaced",
-            sealing,
-            old._replace(
-                revision=old.revision + 1,
-                etag=_etag(old.uid, old.revision + 1),
-                updated_ms=self.now_ms,
-                realized=sealing.spec.realized,
-            ),
+        grown = len(sealing.spec.realized) - len(old.realized)
+        self.tenants.grow(change, 0, grown, self.quotas, old.uid)
+        return self._stand("replaced", sealing, self._next(old, sealing), address)
+
+    def _rotate(self, change: Rotate) -> Applied:
+        before = self.live.get(change.name)
+        if before is None:
+            raise NotFoundError("there is no subscription with this id")
+        old = before.subscription
+        change.precondition.check(old.etag)
+        sealing = self.credentials.rotate(old, change.rotation)
+        address = self.tenants.address(old.namespace, sealing.spec.config.broker)
+        self.tenants.count(old.namespace, 0, len(sealing.spec.realized) - len(old.realized))
+        return self._stand("rotated", sealing, self._next(old, sealing), address)
+
+    def _next(self, old: StoredSubscription, sealing: Sealing) -> StoredSubscription:
+        return old._replace(
+            revision=old.revision + 1,
+            etag=_etag(old.uid, old.revision + 1),
+            updated_ms=self.now_ms,
+            realized=sealing.spec.realized,
         )
 
-    def _create(self, change: Put) -> Applied:
+    def _create(self, change: Put, address: str) -> Applied:
         self._check_room()
         sealing = self.credentials.seal(change.uid, change.spec, None)
+        self.tenants.open(change.namespace)
+        self.tenants.grow(change, 1, len(sealing.spec.realized), self.quotas)
         self.room -= 1
         new = StoredSubscription(
+            namespace=change.namespace,
             id=change.id,
             uid=change.uid,
             revision=1,
@@ -107,24 +143,27 @@ class Batch:
             updated_ms=self.now_ms,
             realized=sealing.spec.realized,
         )
-        return self._stand("created", sealing, new)
+        return self._stand("created", sealing, new, address)
 
     def _delete(self, change: Delete) -> Applied:
-        before = self.live.get(change.id)
+        before = self.live.get(change.name)
         if before is None:
             raise NotFoundError("there is no subscription with this id")
         change.precondition.check(before.subscription.etag)
-        del self.live[change.id]
+        del self.live[change.name]
         self.room += 1
         gone = before.subscription
+        self.tenants.count(gone.namespace, -1, -len(gone.realized))
+        self.tenants.end_timer(gone.namespace, gone.uid)
         record = self._write_record("delete", gone.uid, gone.revision)
         # Drop its content: a deleted row only tells readers that the subscription was deleted.
         self._keep(SubscriptionRow(gone._replace(realized=b"{}"), _tables.DELETED, self.seq))
         self.schedules[gone.uid] = None
         self.credentials.remove(gone.uid)
+        self.lifecycle.gone(gone, change.reason, self.seq)
         return Applied(self.seq, change.reason, gone, record)
 
-    def _stand(self, op: str, sealing: Sealing, new: StoredSubscription) -> Applied:
+    def _stand(self, op: str, sealing: Sealing, new: StoredSubscription, address: str) -> Applied:
         spec = sealing.spec
         record = self._write_record(
             "put",
@@ -133,20 +172,22 @@ class Batch:
             source=spec.source,
             types=spec.types,
             filters=spec.filters,
+            address=address,
             # ``start`` counts once: a replace, or its retry, replays nothing.
             begin_ms=spec.config.begin_ms if new.revision == 1 else None,
         )
         row = SubscriptionRow(new, _tables.LIVE, self.seq)
         scheduled = Scheduled(self.seq, spec.config, self.now_ms)
-        if op != "created" or not scheduled.empty:
+        if op == "replaced" or (op == "created" and not scheduled.empty):
             self.schedules[new.uid] = scheduled
-        self.live[new.id] = row
+        self.live[new.name] = row
         self.credentials.put(new.uid, new.revision, sealing.sealed)
+        self.lifecycle.stands(op, new, address, self.seq)
         if op == "created":
             self.inserts[new.uid] = row
         else:
             self._keep(row)
-        return Applied(self.seq, op, new, record)
+        return Applied(self.seq, op, new, record, sealing.made)
 
     def _put_route(self, change: PutRoute) -> AppliedRoute:
         before = self.targets.live.get(change.uid)
@@ -155,9 +196,11 @@ class Batch:
             return AppliedRoute(self.seq, "unchanged", change.uid, before.revision, None)
         if before is None:
             self._check_room()
-            self.room -= 1
         else:
             after = after._replace(revision=before.revision + 1)
+        self._recount(before, after)  # may refuse
+        if before is None:
+            self.room -= 1
         record = self._write_record(
             "put",
             change.uid,
@@ -168,6 +211,7 @@ class Batch:
         )
         self.targets.put(change.uid, after, self.seq)
         op: Literal["created", "replaced"] = "created" if before is None else "replaced"
+        self.lifecycle.route_stands(op, change.uid, after, self.seq)
         return AppliedRoute(self.seq, op, change.uid, after.revision, record)
 
     def _drop_route(self, change: DropRoute) -> AppliedRoute:
@@ -175,9 +219,16 @@ class Batch:
         if before is None:
             return AppliedRoute(self.seq, "unchanged", change.uid, 0, None)
         self.room += 1
+        self._recount(before, None)
         record = self._write_record("delete", change.uid, before.revision, address=before.address)
         self.targets.drop(change.uid, self.seq)
+        self.lifecycle.route_gone(change.uid, before, self.seq)
         return AppliedRoute(self.seq, "deleted", change.uid, before.revision, record)
+
+    def _recount(self, before: ActiveRoute | None, after: ActiveRoute | None) -> None:
+        for route, sign in ((before, -1), (after, 1)):
+            if route is not None:
+                self.tenants.count(namespace_of(route), sign, sign * len(route.settings))
 
     def _check_room(self) -> None:
         if self.room <= 0:

@@ -1,11 +1,13 @@
 """Decides what a batch of changes does to sealed secrets, before anything is written.
 
 Called by ``Batch``. Hides how a credential without secrets, and a masked setting, find the stored
-values, and for which sink these are (decision 10, credentials). A row has the revision that it
+values, how the keys that sign are made and kept, and for which sink all of these are (decision 10,
+credentials). A row has the revision that it
 belongs to, and each secret in it the origin that it is for, so that no other sink gets it.
 """
 
 import dataclasses
+import os
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,13 +15,22 @@ import msgspec
 
 from distributary.core.deliver.credential import Credential
 from distributary.core.deliver.origins import UriOrigin, origin_of
+from distributary.core.deliver.signing import SigningKeys
+from distributary.core.errors import Fault, ResourceError
 from distributary.resource import Faults
 from distributary.subscriptions.resource import (
     CREDENTIAL_MEMBERS,
     ApiSubscriptionSpec,
+    Draw,
+    Rotation,
     SecretSettings,
     credential_faults,
+    is_signed,
     kept,
+    kept_pairs,
+    keys_of,
+    restore,
+    rotate,
     sink_origin,
 )
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
@@ -36,10 +47,12 @@ class Sealing(NamedTuple):
     Attributes:
         spec: Its ``realized`` is complete.
         sealed: Its secrets.
+        made: Keys that sign, whose newest was made by this change; None: none was.
     """
 
     spec: ApiSubscriptionSpec
     sealed: Sealed
+    made: SigningKeys | None = None
 
 
 @dataclass(slots=True)
@@ -50,6 +63,8 @@ class CredentialChanges:
         sealer: Seals and opens.
         seq: Number of these changes.
         stored: Rows of existing subscriptions in the database, by uid.
+        now_ms: Stamp of these changes, wall clock, milliseconds.
+        draw: Makes secrets.
         written: Rows to write, by uid.
         gone: Uids whose rows are to be deleted.
     """
@@ -57,6 +72,8 @@ class CredentialChanges:
     sealer: Sealer
     seq: int
     stored: dict[str, Sealed]
+    now_ms: int = 0
+    draw: Draw = os.urandom
     written: dict[str, dict[str, Any]] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
@@ -76,14 +93,32 @@ class CredentialChanges:
             spec = self._keep(faults, uid, spec, credential, before)
         secrets = self._kept_settings(faults, uid, spec, before)
         faults.refuse()
+        spec, signing, made = self._sign(uid, spec, before)
+        secrets = dataclasses.replace(secrets, signing=signing)
         credential = spec.credential
-        return Sealing(
-            spec,
-            Sealed(
-                b"" if credential is None else self.sealer.seal(uid, credential),
-                self.sealer.seal_settings(uid, secrets) if secrets else None,
-            ),
+        sealed = Sealed(
+            b"" if credential is None else self.sealer.seal(uid, credential),
+            self.sealer.seal_settings(uid, secrets) if secrets else None,
         )
+        return Sealing(spec, sealed, signing if made else None)
+
+    def rotate(self, before: StoredSubscription, asked: Rotation) -> Sealing:
+        """Return the spec of *before* with a new key that signs, and all its secrets sealed.
+
+        Raises:
+            ResourceError: It is not signed, or as many keys sign as may.
+            StoreError: There is no key to seal or to open with.
+        """
+        sealed = self.stored.get(before.uid, Sealed())
+        secrets = self._stored_settings(before.uid, before)
+        if secrets.signing is None:
+            fault = "the deliveries of this subscription are not signed"
+            raise ResourceError([Fault("$.protocolsettings.signature", "missing", fault)])
+        realized = msgspec.json.decode(before.realized)
+        signing = rotate(realized, secrets.signing, asked, self.now_ms, self.draw)
+        secrets = dataclasses.replace(secrets, signing=signing)
+        sealed = sealed._replace(settings=self.sealer.seal_settings(before.uid, secrets))
+        return Sealing(restore(msgspec.json.encode(realized)), sealed, signing)
 
     def put(self, uid: str, revision: int, sealed: Sealed) -> None:
         """Set the secrets, or none, of *revision* of the subscription *uid*."""
@@ -115,11 +150,28 @@ class CredentialChanges:
         """The secret settings of *spec*, with masks resolved from the store."""
         if spec.secrets.complete:
             return spec.secrets
-        stored = SecretSettings()
+        stored = self._stored_settings(uid, before)
+        found = kept(faults, spec.to_json(), spec.secrets, stored)
+        kept_pairs(faults, spec.to_json(), spec.secrets, found)
+        return found
+
+    def _stored_settings(self, uid: str, before: StoredSubscription | None) -> SecretSettings:
         sealed = self.stored.get(uid, Sealed()).settings
-        if before is not None and sealed:
-            stored = self.sealer.open_settings(uid, sealed)
-        return kept(faults, spec.to_json(), spec.secrets, stored)
+        if before is None or not sealed:
+            return SecretSettings()
+        return self.sealer.open_settings(uid, sealed)
+
+    def _sign(
+        self, uid: str, spec: ApiSubscriptionSpec, before: StoredSubscription | None
+    ) -> tuple[ApiSubscriptionSpec, SigningKeys | None, bool]:
+        """*spec* that shows its keys, these, and whether the newest is new."""
+        realized = msgspec.json.decode(spec.realized)
+        if not is_signed(realized):
+            return spec, None, False
+        stored = self._stored_settings(uid, before).signing
+        found = keys_of(realized, stored, self.now_ms, self.draw)
+        spec = dataclasses.replace(spec, realized=msgspec.json.encode(realized))
+        return spec, found, stored is None or found.keys[0] != stored.keys[0]
 
     def _keep(
         self,
@@ -135,6 +187,7 @@ class CredentialChanges:
         if (
             old is None
             or before is None
+            or old.secret_ref is not None
             or (old.type, old.identifier) != (new.type, new.identifier)
         ):
             credential_faults(faults, _PATH, new.type)

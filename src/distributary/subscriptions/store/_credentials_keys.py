@@ -11,14 +11,13 @@ import base64
 import binascii
 import hashlib
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
+from distributary.core.environment import CREDENTIAL_KEY_VARIABLE, SERVICE_CREDENTIALS_VARIABLE
 from distributary.core.errors import StoreError
-from distributary.core.files import PRIVATE_MODE, write_atomically
+from distributary.core.files import PRIVATE_MODE, open_bits_of, read_private, write_atomically
 
 KEY_BYTES: Final = 32
 """AES-256."""
@@ -57,17 +56,22 @@ class Keys:
     Args:
         path: The key file. Made at the first need to seal, unless there is a *text*.
         text: The keys, from ``CREDENTIAL_KEY_VARIABLE``: then the file is ignored.
+        service_folder: See ``open_bits_of``.
     """
 
-    def __init__(self, path: Path, text: str | None = None) -> None:
+    def __init__(
+        self, path: Path, text: str | None = None, service_folder: Path | None = None
+    ) -> None:
         self._path = path
         self._text = text
+        self._open_bits = open_bits_of(path, service_folder)
         self._known: tuple[SealingKey, ...] = ()
 
     @classmethod
     def of(cls, path: Path, environ: Mapping[str, str]) -> "Keys":
         """From ``CREDENTIAL_KEY_VARIABLE`` where *environ* has it, else from the file at *path*."""
-        return cls(path, environ.get(CREDENTIAL_KEY_VARIABLE))
+        folder = environ.get(SERVICE_CREDENTIALS_VARIABLE)
+        return cls(path, environ.get(CREDENTIAL_KEY_VARIABLE), Path(folder) if folder else None)
 
     @property
     def source(self) -> str:
@@ -78,6 +82,11 @@ class Keys:
         """Read the keys, if there are any."""
         if self._text is not None or self._path.exists():
             self._read()
+
+    def text(self) -> str:
+        """All keys, as ``CREDENTIAL_KEY_VARIABLE`` has them, for other processes; makes one."""
+        self.sealing()
+        return ",".join(base64.b64encode(key.value).decode() for key in self._known)
 
     def sealing(self) -> SealingKey:
         """Return the key to seal with; makes one where there is none.
@@ -114,7 +123,17 @@ class Keys:
         if self._text is not None:
             self._known = _parse(self._text.replace(",", "\n"), CREDENTIAL_KEY_VARIABLE)
         else:
-            self._known = _parse(_read_private(self._path), f"the key file {self._path}")
+            self._known = _parse(self._from_file(), f"the key file {self._path}")
+
+    def _from_file(self) -> str:
+        found = read_private(
+            self._path,
+            _FILE_BYTES_MAX,
+            what="the key file",
+            remedy="replace the key and the credentials",
+            open_bits=self._open_bits,
+        )
+        return found.decode("ascii", "replace")
 
 
 def _parse(text: str, source: str) -> tuple[SealingKey, ...]:
@@ -137,22 +156,6 @@ def _key(text: str, number: int, source: str) -> SealingKey:
     return SealingKey(
         hashlib.sha256(b"distributary key id\0" + value).digest()[:KEY_ID_BYTES], value
     )
-
-
-def _read_private(path: Path) -> str:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            state = os.fstat(descriptor)
-            if stat.S_ISREG(state.st_mode) and state.st_mode & 0o077:
-                raise StoreError(
-                    f"others may read the key file {path} (mode {stat.S_IMODE(state.st_mode):o}):"
-                    f" make it private with: chmod 600 {path}. If others may have read it,"
-                    " replace the key and the credentials"
-                )
-            return file.read(_FILE_BYTES_MAX).decode("ascii", "replace")
-    except OSError as error:
-        raise StoreError(f"the key file {path} cannot be read: {error.strerror}") from error
 
 
 def _make(path: Path) -> None:

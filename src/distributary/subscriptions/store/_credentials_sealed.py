@@ -8,7 +8,8 @@ a sealed credential::
     bytes 9-20   nonce, drawn at random
     then         ciphertext of the credential (MessagePack) and tag; authenticated with the uid
 
-Secret settings are sealed the same way, authenticated with the uid, a NUL and ``settings``. The
+Secret settings are sealed the same way, authenticated with the uid, a NUL and ``settings``, and
+values of a ``v1/Secret`` with its uid, a NUL and ``secret``. The
 sealed content includes the origin of the sink that each secret is for, so that whatever opens it
 can refuse another sink.
 
@@ -25,9 +26,11 @@ import sqlalchemy as sa
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from distributary.core.database import is_postgres
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError
 from distributary.datadir import KEY_FILE_NAME
+from distributary.resource import KeptSecret
 from distributary.subscriptions.resource import SecretSettings
 from distributary.subscriptions.store._credentials_keys import KEY_ID_BYTES, Keys, SealingKey
 
@@ -40,6 +43,7 @@ _TEXT_AT: Final = _NONCE_AT + _NONCE_BYTES
 _encoder = msgspec.msgpack.Encoder()
 _credential = msgspec.msgpack.Decoder(Credential)
 _settings = msgspec.msgpack.Decoder(SecretSettings)
+_kept = msgspec.msgpack.Decoder(KeptSecret)
 
 _T = TypeVar("_T")
 
@@ -58,6 +62,10 @@ class Sealed(NamedTuple):
 
 def _settings_of(uid: str) -> bytes:
     return uid.encode() + b"\0settings"
+
+
+def _kept_of(uid: str) -> bytes:
+    return uid.encode() + b"\0secret"
 
 
 class Sealer:
@@ -90,6 +98,14 @@ class Sealer:
         """Open the secret settings of the subscription *uid*."""
         return self._open(sealed, _settings_of(uid), _settings)
 
+    def seal_kept(self, uid: str, secret: KeptSecret) -> bytes:
+        """Seal the values of the ``v1/Secret`` *uid*, for the store."""
+        return self._seal(secret, _kept_of(uid))
+
+    def open_kept(self, uid: str, sealed: bytes) -> KeptSecret:
+        """Open the values of the ``v1/Secret`` *uid*."""
+        return self._open(sealed, _kept_of(uid), _kept)
+
     def reseal(self, uid: str, sealed: "Sealed") -> "Sealed | None":
         """Reseal the secrets of the subscription *uid* with the current key; None: done already."""
         credential, settings = sealed
@@ -100,7 +116,7 @@ class Sealer:
         anew = Sealed(credential, settings)
         return None if anew == sealed else anew
 
-    def _seal(self, secret: Credential | SecretSettings, bound_to: bytes) -> bytes:
+    def _seal(self, secret: Credential | SecretSettings | KeptSecret, bound_to: bytes) -> bytes:
         key = self._keys.sealing()
         nonce = os.urandom(_NONCE_BYTES)
         text = self._cipher(key).encrypt(nonce, _encoder.encode(secret), bound_to)
@@ -141,5 +157,10 @@ class Sealer:
 
 
 def sealer_beside(url: sa.URL) -> Sealer:
-    """Make a sealer with the key file in the folder of the store at *url*."""
+    """Make a sealer with the key file in the folder of the store at *url*.
+
+    Beside a store in PostgreSQL there is none: what this one is to seal or open fails.
+    """
+    if is_postgres(url):
+        return Sealer(Keys(Path(), text=""))
     return Sealer(Keys(Path(url.database or "").with_name(KEY_FILE_NAME)))

@@ -1,39 +1,52 @@
 """Read-only view of the resources, for the pipeline's processes; refreshed from the store."""
 
+import dataclasses
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from distributary.core import sqlite
+from distributary.core import database
 from distributary.core.deliver.credential import Credential
+from distributary.core.demand import Demand
 from distributary.core.errors import StoreError
-from distributary.core.flow import Demand
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
 from distributary.routes.settings import RouteSettings, decode_settings
 from distributary.subscriptions.resource import (
     CREDENTIAL_MEMBERS,
     ApiSubscriptionSpec,
     SecretSettings,
-    has_masks,
+    has_secrets,
     put_back,
     restore,
     sink_origin,
 )
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer, sealer_beside
 from distributary.subscriptions.store.demands import DEMANDS_MAX, read_demands
+from distributary.subscriptions.store.steering import read_halted
 
 _t = _tables.api_subscription
 _g = _tables.generation
 _c = _tables.credential
 _k = _tables.route_target
 
-_NEWEST = sa.select(_g.c.seq, _g.c.trimmed_through, _g.c.credential_seq, _g.c.demand_seq)
+_NEWEST = sa.select(
+    _g.c.seq, _g.c.trimmed_through, _g.c.credential_seq, _g.c.demand_seq, _g.c.steering_seq
+)
 
 # One statement, so that a credential belongs to the revision that it is read with.
 _RESOURCES = sa.select(
-    _t.c.uid, _t.c.id, _t.c.revision, _t.c.state, _t.c.spec_json, _c.c.sealed, _c.c.settings
+    _t.c.uid,
+    _t.c.id,
+    _t.c.revision,
+    _t.c.state,
+    _t.c.spec_json,
+    _t.c.namespace,
+    _c.c.sealed,
+    _c.c.settings,
 ).join_from(_t, _c, sa.and_(_t.c.uid == _c.c.uid, _t.c.revision == _c.c.revision), isouter=True)
 
 _ROUTES = sa.select(_k.c.uid, _k.c.revision, _k.c.state, _k.c.settings_json)
@@ -46,11 +59,13 @@ class Listed(NamedTuple):
         id: Name of the resource, for people.
         revision: From 1.
         spec: Where and how to deliver.
+        namespace: Its tenant.
     """
 
     id: str
     revision: int
     spec: ApiSubscriptionSpec
+    namespace: str = DEFAULT_NAMESPACE
 
 
 class ListedRoute(NamedTuple):
@@ -72,21 +87,25 @@ class News(NamedTuple):
         seq: Number of the newest change.
         credential_seq: Of the newest credential.
         demand_seq: Of the newest demand.
+        steering_seq: Of the newest change of steering.
         everything: The rows are complete: resources that are not listed are deleted.
         resources: Rows of subscriptions.
         routes: Rows of the routes of Triggers and messaging Subscriptions.
         renewed: Credentials that were resealed.
         demands: New demands to partition consumers.
+        steered: Routes whose steering changed, and whether nothing is sent to each.
     """
 
     seq: int
     credential_seq: int
     demand_seq: int
+    steering_seq: int
     everything: bool
     resources: Sequence[Any]
     routes: Sequence[Any]
     renewed: Sequence[Any]
     demands: Sequence[Demand]
+    steered: Sequence[tuple[str, bool]]
 
     def __repr__(self) -> str:
         # Without its rows: custom headers may hold secrets.
@@ -102,6 +121,7 @@ class _Unread(NamedTuple):
     id: str
     revision: int
     realized: str
+    namespace: str
 
     def __repr__(self) -> str:
         # Without ``realized``: custom headers may hold secrets.
@@ -124,16 +144,19 @@ class Directory:
 
     def __init__(self, url: sa.URL, sealer: Sealer | None = None) -> None:
         self._sealer = sealer or sealer_beside(url)
-        self._engine = sqlite.open_reader(url, _tables.STORE)
+        self._engine = database.open_reader(url, _tables.STORE)
         self._seq = -1
         self._credential_seq = 0
         self._demand_seq = 0
+        self._steering_seq = 0
+        self._halted: frozenset[str] = frozenset()
         self._demands: deque[Demand] = deque(maxlen=DEMANDS_MAX)
         self._listed: dict[str, Listed | ListedRoute | _Unread | _UnreadRoute] = {}
+        self._let_go: set[str] = set()  # known to whoever let them go: they may be deleted later
         self._sealed: dict[str, Sealed] = {}
         self._renewed: set[str] = set()
         self._changed: set[str] = set()
-        with sqlite.reading(self._engine) as connection:
+        with database.reading(self._engine) as connection:
             version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
         if version is None:
             raise StoreError("the resource store is not made yet")
@@ -180,7 +203,7 @@ class Directory:
         Raises:
             StoreError: The store cannot be read now.
         """
-        with sqlite.reading(self._engine) as connection:
+        with database.reading(self._engine) as connection:
             newest = connection.execute(_NEWEST).one()
             everything = self._seq < newest.trimmed_through
             rows: Sequence[Any] = ()
@@ -192,9 +215,10 @@ class Directory:
             elif newest.seq != self._seq:
                 rows = connection.execute(_RESOURCES.where(_t.c.seq > self._seq)).all()
                 routes = connection.execute(_ROUTES.where(_k.c.seq > self._seq)).all()
-            elif (newest.credential_seq, newest.demand_seq) == (
+            elif (newest.credential_seq, newest.demand_seq, newest.steering_seq) == (
                 self._credential_seq,
                 self._demand_seq,
+                self._steering_seq,
             ):
                 return None
             if newest.credential_seq != self._credential_seq:
@@ -205,15 +229,19 @@ class Directory:
             demands: Sequence[Demand] = ()
             if newest.demand_seq != self._demand_seq:
                 demands = list(read_demands(connection, self._demand_seq))
-        numbers = newest.seq, newest.credential_seq, newest.demand_seq
+            steered: Sequence[tuple[str, bool]] = ()
+            if newest.steering_seq != self._steering_seq:
+                steered = read_halted(connection, self._steering_seq)
+        numbers = newest.seq, newest.credential_seq, newest.demand_seq, newest.steering_seq
         everything = everything and newest.seq != self._seq
-        return News(*numbers, everything, rows, routes, renewed, demands)
+        return News(*numbers, everything, rows, routes, renewed, demands, steered)
 
     def take(self, news: News) -> None:
         """Apply *news*; call it in the thread that reads resources."""
         if news.everything:
-            self._changed.update(self._listed)
+            self._changed.update(self._listed, self._let_go)
             self._listed.clear()
+            self._let_go.clear()
             self._sealed.clear()
         for uid, revision, state, settings_json in news.routes:
             self._changed.add(uid)
@@ -221,16 +249,16 @@ class Directory:
                 self._listed[uid] = _UnreadRoute(revision, settings_json)
             else:
                 self._listed.pop(uid, None)
-        for uid, id_, revision, state, realized, sealed, settings in news.resources:
+        for uid, id_, revision, state, realized, namespace, *secrets in news.resources:
             self._changed.add(uid)
             if state == _tables.LIVE:
-                self._listed[uid] = _Unread(id_, revision, realized)
+                self._listed[uid] = _Unread(id_, revision, realized, sys.intern(namespace))
             else:
                 self._listed.pop(uid, None)
-            if sealed is None:
+            if secrets[0] is None:
                 self._sealed.pop(uid, None)
             else:
-                self._sealed[uid] = Sealed(sealed, settings)
+                self._sealed[uid] = Sealed(*secrets)
         for uid, revision, *secrets in news.renewed:
             sealed = Sealed(*secrets)
             listed = self._listed.get(uid)
@@ -240,14 +268,24 @@ class Directory:
             self._sealed[uid] = sealed
             self._renewed.add(uid)
         self._demands.extend(news.demands)
+        if news.steered:
+            ended = {uid for uid, halts in news.steered if not halts}
+            begun = {uid for uid, halts in news.steered if halts}
+            self._halted = (self._halted - ended) | begun
         self._seq, self._credential_seq = news.seq, news.credential_seq
-        self._demand_seq = news.demand_seq
+        self._demand_seq, self._steering_seq = news.demand_seq, news.steering_seq
 
     def end(self, uid: str) -> None:
         """Forget *uid*, whose deletion the log reports; the store has it already."""
         if self._listed.pop(uid, None) is not None:
             self._sealed.pop(uid, None)
             self._changed.add(uid)
+
+    def let_go(self, uid: str) -> None:
+        """Forget the content of *uid* until it changes: the reader has taken what it needs."""
+        if self._listed.pop(uid, None) is not None:
+            self._let_go.add(uid)
+        self._sealed.pop(uid, None)
 
     def changed(self) -> set[str]:
         """Uids of resources created, changed or deleted since the last call."""
@@ -264,6 +302,10 @@ class Directory:
         if after_seq >= self._demand_seq:
             return []
         return [demand for demand in self._demands if demand.seq > after_seq]
+
+    def halted(self) -> frozenset[str]:
+        """Uids of routes that are paused or disabled; the same object until there are others."""
+        return self._halted
 
     def credential(self, uid: str) -> Credential | None:
         """The credential for the sink of the resource *uid*; None: it has none.
@@ -301,14 +343,15 @@ class Directory:
         """
         listed = self.get(uid)
         assert isinstance(listed, Listed)
-        if not has_masks(listed.spec.realized):
+        if not has_secrets(listed.spec.realized):
             return listed.spec
         sealed = self._sealed.get(uid, Sealed()).settings
         secrets = self._sealer.open_settings(uid, sealed) if sealed else SecretSettings()
         try:
-            return restore(put_back(listed.spec.realized, secrets))
+            restored = restore(put_back(listed.spec.realized, secrets))
         except ValueError as error:
             raise StoreError(f"{error}: send the subscription with its secrets again") from None
+        return dataclasses.replace(restored, secrets=secrets)
 
     def revision(self, uid: str) -> int | None:
         """Revision of the resource of the route *uid*; None: none, or not read yet."""
@@ -335,7 +378,7 @@ def _read_resource(unread: _Unread) -> Listed:
         spec = restore(unread.realized.encode())
     except ValueError as error:
         raise StoreError(f"the stored subscription {unread.id} is damaged") from error
-    return Listed(unread.id, unread.revision, spec)
+    return Listed(unread.id, unread.revision, spec, unread.namespace)
 
 
 def _read_route(uid: str, unread: _UnreadRoute) -> ListedRoute:

@@ -12,14 +12,18 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.engine import Connection, Engine
 
-from distributary.core import sqlite
+from distributary.core.database import sqlite
 from distributary.core.errors import StoreError
 from distributary.routes import tables as _tables
 from distributary.subscriptions.resource import sink_origin, take_out
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
+from distributary.subscriptions.store._tenants import count_all
 
 _SEALED_IN: Final = 4
 """First version that seals secret settings, and each secret's origin with it."""
+
+_TENANTS_IN: Final = 6
+"""First version in which ids are unique in a namespace alone, and namespaces are counted."""
 
 _ROWS: Final = 1_000
 """Subscriptions per read: some 2 MB."""
@@ -38,12 +42,14 @@ def bring_up(connection: Connection, version: int, sealer: Sealer) -> None:
         StoreError: There are secrets to seal, but no key can be read or made.
     """
     for newer in range(version + 1, _tables.SCHEMA_VERSION + 1):
-        for table, column, type_ in _tables.ADDED_COLUMNS.get(newer, ()):
-            there = {each["name"] for each in sa.inspect(connection).get_columns(table)}
-            if column not in there:  # a table that was missing was made with it
-                connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column} {type_}")
+        for added in _tables.ADDED_COLUMNS.get(newer, ()):
+            _tables.add_column(connection, *added)
     if version < _SEALED_IN:
         _seal_all(connection, sealer)
+    if version < _TENANTS_IN:
+        connection.exec_driver_sql("DROP INDEX IF EXISTS api_subscription_live_id")
+        _tables.BY_NAME.create(connection, checkfirst=True)
+        count_all(connection)
     connection.execute(sa.update(_tables.schema).values(version=_tables.SCHEMA_VERSION))
 
 
@@ -53,6 +59,8 @@ def scrub(engine: Engine) -> None:
     Cannot reach copies of the file, or blocks that the medium has released. Where another process
     reads the store, the next start tries again.
     """
+    if engine.dialect.name != "sqlite":  # no version of ours that wrote there stored plain text
+        return
     try:
         if not sqlite.scrubbed(engine):
             _log.warning("store-not-scrubbed", reason="another process has the store open")
@@ -76,7 +84,7 @@ def _seal_all(connection: Connection, sealer: Sealer) -> None:
             break
         after = rows[-1].uid
     connection.execute(sa.update(_g).values(credential_seq=seq))
-    if plain:
+    if plain and connection.dialect.name == "sqlite":
         sqlite.ask_for_scrubbing(connection)
 
 

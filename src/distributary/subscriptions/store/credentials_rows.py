@@ -8,18 +8,26 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.core import sqlite
+from distributary.core import database
+from distributary.core.database import StoreWriter
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError
+from distributary.core.tenant import path_in
+from distributary.resource import SinkRule
 from distributary.routes import tables as _tables
+from distributary.subscriptions.resource import sends_credential
 from distributary.subscriptions.store._credentials_batch import CredentialChanges
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
 
 RESEALED_MAX: Final = 256
 """Most rows resealed in one transaction, which holds the store for some milliseconds."""
+
+HELD_BACK_PART: Final = 1_000
+"""Subscriptions in one read of the search for credentials in cleartext: some 2 MB."""
 
 _c = _tables.credential
 _g = _tables.generation
@@ -48,11 +56,10 @@ class Held(NamedTuple):
     sealed: bytes
 
 
-def read_stored(connection: Connection, ids: Iterable[str]) -> dict[str, Sealed]:
-    """Sealed secrets of the subscriptions with these ids, by uid."""
+def read_stored(connection: Connection, uids: Iterable[str]) -> dict[str, Sealed]:
+    """Sealed secrets of these subscriptions, by uid."""
     query = sa.select(_c.c.uid, _c.c.sealed, _c.c.settings)
-    query = query.join_from(_t, _c, _t.c.uid == _c.c.uid)
-    rows = connection.execute(query.where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE))
+    rows = connection.execute(query.where(_c.c.uid.in_(uids)))
     return {row.uid: Sealed(row.sealed, row.settings) for row in rows}
 
 
@@ -75,21 +82,45 @@ class CredentialRows:
     Args:
         url: Of an existing store.
         sealer: Seals renewed credentials.
+        leader: See ``StoreWriter``.
     """
 
-    def __init__(self, url: sa.URL, sealer: Sealer) -> None:
+    def __init__(self, url: sa.URL, sealer: Sealer, *, leader: int | None = None) -> None:
         self._sealer = sealer
-        self._writer = sqlite.open_writer(url, _tables.STORE)
-        self._reader = sqlite.open_reader(url, _tables.STORE)
+        self._writer = StoreWriter(url, _tables.STORE, leader=leader)
+        self._reader = database.open_reader(url, _tables.STORE)
 
     def close(self) -> None:
         """Close every connection."""
         self._reader.dispose()
-        self._writer.dispose()
+        self._writer.close()
+
+    def held_back(self, rule: SinkRule) -> list[str]:
+        """Paths of the subscriptions that nothing is sent to, since *rule* allows no cleartext.
+
+        Those that were accepted under another rule, or by a version that had none. In parts, so
+        that no read is long.
+        """
+        query = sa.select(_t.c.uid, _t.c.namespace, _t.c.id, _t.c.spec_json)
+        query = query.join_from(_t, _c, _t.c.uid == _c.c.uid)
+        query = query.where(_t.c.state == _tables.LIVE).order_by(_t.c.uid).limit(HELD_BACK_PART)
+        found: list[str] = []
+        after = ""
+        while True:
+            with database.reading(self._reader) as connection:
+                rows = connection.execute(query.where(_t.c.uid > after)).all()
+            found += [
+                path_in(row.namespace, f"/subscriptions/{row.id}")
+                for row in rows
+                if _is_held_back(row.spec_json, rule)
+            ]
+            if len(rows) < HELD_BACK_PART:
+                return sorted(found)
+            after = rows[-1].uid
 
     def changed(self, after_seq: int) -> tuple[int, list[Held]]:
         """Number of the newest change, and credentials written after *after_seq*."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             newest = int(connection.execute(sa.select(_g.c.credential_seq)).scalar_one())
             if newest == after_seq:
                 return newest, []
@@ -98,7 +129,7 @@ class CredentialRows:
 
     def find(self, uid: str) -> Held | None:
         """The credential of the subscription *uid*; None: it has none, or is deleted."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             row = connection.execute(_HELD.where(_c.c.uid == uid)).one_or_none()
         return None if row is None else Held(*row)
 
@@ -122,7 +153,7 @@ class CredentialRows:
             False where the row now has another refresh token, another endpoint or none: the
             subscription was replaced or deleted, and the new tokens are not its own.
         """
-        with sqlite.writing(self._writer) as connection:
+        with self._writer.changing() as connection:
             newest = connection.execute(
                 sa.select(_g.c.credential_seq).with_for_update()
             ).scalar_one()
@@ -158,7 +189,7 @@ class CredentialRows:
         query = sa.select(_c.c.uid, _c.c.sealed, _c.c.settings)
         query = query.where(_c.c.uid > after_uid).order_by(_c.c.uid)
         count = 0
-        with sqlite.writing(self._writer) as connection:
+        with self._writer.changing() as connection:
             rows = connection.execute(query.limit(RESEALED_MAX)).all()
             for uid, *sealed in rows:
                 try:
@@ -171,3 +202,14 @@ class CredentialRows:
                 connection.execute(sa.update(_c).where(_c.c.uid == uid).values(**values))
                 count += 1
         return count, rows[-1].uid if len(rows) == RESEALED_MAX else None
+
+
+def _is_held_back(spec_json: str, rule: SinkRule) -> bool:
+    try:
+        realized = msgspec.json.decode(spec_json)
+        if not sends_credential(realized, realized["protocolsettings"]):
+            return False
+        own = rule.own_allowed and rule.own.takes_events(realized["sink"])
+        return not own and rule.cleartext_refusal(realized["sink"]) is not None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return False  # damaged: told where it is used

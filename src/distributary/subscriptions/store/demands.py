@@ -8,17 +8,31 @@ where the control process never writes.
 from collections.abc import Collection, Iterable
 from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from distributary.core.demand import (
+    NO_DETAILS,
+    Demand,
+    DemandDetails,
+    DemandKind,
+    decode_details,
+    encode_details,
+)
 from distributary.core.errors import ConflictError, RequestError
-from distributary.core.flow import Demand, DemandKind
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
 
-DEMANDS_MAX: Final = 10_000
+DEMANDS_MAX: Final = 100_000
 """Most demands kept: a hundred bytes each, and every consumer reads them at its start."""
+DEMANDS_OF_NAMESPACE_MAX: Final = 5_000
+"""Most of them of one namespace, so that no tenant takes the place of another."""
 KEPT_MS: Final = 7 * 86_400_000
 """How long demands are kept for a consumer that was down, milliseconds."""
+
+RUN_KINDS: Final = ("redrive", "purge", "replay", "retry")
+"""Kinds of demands that are runs: they have progress."""
 
 _d = _tables.demand
 _g = _tables.generation
@@ -30,25 +44,37 @@ class RouteName(NamedTuple):
     Attributes:
         kind: ``subscription`` of the Subscriptions API, or ``object`` of the Kubernetes API.
         text: Its id; of an object ``triggers.eventing.knative.dev/namespace/name``.
+        namespace: Its tenant.
     """
 
     kind: Literal["subscription", "object"]
     text: str
+    namespace: str = DEFAULT_NAMESPACE
 
 
 def read_route_names(connection: Connection, uids: Collection[str]) -> dict[str, RouteName]:
     """Names of these routes' owners, those that exist."""
     t, o = _tables.api_subscription, _tables.object_
-    found = sa.select(t.c.uid, t.c.id).where(t.c.uid.in_(uids), t.c.state == _tables.LIVE)
-    names = {row.uid: RouteName("subscription", row.id) for row in connection.execute(found)}
+    found = sa.select(t.c.uid, t.c.id, t.c.namespace)
+    found = found.where(t.c.uid.in_(uids), t.c.state == _tables.LIVE)
+    names = {
+        row.uid: RouteName("subscription", row.id, row.namespace)
+        for row in connection.execute(found)
+    }
     objects = sa.select(o.c.uid, o.c.resource, o.c.namespace, o.c.name).where(o.c.uid.in_(uids))
     for uid, *place in connection.execute(objects):
-        names[uid] = RouteName("object", "/".join(place))
+        names[uid] = RouteName("object", "/".join(place), place[1])
     return names
 
 
 def write_demand(
-    connection: Connection, kind: DemandKind, route: str, run: str, now_ms: int
+    connection: Connection,
+    kind: DemandKind,
+    route: str,
+    run: str,
+    now_ms: int,
+    *,
+    details: DemandDetails = NO_DETAILS,
 ) -> Demand:
     """Store a demand; returns the existing one if the run has one.
 
@@ -59,17 +85,27 @@ def write_demand(
     counter = connection.execute(sa.select(_g.c.demand_seq).with_for_update()).scalar_one()
     found = connection.execute(sa.select(_d).where(_d.c.run == run)).one_or_none()
     if found is not None:
-        before = Demand._make(found)
-        if (before.kind, before.route) != (kind, route):
+        before = _demand(found)
+        same = msgspec.structs.replace(before.details, by=details.by) == details
+        if (before.kind, before.route) != (kind, route) or not same:
             raise ConflictError(f"the run {run} asked for something else")
         return before
     connection.execute(sa.delete(_d).where(_d.c.asked_ms < now_ms - KEPT_MS))
-    if connection.execute(sa.select(sa.func.count()).select_from(_d)).scalar_one() >= DEMANDS_MAX:
-        raise RequestError("unavailable", f"{DEMANDS_MAX} runs were asked for within a week")
-    made = Demand(counter + 1, kind, route, run, now_ms)
-    connection.execute(sa.insert(_d).values(made._asdict()))
+    namespace = run.rpartition(" ")[0] or DEFAULT_NAMESPACE
+    if _count(connection, _of_namespace(namespace)) >= DEMANDS_OF_NAMESPACE_MAX:
+        most = f"{DEMANDS_OF_NAMESPACE_MAX} runs of a namespace"
+        raise RequestError("unavailable", f"{most} were asked for within a week")
+    if _count(connection, sa.true()) >= DEMANDS_MAX:
+        raise RequestError("unavailable", "Too many runs were asked for within a week.")
+    made = Demand(counter + 1, kind, route, run, now_ms, details)
+    values = made._asdict() | {"details": encode_details(details)}
+    connection.execute(sa.insert(_d).values(values))
     connection.execute(sa.update(_g).values(demand_seq=made.seq))
     return made
+
+
+def _count(connection: Connection, which: sa.ColumnElement[bool]) -> int:
+    return connection.execute(sa.select(sa.func.count()).select_from(_d).where(which)).scalar_one()
 
 
 def read_demands(connection: Connection, after_seq: int) -> list[Demand]:
@@ -84,5 +120,50 @@ def find_demand(connection: Connection, run: str) -> Demand | None:
     return next(iter(_demands(connection.execute(sa.select(_d).where(_d.c.run == run)))), None)
 
 
+def find_demands(connection: Connection, runs: Collection[str]) -> list[Demand]:
+    """The demands of these runs, those that are kept."""
+    return _demands(connection.execute(sa.select(_d).where(_d.c.run.in_(runs))))
+
+
+def page_demands(
+    connection: Connection,
+    namespace: str,
+    before: int | None,
+    limit: int,
+    *,
+    route: str | None = None,
+    kind: str | None = None,
+) -> list[Demand]:
+    """Runs of *namespace*, the newest first, from the one before number *before* on.
+
+    Args:
+        connection: To read by.
+        namespace: Whose.
+        before: Of the last known one; None: from the newest.
+        limit: Most of them.
+        route: Only those of this route.
+        kind: Only those of this kind.
+    """
+    query = sa.select(_d).where(_d.c.kind.in_(RUN_KINDS), _of_namespace(namespace))
+    if before is not None:
+        query = query.where(_d.c.seq < before)
+    if route is not None:
+        query = query.where(_d.c.route == route)
+    if kind is not None:
+        query = query.where(_d.c.kind == kind)
+    return _demands(connection.execute(query.order_by(_d.c.seq.desc()).limit(limit)))
+
+
+def _of_namespace(namespace: str) -> sa.ColumnElement[bool]:
+    if namespace == DEFAULT_NAMESPACE:
+        return ~_d.c.run.contains(" ")
+    return _d.c.run.startswith(f"{namespace} ", autoescape=True)
+
+
 def _demands(rows: Iterable[Any]) -> list[Demand]:
-    return [Demand._make(row) for row in rows]
+    return [_demand(row) for row in rows]
+
+
+def _demand(row: Any) -> Demand:
+    *members, details = row
+    return Demand._make((*members, decode_details(details)))

@@ -20,11 +20,19 @@ from distributary.core.errors import (
     RequestError,
     StoreError,
 )
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import AppliedRoute, RouteChange
 from distributary.routes.write_loop import PendingWrite, WriteLoop
 from distributary.subscriptions.store.store import Store
-from distributary.subscriptions.store.stored import Applied, Change, ChangePendingError, Delete, Put
+from distributary.subscriptions.store.stored import (
+    Applied,
+    Change,
+    ChangePendingError,
+    Delete,
+    Put,
+    Rotate,
+)
 
 BATCH_MAX: Final = 256
 """Most changes in one transaction, which holds the store for some 20 ms."""
@@ -54,6 +62,13 @@ class RouteAppender(Protocol):
                 caller appends all of them again later, in the same order.
         """
 
+    async def look_again(self) -> None:
+        """Have the receivers read the paths that accept events again.
+
+        Raises:
+            LogUnavailableError: Some receiver did not; it does so within a second.
+        """
+
 
 _Waiting: TypeAlias = PendingWrite[Change, Applied | AppliedRoute]
 
@@ -80,6 +95,7 @@ class Leader:
         self._appender = appender
         self._clock = clock
         self._retry_wait_s = retry_wait_s
+        self._opened = {DEFAULT_NAMESPACE}  # the receivers know their paths
         self._behind: LogError | StoreError | None = LogUnavailableError("not started yet")
         self._loop: WriteLoop[Change, Applied | AppliedRoute] = WriteLoop(
             "control-leader", self._make, batch_max=BATCH_MAX, pause_s=self._pause_s
@@ -115,7 +131,7 @@ class Leader:
         return await asyncio.to_thread(self._store.routes)
 
     @overload
-    async def submit(self, change: Put | Delete) -> Applied: ...
+    async def submit(self, change: Put | Delete | Rotate) -> Applied: ...
 
     @overload
     async def submit(self, change: RouteChange) -> AppliedRoute: ...
@@ -168,6 +184,8 @@ class Leader:
             return
         made = [outcome for outcome in outcomes if not isinstance(outcome, DistributaryError)]
         failed = await self._append(made)
+        if failed is None:
+            await self._open_namespaces(made)
         for waiting, outcome in zip(batch, outcomes, strict=True):
             _settle(waiting, outcome, failed)
         if made and failed is None:
@@ -186,6 +204,22 @@ class Leader:
             self._behind = error
             return error
         return None
+
+    async def _open_namespaces(self, made: list[Applied | AppliedRoute]) -> None:
+        """Have receivers accept events for the namespaces of new subscriptions."""
+        new = {
+            change.subscription.namespace
+            for change in made
+            if isinstance(change, Applied) and change.op == "created"
+        }
+        if new <= self._opened:
+            return
+        try:
+            await self._appender.look_again()
+        except LogError as error:
+            _log.warning("namespaces-not-told", reason=str(error))
+        else:
+            self._opened |= new
 
     async def _roll_forward(self) -> None:
         """Append what is pending, oldest first; sets ``_behind`` to the result."""
@@ -212,6 +246,7 @@ def _report(change: Applied | AppliedRoute) -> None:
         made = change.subscription
         _log.info(
             f"subscription-{change.op}",
+            namespace=made.namespace,
             id=made.id,
             uid=made.uid,
             revision=made.revision,

@@ -11,9 +11,12 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.core import sqlite
+from distributary.core import database
+from distributary.core.database import StoreWriter
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
 from distributary.subscriptions.resource import ConfigSpec
+from distributary.subscriptions.store.stored import SubscriptionName
 
 ROWS_MAX: Final = 5_000
 """Rows of one read: some 20 ms of a thread, which the API's requests share."""
@@ -88,6 +91,7 @@ class DueTimer(NamedTuple):
         id: Name of the subscription.
         revision: Its newest.
         realized: JSON of the subscription without its ``id``; headers may hold secrets.
+        namespace: Its tenant.
     """
 
     seq: int
@@ -95,6 +99,7 @@ class DueTimer(NamedTuple):
     id: str
     revision: int
     realized: bytes
+    namespace: str = DEFAULT_NAMESPACE
 
     def __repr__(self) -> str:
         return f"DueTimer({self.id}, revision={self.revision}, interval_s={self.interval_s})"
@@ -108,12 +113,19 @@ class Ending(NamedTuple):
         id: Its name.
         etag: Of the revision with this end.
         events_max: Deliveries after which it ends; None: no limit.
+        namespace: Its tenant.
     """
 
     uid: str
     id: str
     etag: str
     events_max: int | None
+    namespace: str = DEFAULT_NAMESPACE
+
+    @property
+    def name(self) -> SubscriptionName:
+        """Its namespace and id."""
+        return SubscriptionName(self.namespace, self.id)
 
 
 class Schedule:
@@ -122,25 +134,29 @@ class Schedule:
     Methods raise ``StoreError`` where the store cannot be read or written now; nothing was changed
     then.
 
+    Args:
+        url: Of the store.
+        leader: See ``StoreWriter``.
+
     Raises:
         StoreError: There is no store.
     """
 
-    def __init__(self, url: sa.URL) -> None:
-        self._reader = sqlite.open_reader(url, _tables.STORE)
-        self._writer = sqlite.open_writer(url, _tables.STORE)
+    def __init__(self, url: sa.URL, *, leader: int | None = None) -> None:
+        self._reader = database.open_reader(url, _tables.STORE)
+        self._writer = StoreWriter(url, _tables.STORE, leader=leader)
 
     def close(self) -> None:
         """Close the connections."""
         self._reader.dispose()
-        self._writer.dispose()
+        self._writer.close()
 
     def timer_changes(self, after_seq: int) -> TimerChanges:
         """Timers changed after change *after_seq*, as far as every partition has the change.
 
         So no timer event is made for a route that the log does not have.
         """
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             through = newest = _appended_through(connection)
             rows = connection.execute(_TIMERS, {"after": after_seq, "through": through}).all()
             if len(rows) == ROWS_MAX:
@@ -152,11 +168,11 @@ class Schedule:
 
     def due(self, uids: Sequence[str]) -> dict[str, DueTimer]:
         """Data for the timer events of *uids*, without those that no longer exist."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             rows = connection.execute(_DUE, {"uids": uids}).all()
         return {
-            uid: DueTimer(seq, interval_s, id_, revision, realized.encode())
-            for uid, seq, interval_s, id_, revision, realized in rows
+            uid: DueTimer(seq, interval_s, id_, revision, realized.encode(), namespace)
+            for uid, seq, interval_s, id_, revision, realized, namespace in rows
         }
 
     def reserve(self, uids: Mapping[str, int], count: int) -> dict[str, int]:
@@ -170,31 +186,31 @@ class Schedule:
         Returns:
             The first number for each uid whose newest change is still that one.
         """
-        with sqlite.writing(self._writer) as connection:
+        with self._writer.changing() as connection:
             connection.execute(_RESERVE, {"uids": list(uids), "count": count})
             rows = connection.execute(_NUMBERED, {"uids": list(uids)}).all()
         return {uid: numbered - count + 1 for uid, seq, numbered in rows if seq == uids[uid]}
 
     def expired(self, now_ms: int) -> list[Ending]:
         """Subscriptions that expired by *now_ms*, at most ``ENDINGS_MAX``."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             return [Ending(*row) for row in connection.execute(_EXPIRED, {"now_ms": now_ms})]
 
     def next_expiry_ms(self) -> int | None:
         """Earliest future expiry, wall clock, milliseconds; None: none."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             found: int | None = connection.execute(_NEXT_EXPIRY).scalar()
         return found
 
     def any_counted(self) -> bool:
         """Whether any subscription has a ``maxevents``."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             return connection.execute(_ANY_COUNTED).first() is not None
 
     def counted(self, uids: Sequence[str]) -> list[Ending]:
         """Those of *uids* that exist and have a ``maxevents``."""
         found: list[Ending] = []
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             for first in range(0, len(uids), ROWS_MAX):
                 some = {"uids": uids[first : first + ROWS_MAX]}
                 found += [Ending(*row) for row in connection.execute(_COUNTED, some)]
@@ -259,7 +275,15 @@ _GONE: Final = sa.select(_r.c.uid).where(
     _r.c.seq > _AFTER, _r.c.seq <= _THROUGH, _r.c.op == "delete"
 )
 _DUE: Final = (
-    sa.select(_s.c.uid, _s.c.seq, _s.c.interval_s, _t.c.id, _t.c.revision, _t.c.spec_json)
+    sa.select(
+        _s.c.uid,
+        _s.c.seq,
+        _s.c.interval_s,
+        _t.c.id,
+        _t.c.revision,
+        _t.c.spec_json,
+        _t.c.namespace,
+    )
     .join(_t, _t.c.uid == _s.c.uid)
     .where(_s.c.uid.in_(_UIDS))
 )
@@ -270,7 +294,7 @@ _NUMBERED: Final = sa.select(_s.c.uid, _s.c.seq, _s.c.numbered).where(_s.c.uid.i
 _KEPT: Final = sa.select(_s.c.uid, _s.c.interval_s, _s.c.phase_ms, _s.c.numbered).where(
     _s.c.uid.in_(_UIDS)
 )
-_ENDING: Final = sa.select(_s.c.uid, _t.c.id, _t.c.etag, _s.c.events_max).join(
+_ENDING: Final = sa.select(_s.c.uid, _t.c.id, _t.c.etag, _s.c.events_max, _t.c.namespace).join(
     _t, _t.c.uid == _s.c.uid
 )
 _EXPIRED: Final = (

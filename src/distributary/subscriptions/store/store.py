@@ -5,15 +5,18 @@ half. One transaction writes a resource and its route change, so that neither ex
 other (DESIGN rule 4, route records).
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.core import sqlite
+from distributary.core import database
+from distributary.core.database import StoreWriter
+from distributary.core.demand import NO_DETAILS, Demand, DemandDetails, DemandKind
 from distributary.core.errors import DistributaryError, NotFoundError
-from distributary.core.flow import Demand, DemandKind
+from distributary.core.quotas import QuotaTable
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
 from distributary.routes.batch import (
     ActiveRoute,
@@ -22,19 +25,52 @@ from distributary.routes.batch import (
     write_targets,
 )
 from distributary.routes.changes import AppliedRoute
+from distributary.subscriptions.store import steering as _steering
 from distributary.subscriptions.store._batch import Batch, SubscriptionRow
 from distributary.subscriptions.store._credentials_batch import CredentialChanges
 from distributary.subscriptions.store._credentials_sealed import Sealer, sealer_beside
+from distributary.subscriptions.store._lifecycle import LifecycleChanges, write_lifecycle
+from distributary.subscriptions.store._tenants import namespaces_in, read_tenants, write_tenants
 from distributary.subscriptions.store._upgrade import bring_up, scrub
+from distributary.subscriptions.store.consent_rows import (
+    CallbackConsent,
+    ConsentRow,
+    confirm_consent,
+    find_callback,
+    read_consents,
+)
 from distributary.subscriptions.store.credentials_rows import read_stored, write_credentials
 from distributary.subscriptions.store.demands import (
     RouteName,
     find_demand,
+    find_demands,
+    page_demands,
     read_route_names,
     write_demand,
 )
+from distributary.subscriptions.store.event_rows import (
+    RouteTimes,
+    read_addresses,
+    read_route_times,
+)
+from distributary.subscriptions.store.lifecycle_rows import (
+    DISABLED,
+    ENABLED,
+    PAUSED,
+    RESUMED,
+    Transition,
+    note_transition,
+    read_listening,
+)
 from distributary.subscriptions.store.schedule import write_schedule
-from distributary.subscriptions.store.stored import Applied, Change, Delete, Put, StoredSubscription
+from distributary.subscriptions.store.stored import (
+    Applied,
+    Change,
+    Delete,
+    Put,
+    Rotate,
+    StoredSubscription,
+)
 
 SUBSCRIPTIONS_MAX: Final = 200_000
 """Most subscriptions and routes of Triggers and messaging Subscriptions, together. Twice what the
@@ -60,6 +96,7 @@ _SHOWN = sa.select(
     _t.c.created_ms,
     _t.c.updated_ms,
     _t.c.spec_json,
+    _t.c.namespace,
 )
 
 
@@ -67,12 +104,14 @@ class Store:
     """The store at *url*, created if it does not exist.
 
     Args:
-        url: ``sqlite_url`` of a file.
+        url: ``sqlite_url`` of a file, or ``database_url``.
         changes_kept: See ``CHANGES_KEPT``.
         subscriptions_max: See ``SUBSCRIPTIONS_MAX``.
-        sealer: For credentials; None: one with the key file beside the store.
+        sealer: For credentials; None: one with the key file beside the store, which is a file.
+        leader: See ``StoreWriter``.
 
     Raises:
+        FencedError: Another process leads.
         StoreError: It cannot be opened, a newer version wrote it, or there is no key to seal
             secrets that an older version left unsealed.
     """
@@ -84,26 +123,37 @@ class Store:
         changes_kept: int = CHANGES_KEPT,
         subscriptions_max: int = SUBSCRIPTIONS_MAX,
         sealer: Sealer | None = None,
+        leader: int | None = None,
     ) -> None:
         self._sealer = sealer or sealer_beside(url)
         self._changes_kept = changes_kept
         self._subscriptions_max = subscriptions_max
+        self._quotas = QuotaTable()
         self._trimmed_at = 0
-        self._writer = sqlite.open_writer(url, _tables.STORE)
-        with sqlite.writing(self._writer) as connection:
+        self._writer = StoreWriter(url, _tables.STORE, leader=leader)
+        with self._writer.making() as connection:
             version = _tables.create(connection)
             if version < _tables.SCHEMA_VERSION:
                 bring_up(connection, version, self._sealer)
-        scrub(self._writer)
+        scrub(self._writer.engine)
         # The mark of appended records may be lost: they are appended again, which is harmless.
-        self._noter = sqlite.open_writer(url, _tables.STORE, durable=False)
-        self._reader = sqlite.open_reader(url, _tables.STORE)
+        self._noter = StoreWriter(url, _tables.STORE, durable=False, leader=leader)
+        self._reader = database.open_reader(url, _tables.STORE)
+
+    @property
+    def quotas(self) -> QuotaTable:
+        """What each namespace may use."""
+        return self._quotas
+
+    def keep_within(self, quotas: QuotaTable) -> None:
+        """Refuse what would exceed *quotas* from now on; what is there stays."""
+        self._quotas = quotas
 
     def close(self) -> None:
         """Close every connection."""
         self._reader.dispose()
-        self._noter.dispose()
-        self._writer.dispose()
+        self._noter.close()
+        self._writer.close()
 
     def apply(
         self, changes: Sequence[Change], now_ms: int
@@ -120,26 +170,37 @@ class Store:
         Raises:
             StoreError: Nothing was changed.
         """
-        with sqlite.writing(self._writer) as connection:
+        with self._writer.changing() as connection:
             counter = connection.execute(sa.select(_g).with_for_update()).one()
-            ids = {change.id for change in changes if isinstance(change, (Put, Delete))}
-            found = connection.execute(
-                _SHOWN.add_columns(_t.c.seq).where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE)
-            )
+            ids = {change.id for change in changes if isinstance(change, (Put, Delete, Rotate))}
+            # Those of the same id in other namespaces too: the batch asks by name.
+            found = [
+                SubscriptionRow(_shown(row[:-1]), _tables.LIVE, row.seq)
+                for row in connection.execute(
+                    _SHOWN.add_columns(_t.c.seq).where(
+                        _t.c.namespace.in_(_namespaces(changes)),
+                        _t.c.id.in_(ids),
+                        _t.c.state == _tables.LIVE,
+                    )
+                )
+            ]
+            targets = read_targets(connection, changes)
+            names = namespaces_in(changes, targets.live.values())
             batch = Batch(
-                live={
-                    row.id: SubscriptionRow(_shown(row[:-1]), _tables.LIVE, row.seq)
-                    for row in found
-                },
+                live={row.subscription.name: row for row in found},
                 seq=counter.seq,
                 room=self._subscriptions_max - counter.live_count,
                 now_ms=now_ms,
                 credentials=CredentialChanges(
                     self._sealer,
                     counter.credential_seq + 1,
-                    read_stored(connection, ids),
+                    read_stored(connection, [row.subscription.uid for row in found]),
+                    now_ms,
                 ),
-                targets=read_targets(connection, changes),
+                targets=targets,
+                tenants=read_tenants(connection, changes, names, self._quotas),
+                quotas=self._quotas,
+                lifecycle=LifecycleChanges(read_listening(connection, names), now_ms),
             )
             outcomes = [batch.apply(change) for change in changes]
             if batch.seq != counter.seq:
@@ -155,7 +216,7 @@ class Store:
             .order_by(_r.c.seq)
             .limit(limit)
         )
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             return [(row.seq, row.record_json.encode()) for row in connection.execute(query)]
 
     def mark_appended(self, through_seq: int) -> None:
@@ -163,7 +224,7 @@ class Store:
 
         A power cut may undo it: then they are appended once more.
         """
-        with sqlite.writing(self._noter) as connection:
+        with self._noter.changing() as connection:
             connection.execute(
                 sa.update(_r)
                 .where(_r.c.appended.is_(False), _r.c.seq <= through_seq)
@@ -172,15 +233,24 @@ class Store:
             if through_seq - self._trimmed_at >= min(_TRIM_EVERY, self._changes_kept):
                 self._trimmed_at = through_seq
                 _trim(connection, through_seq - self._changes_kept)
+                _steering.forget_steering(connection)
 
     def record(self, seq: int) -> bytes | None:
         """The route record of change *seq*, to restore a damaged one; None: no longer kept."""
         query = sa.select(_r.c.record_json).where(_r.c.seq == seq)
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             found = connection.execute(query).scalar()
         return None if found is None else str(found).encode()
 
-    def demand(self, kind: DemandKind, route: str, run: str, now_ms: int) -> Demand:
+    def demand(
+        self,
+        kind: DemandKind,
+        route: str,
+        run: str,
+        now_ms: int,
+        *,
+        details: DemandDetails = NO_DETAILS,
+    ) -> Demand:
         """Store a demand to the consumers of all partitions; idempotent within a run.
 
         Raises:
@@ -188,57 +258,198 @@ class Store:
             RequestError: Too many are kept.
             StoreError: Nothing was stored.
         """
-        with sqlite.writing(self._writer) as connection:
-            return write_demand(connection, kind, route, run, now_ms)
+        with self._writer.changing() as connection:
+            return write_demand(connection, kind, route, run, now_ms, details=details)
+
+    def pause(self, uid: str, by: str, now_ms: int) -> _steering.Steered:
+        """Send nothing of this route until it is resumed.
+
+        Raises:
+            NotFoundError: Its subscription or object does not exist.
+        """
+        with self._writer.changing() as connection:
+            _steering.check_exists(connection, uid)
+            made = _steering.pause(connection, uid, by, now_ms)
+            return _told(connection, made, PAUSED, now_ms, by=by)
+
+    def resume(self, uid: str, by: str, now_ms: int) -> _steering.Steered:
+        """End a pause; *by* and *now_ms* are for who is told of it."""
+        with self._writer.changing() as connection:
+            made = _steering.resume(connection, uid)
+            return _told(connection, made, RESUMED, now_ms, by=by)
+
+    def disable(self, uid: str, reason: str, by: str, now_ms: int) -> _steering.Steered:
+        """Send nothing of this route until it is enabled, for *reason*.
+
+        Raises:
+            NotFoundError: Its subscription or object does not exist.
+        """
+        with self._writer.changing() as connection:
+            _steering.check_exists(connection, uid)
+            made = _steering.disable(connection, uid, reason, by, now_ms)
+            return _told(connection, made, DISABLED, now_ms, by=by, reason=reason)
+
+    def enable(self, uid: str, by: str, now_ms: int) -> _steering.Steered:
+        """End that a route is disabled; *by* and *now_ms* are for who is told of it."""
+        with self._writer.changing() as connection:
+            made = _steering.enable(connection, uid)
+            return _told(connection, made, ENABLED, now_ms, by=by)
+
+    def steering(self, uids: Collection[str]) -> dict[str, _steering.Steering]:
+        """What is set about the deliveries of these routes; none about those that are absent."""
+        with database.reading(self._reader) as connection:
+            return _steering.read_steering(connection, uids)
+
+    def obeyed(self) -> dict[str, dict[str, str]]:
+        """The orders of objects that were carried out, by uid."""
+        with database.reading(self._reader) as connection:
+            return _steering.obeyed_by(connection)
+
+    def note_obeyed(self, uid: str, orders: Mapping[str, str]) -> None:
+        """Note that *orders* of an object are carried out."""
+        with self._writer.changing() as connection:
+            _steering.note_obeyed(connection, uid, orders)
+
+    def halted(self) -> list[_steering.Steering]:
+        """Every route that is paused or disabled."""
+        with database.reading(self._reader) as connection:
+            return _steering.read_all_halted(connection)
 
     def route_names(self, uids: Collection[str]) -> dict[str, RouteName]:
         """Names of these routes' owners, those that exist."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             return read_route_names(connection, uids)
+
+    def addresses(self, namespace: str) -> dict[str, str]:
+        """Paths at which *namespace* accepts events now, by address; see ``read_addresses``."""
+        with database.reading(self._reader) as connection:
+            return read_addresses(connection, namespace)
+
+    def route_times(self, uids: Collection[str]) -> dict[str, RouteTimes]:
+        """When the resources of these routes were made and changed, of those that exist."""
+        with database.reading(self._reader) as connection:
+            return read_route_times(connection, uids)
 
     def find_demand(self, run: str) -> Demand | None:
         """The demand of this run; None: it is not kept."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             return find_demand(connection, run)
+
+    def find_demands(self, runs: Collection[str]) -> list[Demand]:
+        """The demands of these runs, those that are kept."""
+        with database.reading(self._reader) as connection:
+            return find_demands(connection, runs)
+
+    def page_demands(
+        self,
+        namespace: str,
+        before: int | None,
+        limit: int,
+        *,
+        route: str | None = None,
+        kind: str | None = None,
+    ) -> list[Demand]:
+        """Runs of *namespace*, the newest first; see ``demands.page_demands``."""
+        with database.reading(self._reader) as connection:
+            return page_demands(connection, namespace, before, limit, route=route, kind=kind)
+
+    def consents(self, targets: Collection[str]) -> dict[str, ConsentRow]:
+        """The consents of these targets, those that are stored."""
+        with database.reading(self._reader) as connection:
+            return read_consents(connection, targets)
+
+    def confirm(self, name: str, key: str, allowed: CallbackConsent) -> ConsentRow | None:
+        """Store a consent by callback; see ``confirm_consent``."""
+        with database.reading(self._reader) as connection:
+            if find_callback(connection, name, key, allowed.now_ms) is None:
+                return None  # whoever guesses takes no turn of those who write
+        with self._writer.changing() as connection:
+            return confirm_consent(connection, name, key, allowed)
 
     def routes(self) -> dict[str, ActiveRoute]:
         """The live routes of Triggers and messaging Subscriptions, by uid."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             return read_all(connection)
 
-    def find(self, id_: str) -> StoredSubscription:
+    def find(self, id_: str, namespace: str = DEFAULT_NAMESPACE) -> StoredSubscription:
         """Return the subscription with this id.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: It does not exist in this namespace.
         """
-        query = _SHOWN.where(_t.c.id == id_, _t.c.state == _tables.LIVE)
-        with sqlite.reading(self._reader) as connection:
+        query = _SHOWN.where(
+            _t.c.namespace == namespace, _t.c.id == id_, _t.c.state == _tables.LIVE
+        )
+        with database.reading(self._reader) as connection:
             row = connection.execute(query).one_or_none()
         if row is None:
             raise NotFoundError("there is no subscription with this id")
         return _shown(row)
 
-    def page(self, after_id: str, limit: int) -> list[StoredSubscription]:
+    def page(
+        self, after_id: str, limit: int, namespace: str = DEFAULT_NAMESPACE
+    ) -> list[StoredSubscription]:
         """At most *limit* subscriptions in the order of their ids, those after *after_id*."""
         query = (
-            _SHOWN.where(_t.c.state == _tables.LIVE, _t.c.id > after_id)
+            _SHOWN.where(
+                _t.c.namespace == namespace, _t.c.state == _tables.LIVE, _t.c.id > after_id
+            )
             .order_by(_t.c.id)
             .limit(limit)
         )
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             found = connection.execute(query).all()
         return [_shown(row) for row in found]
 
+    def keys(self, after_id: str, limit: int, namespace: str) -> list[tuple[str, str]]:
+        """Ids and uids of at most *limit* subscriptions, as ``page`` would return them."""
+        query = (
+            sa.select(_t.c.id, _t.c.uid)
+            .where(_t.c.namespace == namespace, _t.c.state == _tables.LIVE, _t.c.id > after_id)
+            .order_by(_t.c.id)
+            .limit(limit)
+        )
+        with database.reading(self._reader) as connection:
+            return [(row.id, row.uid) for row in connection.execute(query)]
+
+    def some(self, ids: Sequence[str], namespace: str) -> list[StoredSubscription]:
+        """Subscriptions with these ids, in the order of their ids, those that exist."""
+        query = _SHOWN.where(
+            _t.c.namespace == namespace, _t.c.state == _tables.LIVE, _t.c.id.in_(ids)
+        )
+        with database.reading(self._reader) as connection:
+            return [_shown(row) for row in connection.execute(query.order_by(_t.c.id))]
+
+    def page_everywhere(self, after: tuple[str, str], limit: int) -> list[StoredSubscription]:
+        """At most *limit* subscriptions by namespace and id, those after this pair."""
+        place = sa.tuple_(_t.c.namespace, _t.c.id)
+        query = _SHOWN.where(_t.c.state == _tables.LIVE, place > sa.tuple_(*after))
+        query = query.order_by(_t.c.namespace, _t.c.id).limit(limit)
+        with database.reading(self._reader) as connection:
+            return [_shown(row) for row in connection.execute(query)]
+
     def live_count(self) -> int:
         """Number of live subscriptions and routes of other objects."""
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             return int(connection.execute(sa.select(_g.c.live_count)).scalar_one())
 
 
+def _told(
+    connection: Connection, made: _steering.Steered, transition: str, now_ms: int, **members: str
+) -> _steering.Steered:
+    """Note what *made* has changed for those who listen; returns it."""
+    if made.changed:
+        note_transition(connection, Transition(made.now.uid, transition, now_ms, members))
+    return made
+
+
+def _namespaces(changes: Sequence[Change]) -> set[str]:
+    return {change.namespace for change in changes if isinstance(change, (Put, Delete, Rotate))}
+
+
 def _shown(row: Iterable[Any]) -> StoredSubscription:
-    *members, spec_json = row
-    return StoredSubscription._make((*members, spec_json.encode()))
+    *members, spec_json, namespace = row
+    return StoredSubscription._make((*members, spec_json.encode(), namespace))
 
 
 def _write(connection: Connection, batch: Batch, live_count: int) -> None:
@@ -254,6 +465,8 @@ def _write(connection: Connection, batch: Batch, live_count: int) -> None:
     write_targets(connection, batch.targets)
     write_schedule(connection, batch.schedules)
     write_credentials(connection, batch.credentials)
+    write_tenants(connection, batch.tenants)
+    write_lifecycle(connection, batch.lifecycle)
     connection.execute(sa.update(_g).values(seq=batch.seq, live_count=live_count))
 
 

@@ -5,24 +5,39 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from distributary.core.deliver.signing import SigningKeys
 from distributary.core.errors import ConflictError, LogUnavailableError
+from distributary.core.tenant import DEFAULT_NAMESPACE, path_in
 from distributary.routes.changes import RouteChange
-from distributary.subscriptions.resource import ApiSubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec, Rotation, with_secret
 
 _Item = TypeVar("_Item")
+
+
+class SubscriptionName(NamedTuple):
+    """What identifies a live subscription.
+
+    Attributes:
+        namespace: Its tenant.
+        id: Unique there.
+    """
+
+    namespace: str
+    id: str
 
 
 class StoredSubscription(NamedTuple):
     """A subscription in the store.
 
     Attributes:
-        id: Its name, unique among live ones; free again after a delete.
+        id: Its name, unique among live ones of its namespace; free again after a delete.
         uid: Unique for ever; the route in the log carries it.
         revision: From 1; every replace adds one.
         etag: Strong entity tag, with its quotes; changes with every revision.
         created_ms: Wall clock, milliseconds.
         updated_ms: Wall clock of the newest revision, milliseconds.
         realized: JSON object without the ``id`` (``ApiSubscriptionSpec.realized``).
+        namespace: Its tenant.
     """
 
     id: str
@@ -32,10 +47,17 @@ class StoredSubscription(NamedTuple):
     created_ms: int
     updated_ms: int
     realized: bytes
+    namespace: str = DEFAULT_NAMESPACE
+
+    @property
+    def name(self) -> SubscriptionName:
+        """Its namespace and id."""
+        return SubscriptionName(self.namespace, self.id)
 
     def __repr__(self) -> str:
         # Without ``realized``: custom headers may hold secrets.
-        return f"StoredSubscription({self.id}, uid={self.uid}, revision={self.revision})"
+        name = f"{self.namespace}/{self.id}"
+        return f"StoredSubscription({name}, uid={self.uid}, revision={self.revision})"
 
     def encode(self) -> bytes:
         """JSON of the subscription object, the ``id`` first."""
@@ -124,6 +146,7 @@ class Put:
         uid: The uid if it is created.
         claimed_id: The ``id`` in the body; on a replace it must be *id* or None (decision 2, ids).
         precondition: On the state before.
+        namespace: Where.
     """
 
     id: str
@@ -131,6 +154,34 @@ class Put:
     uid: str
     claimed_id: object = None
     precondition: Precondition = NO_PRECONDITION
+    namespace: str = DEFAULT_NAMESPACE
+
+    @property
+    def name(self) -> SubscriptionName:
+        """Namespace and id."""
+        return SubscriptionName(self.namespace, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Rotate:
+    """Replace the key that signs deliveries of the subscription *id*.
+
+    Attributes:
+        id: Its name.
+        rotation: How.
+        precondition: On the state before.
+        namespace: Where.
+    """
+
+    id: str
+    rotation: Rotation
+    precondition: Precondition = NO_PRECONDITION
+    namespace: str = DEFAULT_NAMESPACE
+
+    @property
+    def name(self) -> SubscriptionName:
+        """Namespace and id."""
+        return SubscriptionName(self.namespace, self.id)
 
 
 DeleteReason = Literal["deleted", "expired", "used-up"]
@@ -144,19 +195,27 @@ class Delete:
         id: Its name.
         precondition: On the state before.
         reason: Recorded with the change: deleted by a client, or ended.
+        namespace: Where.
     """
 
     id: str
     precondition: Precondition = NO_PRECONDITION
     reason: DeleteReason = "deleted"
+    namespace: str = DEFAULT_NAMESPACE
+
+    @property
+    def name(self) -> SubscriptionName:
+        """Namespace and id."""
+        return SubscriptionName(self.namespace, self.id)
 
 
-def end_of(id_: str, etag: str, reason: DeleteReason) -> Delete:
-    """Make the change that ends revision *etag* of *id_*, and no newer one."""
-    return Delete(id_, Precondition(if_match=frozenset((etag,))), reason)
+def end_of(name: SubscriptionName, etag: str, reason: DeleteReason) -> Delete:
+    """Make the change that ends revision *etag* of the subscription *name*, and no newer one."""
+    condition = Precondition(if_match=frozenset((etag,)))
+    return Delete(name.id, condition, reason, name.namespace)
 
 
-Change = Put | Delete | RouteChange
+Change = Put | Delete | Rotate | RouteChange
 
 
 class Applied(NamedTuple):
@@ -164,15 +223,22 @@ class Applied(NamedTuple):
 
     Attributes:
         seq: Its number, from 1; also the route record's.
-        op: ``created``, ``replaced``, or the reason of the delete.
+        op: ``created``, ``replaced``, ``rotated``, or the reason of the delete.
         subscription: The new state; the last one where it was deleted.
         record: The route record for every partition of the log.
+        made: Keys that sign, whose newest this change has made; None: none.
     """
 
     seq: int
     op: str
     subscription: StoredSubscription
     record: bytes
+    made: SigningKeys | None = None
+
+    def answer(self) -> StoredSubscription:
+        """The new state for who asked for the change: with the secret that was made by it."""
+        realized = with_secret(self.subscription.realized, self.made)
+        return self.subscription._replace(realized=realized)
 
 
 class ChangePendingError(LogUnavailableError):
@@ -183,11 +249,14 @@ class ChangePendingError(LogUnavailableError):
 
     Attributes:
         id: Of the subscription.
+        path: Where it can be read over HTTP.
         op: ``created``, ``replaced``, or the reason of the delete.
     """
 
     def __init__(self, applied: Applied) -> None:
-        self.id = applied.subscription.id
+        made = applied.subscription
+        self.id = made.id
+        self.path = path_in(made.namespace, f"/subscriptions/{made.id}")
         self.op = applied.op
         super().__init__(
             f"subscription {self.id} is {applied.op} in the store and takes effect as soon as the"

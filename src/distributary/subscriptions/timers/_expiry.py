@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from distributary.core.clock import Clock
+from distributary.core.clock import Clock, until_next_s
 from distributary.core.errors import (
     ConflictError,
     DistributaryError,
@@ -106,7 +106,7 @@ class Endings:
         """
         now_ms = self._clock.wall_ms()
         while ended := self._schedule.expired(now_ms):
-            changes = [end_of(ending.id, ending.etag, "expired") for ending in ended]
+            changes = [end_of(ending.name, ending.etag, "expired") for ending in ended]
             applied = [one for one in store.apply(changes, now_ms) if isinstance(one, Applied)]
             self._tell(len(applied), "expired")
             for one in applied:
@@ -145,9 +145,10 @@ class Endings:
 
     def _wait_s(self) -> float:
         """Seconds until the next turn."""
+        look_s = until_next_s(LOOK_S_MAX, self._clock.monotonic_s())
         if self._next_ms is None:
-            return LOOK_S_MAX
-        return min(LOOK_S_MAX, max(LOOK_S_MIN, (self._next_ms - self._clock.wall_ms()) / 1000))
+            return look_s
+        return min(look_s, max(LOOK_S_MIN, (self._next_ms - self._clock.wall_ms()) / 1000))
 
     async def _expire(self) -> bool:
         """End those that have expired; True: there may be more."""

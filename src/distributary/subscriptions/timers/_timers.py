@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from distributary.core.clock import Clock
+from distributary.core.clock import Clock, until_next_s
 from distributary.core.errors import EventError, LogError, StoreError
 from distributary.core.event import Event
 from distributary.core.flow import TimerEvent, encode_timer_event
@@ -110,10 +110,9 @@ class SubscriptionTimers:
             await self._fire(due.timers)
         if len(due.timers) == TIMER_EVENTS_MAX:
             return 0.0
-        next_s = self._beats.next_due_s()
-        if next_s is None:
-            return LOOK_S
-        return min(LOOK_S, max(GATHER_S, next_s - self._clock.monotonic_s()))
+        next_s, now_s = self._beats.next_due_s(), self._clock.monotonic_s()
+        look_s = until_next_s(LOOK_S, now_s)
+        return look_s if next_s is None else min(look_s, max(GATHER_S, next_s - now_s))
 
     async def _look(self) -> None:
         """Read what changed since the last look."""
@@ -233,7 +232,7 @@ def timer_event_of(uid: str, number: int, due: DueTimer, now_ms: int) -> Event:
     attributes: dict[str, str | int | bool] = {
         "specversion": "1.0",
         "id": f"{uid}/{due.revision}/{number}",
-        "source": api_subscription.timer_source(spec.source, due.id),
+        "source": api_subscription.timer_source(spec.source, due.id, due.namespace),
         "type": api_subscription.timer_type(spec.types, spec.config.timer_type),
         "time": now.replace("+00:00", "Z"),
     }

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from distributary.cli import _subscribe_flags
-from distributary.cli._options import seconds
+from distributary.cli._times import seconds
 from distributary.core.errors import ResourceError, SettingsError
 from distributary.core.filter import check
 from distributary.resource import ResourceRules, SinkRule

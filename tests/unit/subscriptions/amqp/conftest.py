@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from distributary.access import Change, Gate
 from distributary.core.clock import SystemClock
-from distributary.core.sqlite import sqlite_url
+from distributary.core.database import sqlite_url
+from distributary.datadir import TenantCounts
 from distributary.protocols.amqp.engine import Ended
 from distributary.resource import SinkRule
+from distributary.server.ingest import Tenants
 from distributary.subscriptions.amqp import AmqpServer
 from distributary.subscriptions.service import Subscriptions, rules
 from distributary.subscriptions.store.store import Store
@@ -21,11 +24,17 @@ class Served:
     """A server, and clients of it on one loop."""
 
     def __init__(self, store: Store, runner: asyncio.Runner) -> None:
+        self.store = store
         self.appender = MemoryRouteAppender()
         self.subscriptions = Subscriptions(
             store, self.appender, rules(SinkRule(local_allowed=True)), SystemClock()
         )
-        self.server = AmqpServer(self.subscriptions)
+        self.gate = Gate(lambda: 0)
+        self.changes: list[Change] = []
+        self.tenants = Tenants(lambda: 0.0, TenantCounts())
+        self.server = AmqpServer(
+            self.subscriptions, self.gate, self.changes.append, self.tenants.take_call
+        )
         self._runner = runner
 
     def run(self, work: Callable[[], Awaitable[Any]]) -> Any:
@@ -44,7 +53,7 @@ class Served:
     def connect_by_wires(self, **chosen: Any) -> tuple[AmqpClient, MemoryWire, MemoryWire]:
         """A client with its wire and the server's."""
         client = AmqpClient(**chosen)
-        return client, *join(client.engine, self.server.meet())
+        return client, *join(client.engine, self.server.meet("127.0.0.1"))
 
 
 async def leave(client: AmqpClient) -> Ended:

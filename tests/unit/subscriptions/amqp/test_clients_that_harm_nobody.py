@@ -349,10 +349,10 @@ def test_a_server_that_stops_answers_what_is_under_way(served, good, monkeypatch
     asked, go_on = asyncio.Event(), asyncio.Event()
     retrieve = served.subscriptions.retrieve
 
-    async def slow(id_: str) -> object:
+    async def slow(id_: str, namespace: str) -> object:
         asked.set()
         await go_on.wait()
-        return await retrieve(id_)
+        return await retrieve(id_, namespace)
 
     async def stop() -> None:
         client = served.connect()

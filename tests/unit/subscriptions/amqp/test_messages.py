@@ -25,7 +25,7 @@ from distributary.subscriptions.http.problem_details import Problem
 
 def asked(**properties: object) -> tuple[OperationName | None, AmqpCall]:
     """What a message with these application properties asks."""
-    return read_request(AmqpMessage(b"", properties))
+    return read_request(AmqpMessage(b"", properties), "default")
 
 
 def refused(**properties: object) -> dict[str, str]:
@@ -38,7 +38,7 @@ def refused(**properties: object) -> dict[str, str]:
 def read_body(body: object, content_type: str | None = "application/json") -> object:
     """The JSON value in *body*."""
     message = AmqpMessage(body, {"operation": "Create"}, content_type)
-    return asyncio.run(read_request(message)[1].read_body())
+    return asyncio.run(read_request(message, "default")[1].read_body())
 
 
 @pytest.mark.parametrize("operation", list(OperationName))

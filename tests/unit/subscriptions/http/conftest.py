@@ -8,14 +8,23 @@ from typing import Any
 
 import pytest
 
-from distributary.core.sqlite import sqlite_url
+from distributary.access import Gate
+from distributary.core.database import sqlite_url
+from distributary.core.log.finder import FileLog, Index
+from distributary.core.outcome import DeliveryReader
 from distributary.datadir.seen import SeenNames
 from distributary.resource import SinkRule
+from distributary.subscriptions.api_keys import ApiKeys, ApiKeyStore
+from distributary.subscriptions.events import EventPlaces, Events
 from distributary.subscriptions.http import create_app
-from distributary.subscriptions.service import Deliveries, Subscriptions, rules
+from distributary.subscriptions.service import Deliveries, Statuses, Subscriptions, rules
 from distributary.subscriptions.store.store import Store
+from distributary.testing.memory_tallies import MemoryTallies, MemoryTallyReader
+from kit.announcer import CountingAnnouncer
 from kit.asgi_client import Answer, AsgiClient
+from kit.event_log import EventLog, ListedRoutes
 from kit.memory_routes import MemoryRouteAppender
+from kit.standing import watcher_of
 
 JSON = (("content-type", "application/json"),)
 
@@ -60,10 +69,35 @@ class Api:
         )
         self.databases = [folder / "0.db", folder / "1.db"]
         self.failing = [folder / "0.json", folder / "1.json"]
-        deliveries = Deliveries(store, StillClock(), self.databases, self.failing)
-        app = create_app(self.subscriptions, self.health, lambda: self.seen, deliveries)
+        self.tallies = MemoryTallies()
+        self.watcher = watcher_of(store, StillClock(), MemoryTallyReader(self.tallies))
+        readers = [DeliveryReader(path, at) for at, path in enumerate(self.databases)]
+        deliveries = Deliveries(store, StillClock(), readers)
+        self.routes = ListedRoutes()
+        self.log = EventLog(folder / "log")
+        self.folder = folder
+        self.key_store = ApiKeyStore(sqlite_url(folder / "control.db"))
+        self.announcer = CountingAnnouncer()
+        self.gate = Gate(lambda: 0)
+        app = create_app(
+            self.subscriptions,
+            self.health,
+            lambda: self.seen,
+            deliveries,
+            events=Events(self.places(folder), store, self.routes),
+            statuses=Statuses(store, readers, self.failing, self.watcher, clock=StillClock()),
+            keys=ApiKeys(self.key_store, self.announcer, StillClock()),
+            gate=self.gate,
+        )
         self.client = AsgiClient(app, runner)
         self.request = self.client.request
+
+    @staticmethod
+    def places(folder: Path) -> EventPlaces:
+        """Two partitions, of which the first has an index."""
+        journals = [folder / "journal-0", folder / "journal-1"]
+        log = FileLog(folder / "log", [Index(folder / "index"), Index(None)])
+        return EventPlaces(log, [folder / "history"], journals, lambda: "all")
 
     def send(self, method: str, target: str, value: Any, *headers: tuple[str, str]) -> Answer:
         """Send *value* as JSON."""
@@ -87,5 +121,7 @@ def api(tmp_path) -> Iterator[Api]:
         made = Api(store, runner, tmp_path)
         runner.run(made.subscriptions.start())
         yield made
+        made.log.close()
         runner.run(made.subscriptions.close())
+        made.key_store.close()
         store.close()

@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import DoneKey, Stage
@@ -20,18 +21,18 @@ from distributary.core.outcome import (
     RunRow,
     write_failing,
 )
-from distributary.core.sqlite import sqlite_url
 
 SINK = "http://sink.example/"
 
 
-def dead_letter(offset, route, **attributes):
+def dead_letter(offset, route, namespace="default", **attributes):
     """A dead letter of *route*."""
     event = Event(
         {"specversion": "1.0", "id": str(offset), "source": "/", "type": "t", **attributes}, b"data"
     )
     failure = Failure("status-400", SINK, 400)
-    return DeadLetter(DoneKey(offset, 0, route), 7, failure, event_record.encode([event]), offset)
+    body = event_record.encode([event])
+    return DeadLetter(DoneKey(offset, 0, route), 7, failure, body, offset, namespace)
 
 
 def write(api, partition, **changes):
@@ -51,14 +52,31 @@ def test_a_subscription_is_ready_before_any_owner_wrote(api):
     api.put("s")
     answer = api.request("GET", "/subscriptions/s/status")
     assert answer.status == 200
-    assert answer.json() == {
+    found = answer.json()
+    conditions = found.pop("conditions")
+    assert found == {
         "id": "s",
         "route": uid_of(api, "s"),
+        "revision": 1,
         "state": "ready",
+        "failing": None,
+        "lastSuccess": None,
+        "inFlight": 0,
         "waiting": 0,
+        "delivered": 0,
+        "deadLettered": 0,
+        "rate": 0.0,
+        "rates": [],
+        "dropped": 0,
+        "attemptsFailed": 0,
         "lagging": False,
+        "backfill": None,
         "kept": {"count": 0, "bytes": 0},
     }
+    assert [(each["type"], each["status"]) for each in conditions] == [
+        ("Ready", "True"),
+        ("Delivering", "Unknown"),
+    ]
 
 
 def test_the_status_sums_what_all_owners_wrote_of_the_route(api):
@@ -85,6 +103,11 @@ def test_the_status_sums_what_all_owners_wrote_of_the_route(api):
     found = api.request("GET", "/subscriptions/s/status").json()
     assert (found["state"], found["waiting"], found["lagging"]) == ("failing", 2, True)
     assert found["kept"]["count"] == 2
+    assert found["backfill"] == {
+        "position": [{"partition": 1, "offset": 1, "end": 1}],
+        "distance": 0,
+    }
+    assert found["failing"] == found["lastError"]
     assert found["lastError"] == {
         "since": "1970-01-01T00:00:01.000+00:00",
         "last": "1970-01-01T00:00:02.000+00:00",

@@ -23,10 +23,12 @@ def test_create_answers_201_with_location_and_tag(api, good):
 
 
 def test_a_created_subscription_reads_as_it_was_answered(api, good):
-    """What was realized is what is stored."""
+    """What was realized is what is stored; how it stands comes beside it."""
     created = api.send("POST", "/subscriptions", good(types=["a"]))
     read = api.request("GET", created.headers["location"])
-    assert (read.status, read.body) == (200, created.body)
+    found = read.json()
+    assert (found.pop("status")["state"], read.status) == ("ready", 200)
+    assert found == created.json()
     assert read.headers["etag"] == created.headers["etag"]
 
 

@@ -1,33 +1,94 @@
 """Description, health, documents, and what every path has in common."""
 
+import asyncio
 import re
 
 import pytest
 
+from distributary.access import (
+    ANYBODY,
+    NOBODY,
+    Grant,
+    Identity,
+    IdentityKind,
+    Verb,
+    encode_identity,
+)
 from distributary.core.errors import CATALOGUE
 from distributary.core.filter import DIALECTS
 from distributary.core.protocol import protocols
 from distributary.datadir.seen import SeenNames
-from distributary.subscriptions.http import build_openapi
+from distributary.subscriptions.http import build_openapi, create_app
 from distributary.subscriptions.resource import CONFIG_KEYS
 from distributary.subscriptions.service import PAGE_MAX, PROTOCOLS_ABSENT
+from kit.asgi_client import AsgiClient
 
 PATHS = {
     "/": "GET, HEAD, OPTIONS",
     "/subscriptions": "GET, HEAD, POST, OPTIONS",
     "/subscriptions/some-id": "GET, HEAD, PUT, DELETE, OPTIONS",
+    "/subscriptions/some-id/signature/rotate": "POST, OPTIONS",
     "/subscriptions/some-id/status": "GET, HEAD, OPTIONS",
+    "/subscriptions/some-id/pause": "POST, OPTIONS",
     "/subscriptions/some-id/resume": "POST, OPTIONS",
+    "/events": "GET, HEAD, OPTIONS",
+    "/events/some-position": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/events": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/events/some-position": "GET, HEAD, OPTIONS",
+    "/subscriptions/some-id/disable": "POST, OPTIONS",
+    "/subscriptions/some-id/enable": "POST, OPTIONS",
+    "/subscriptions/some-id/retry": "POST, OPTIONS",
+    "/subscriptions/some-id/replay": "POST, OPTIONS",
+    "/consent/some-name": "GET, HEAD, POST, OPTIONS",
+    "/status": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/status": "GET, HEAD, OPTIONS",
     "/dead-letters": "GET, HEAD, OPTIONS",
     "/dead-letters/redrive": "POST, OPTIONS",
     "/dead-letters/purge": "POST, OPTIONS",
+    "/dead-letters/some-id": "GET, HEAD, OPTIONS",
     "/dead-letters/runs/some-run": "GET, HEAD, OPTIONS",
+    "/filters/try": "POST, OPTIONS",
+    "/runs": "GET, HEAD, OPTIONS",
+    "/runs/some-run": "GET, HEAD, OPTIONS",
+    "/runs/some-run/cancel": "POST, OPTIONS",
+    "/keys": "GET, HEAD, POST, OPTIONS",
+    "/keys/some-id": "GET, HEAD, DELETE, OPTIONS",
+    "/whoami": "GET, HEAD, OPTIONS",
+    "/can": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/subscriptions": "GET, HEAD, POST, OPTIONS",
+    "/namespaces/shop/subscriptions/some-id": "GET, HEAD, PUT, DELETE, OPTIONS",
+    "/namespaces/shop/subscriptions/some-id/signature/rotate": "POST, OPTIONS",
+    "/namespaces/shop/subscriptions/some-id/status": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/subscriptions/some-id/pause": "POST, OPTIONS",
+    "/namespaces/shop/subscriptions/some-id/resume": "POST, OPTIONS",
+    "/namespaces/shop/subscriptions/some-id/disable": "POST, OPTIONS",
+    "/namespaces/shop/subscriptions/some-id/enable": "POST, OPTIONS",
+    "/namespaces/shop/subscriptions/some-id/retry": "POST, OPTIONS",
+    "/namespaces/shop/subscriptions/some-id/replay": "POST, OPTIONS",
+    "/namespaces/shop/dead-letters": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/dead-letters/redrive": "POST, OPTIONS",
+    "/namespaces/shop/dead-letters/purge": "POST, OPTIONS",
+    "/namespaces/shop/dead-letters/some-id": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/dead-letters/runs/some-run": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/filters/try": "POST, OPTIONS",
+    "/namespaces/shop/runs": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/runs/some-run": "GET, HEAD, OPTIONS",
+    "/namespaces/shop/runs/some-run/cancel": "POST, OPTIONS",
     "/healthz": "GET, HEAD, OPTIONS",
     "/readyz": "GET, HEAD, OPTIONS",
     "/metrics": "GET, HEAD, OPTIONS",
+    "/cluster": "GET, HEAD, OPTIONS",
     "/openapi.json": "GET, HEAD, OPTIONS",
     "/docs": "GET, HEAD, OPTIONS",
+    "/.well-known/openid-configuration": "GET, HEAD, OPTIONS",
+    "/openid/v1/jwks": "GET, HEAD, OPTIONS",
 }
+
+TENANT = Identity(
+    name="key:till",
+    how=IdentityKind.KEY,
+    grants=(Grant(may=(Verb.ADMIN,), namespaces=("shop",)),),
+)
 
 
 @pytest.mark.parametrize(("path", "allow"), PATHS.items())
@@ -47,7 +108,12 @@ def test_another_method_is_405_with_allow(api, method, path, allow):
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in PATHS if "GET" in PATHS[path] and "some-" not in path]
+    "path",
+    [
+        path + ("?verb=read&resource=keys" if path == "/can" else "")
+        for path in PATHS
+        if "GET" in PATHS[path] and "some-" not in path
+    ],
 )
 def test_head_has_the_fields_of_get_and_no_body(api, path):
     """RFC 9110, 9.3.2."""
@@ -72,7 +138,8 @@ def test_the_description_says_what_the_server_can_do(api):
     body = api.request("GET", "/").json()
     assert set(body["protocols"]) == set(protocols()) - set(PROTOCOLS_ABSENT)
     settings = body["protocols"]["HTTP"]["settings"]["properties"]
-    assert {"headers", "method", "format", "cacerts", "delivery"} == set(settings)
+    own, shared = {"headers", "method", "signature"}, {"format", "cacerts", "clientcertificate"}
+    assert own | shared | {"delivery"} == set(settings)
     assert body["protocols"]["KAFKA"]["sinkschemes"] == ["kafka", "kafka+ssl"]
     assert body["protocols"]["KAFKA"]["settings"]["properties"]["acks"]["default"] == "all"
     assert {"exact", "prefix", "suffix", "all", "any", "not"} <= set(body["dialects"])
@@ -86,10 +153,29 @@ def test_the_description_says_what_the_server_can_do(api):
     assert body["operations"] == ["create", "retrieve", "query", "update", "delete"]
 
 
+def test_browsers_are_led_to_the_page_that_is_mounted():
+    """They say that they take HTML; programs get the description, as they always did."""
+
+    async def page(_scope, _receive, _send):
+        raise AssertionError
+
+    with asyncio.Runner() as runner:
+        app = create_app(
+            None, None, SeenNames, None, {"/console": page}, events=None, statuses=None, keys=None
+        )
+        client = AsgiClient(app, runner)
+        browser = client.request("GET", "/", headers=[("accept", "text/html,*/*;q=0.8")])
+        assert (browser.status, browser.headers["location"]) == (303, "/console")
+        for accept in ("*/*", "application/json"):
+            answer = client.request("GET", "/", headers=[("accept", accept)])
+            assert (answer.status, answer.json()["name"]) == (200, "distributary")
+            assert answer.headers["vary"] == browser.headers["vary"] == "accept"
+
+
 def test_every_link_of_the_description_leads_somewhere(api):
-    """The publishing path is the receiver's."""
+    """The path that publishes is one of a search too; the server mounts the console."""
     for name, path in api.request("GET", "/").json()["links"].items():
-        expected = 404 if name == "publish" else 200
+        expected = 404 if name == "console" else 200
         assert api.request("GET", path).status == expected
 
 
@@ -107,6 +193,19 @@ def test_readiness_gives_its_reasons(api):
     assert (answer.status, answer.json()["code"]) == (503, "unavailable")
     assert answer.json()["detail"] == "the pipeline is starting; the log is full"
     assert "retry-after" in answer.headers
+
+
+def test_what_concerns_all_is_told_to_who_observes_alone(api):
+    """Names in events, and why the server is not ready; the rest of both is for everybody."""
+    api.seen = SeenNames(types=("canary-type",), sources=("/canary",))
+    api.health.reasons = ["the disk is full"]
+    for sender, told in ((NOBODY, False), (TENANT, False), (ANYBODY, True)):
+        headers = [("x-distributary-identity", encode_identity(sender).decode())]
+        description = api.request("GET", "/", headers=headers)
+        readiness = api.request("GET", "/readyz", headers=headers)
+        assert (description.status, readiness.status) == (200, 503)
+        assert (b"canary" in description.body) is told
+        assert (b"disk" in readiness.body) is told
 
 
 def test_metrics_are_prometheus_text(api):
@@ -189,10 +288,17 @@ def test_the_api_description_names_what_exists(api):
     """Each path and method of it is answered, and no path is left out."""
     document = api.request("GET", "/openapi.json").json()
     described = {
-        path.replace("{id}", "some-id").replace("{run}", "some-run"): item
+        path.format(
+            id="some-id",
+            run="some-run",
+            position="some-position",
+            namespace="shop",
+            name="some-name",
+        ): item
         for path, item in document["paths"].items()
     }
-    described.pop("/events")
+    for path in ("/events", "/namespaces/shop/events"):
+        assert described[path].pop("post")  # the receiver's
     assert set(described) == set(PATHS)
     for path, item in described.items():
         methods = {method.upper() for method in item if method != "parameters"}

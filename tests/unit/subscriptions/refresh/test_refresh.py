@@ -534,3 +534,51 @@ def test_a_credential_that_cannot_be_opened_is_told_and_left(url, world, runner,
 
     runner.run(scenario())
     assert world.endpoint.asked == []
+
+
+class CountingRows:
+    """Counts the readings of changes; they fail while the store is away."""
+
+    def __init__(self, rows: CredentialRows) -> None:
+        self._rows = rows
+        self.readings = 0
+        self.away = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._rows, name)
+
+    def changed(self, after_seq: int) -> object:
+        """As the rows do, or not."""
+        self.readings += 1
+        if self.away:
+            raise StoreError("the store is away")
+        return self._rows.changed(after_seq)
+
+
+def test_the_store_is_read_only_where_it_may_have_changed(world, runner):
+    """An idle server has a thread less to wake; a reading that failed is made again."""
+    rows, news = CountingRows(world.rows), [False]
+    world.refresher = Refresher(
+        rows,
+        world.endpoint,
+        world.clock,
+        SeededRandom(1),
+        count=world.meter.add,
+        may_have_news=lambda: news[0],
+    )
+
+    async def scenario() -> None:
+        world.put(lifetime_s=HOUR_S)
+        await world.pass_time(5)
+        assert rows.readings == 1
+        rows.away = news[0] = True
+        await world.refresher.look()
+        news[0] = False
+        await world.refresher.look()
+        assert rows.readings == 3
+        rows.away = False
+        await world.pass_time(2 * HOUR_S, 60.0)
+        assert rows.readings == 4
+
+    runner.run(scenario())
+    assert len(world.endpoint.asked) >= 1

@@ -22,6 +22,8 @@ WHOLE = {
     "start": "2020-01-01T00:00:00Z",
     "expires": "2100-01-01T00:00:00Z",
     "maxevents": 7,
+    "broker": "orders",
+    "lifecycle": True,
 }
 
 
@@ -35,6 +37,8 @@ def test_every_key_has_its_meaning(parse):
         begin_ms=1_577_836_800_000,
         expires_ms=4_102_444_800_000,
         events_max=7,
+        broker="orders",
+        lifecycle=True,
     )
     assert spec.to_json()["config"] == WHOLE
 

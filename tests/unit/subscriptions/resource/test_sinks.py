@@ -5,7 +5,7 @@ import pytest
 from distributary.core.errors import ResourceError
 from distributary.core.filter import check
 from distributary.protocols.kafka.settings import HOSTS_MAX
-from distributary.resource import Faults, ResourceRules, SinkRule
+from distributary.resource import CLEARTEXT, Faults, ResourceRules, SinkRule
 from distributary.resource.uri import check_sink
 from distributary.subscriptions import resource as api_subscription
 
@@ -107,3 +107,31 @@ def test_metadata_addresses_are_allowed_one_by_one(allowed, faults):
 def test_names_are_judged_when_they_are_dialled():
     """A name may be repointed after it was checked; the connector decides then."""
     assert parse_sink("http://metadata.google.internal/", PUBLIC) == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "refused"),
+    [
+        ("kafka://127.0.0.1,k.example.com/t", True),
+        ("kafka://k.example.com,localhost/t", True),
+        ("kafka://localhost:1,[::1]:2/t", False),
+        ("kafka+ssl://k.example.com/t", False),
+        ("nats://n.example.com", True),
+        ("tls://n.example.com", False),
+        ("HTTP://Example.com/", True),
+        ("http://127.9.9.9/", False),
+        ("http://a.localhost./", False),
+        ("http://localhost.example.com/", True),
+        ("http://10.0.0.1/", True),
+        ("ws://e.com/", True),
+        ("wss://e.com/", False),
+        ("mqtt://e.com", True),
+        ("amqps://e.com", False),
+    ],
+)
+def test_a_credential_goes_to_every_host_by_tls_or_stays_here(uri, refused):
+    """One of several on another machine is enough to refuse all."""
+    rule = SinkRule(local_allowed=True)
+    assert rule.cleartext_refusal(uri) == (CLEARTEXT if refused else None)
+    allowed = SinkRule(local_allowed=True, cleartext_allowed=True)
+    assert (allowed.cleartext_refusal(uri), allowed.stays_here(uri)) == (None, False)

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import ResourceError, StoreError
-from distributary.subscriptions.resource import ApiSubscriptionSpec
-from distributary.subscriptions.store import Directory, Keys, Sealer
+from distributary.resource import SinkRule
+from distributary.subscriptions.resource import ApiSubscriptionSpec, parse
+from distributary.subscriptions.service import rules
+from distributary.subscriptions.store import Directory, Keys, Listed, Sealer
 from distributary.subscriptions.store.credentials_rows import CredentialRows
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Applied, Delete, Put
@@ -76,6 +79,28 @@ def test_a_key_file_that_others_may_read_is_refused(tmp_path, mode):
     path.chmod(mode)
     with pytest.raises(StoreError, match="chmod 600"):
         Keys(path).check()
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o440, 0o600])
+def test_a_key_file_of_systemd_may_show_an_access_list(tmp_path, mode):
+    """The folder is the service's alone: 0440 is how an access list for one user looks there."""
+    path = tmp_path / "credentials.key"
+    path.write_text(key_text())
+    path.chmod(mode)
+    Keys.of(path, {"CREDENTIALS_DIRECTORY": str(tmp_path)}).check()
+
+
+@pytest.mark.parametrize(
+    ("mode", "folder"), [(0o444, "."), (0o460, "."), (0o440, ".."), (0o440, "below")]
+)
+def test_a_key_file_of_systemd_is_no_excuse_for_others(tmp_path, mode, folder):
+    """Nor does it hold for rights of everybody, or outside of that very folder."""
+    path = tmp_path / "credentials.key"
+    path.write_text(key_text())
+    path.chmod(mode)
+    environ = {"CREDENTIALS_DIRECTORY": str((tmp_path / folder).resolve())}
+    with pytest.raises(StoreError, match="chmod 600"):
+        Keys.of(path, environ).check()
 
 
 @pytest.mark.parametrize(
@@ -401,3 +426,48 @@ def test_a_store_of_the_first_version_is_brought_up(url, spec):
     directory = Directory(url)
     assert seen(directory) is not None
     directory.close()
+
+
+def test_who_is_held_back_is_told_by_name(store, rows):
+    """Credentials that would go to other machines in the clear; only while that is not allowed."""
+    account = {"credentialType": "PLAIN", "identifier": "me", "secret": "hunter22"}
+    header = {"headers": {"Authorization": "Bearer x"}}
+    sinks = {
+        "a-remote": {"sink": "http://example.com/", "sinkCredential": account},
+        "b-header": {"sink": "http://example.com/", "protocolsettings": header},
+        "c-tls": {"sink": "https://example.com/", "sinkCredential": account},
+        "d-here": {"sink": "http://localhost/", "sinkCredential": account},
+        "e-key": {"sink": "http://example.com/", "protocolsettings": {"headers": {"x-key": "k"}}},
+        "f-none": {"sink": "http://example.com/"},
+    }
+    allowed = rules(SinkRule(local_allowed=True, cleartext_allowed=True))
+    for name, members in sinks.items():
+        made = parse({"protocol": "HTTP", **members}, allowed)
+        store.apply([Put(name, made, name)], 5)
+    held_back = ["/subscriptions/a-remote", "/subscriptions/b-header"]
+    assert rows.held_back(SinkRule(local_allowed=True)) == held_back
+    assert rows.held_back(allowed.sinks) == []
+
+
+def test_a_name_of_a_secret_is_shown_and_is_no_secret_to_keep(tmp_path: Path) -> None:
+    """What was read can be sent back; without it, and without a secret, nothing authorizes."""
+    ours = rules(SinkRule(local_allowed=True))
+    url = sqlite_url(tmp_path / "state.db")
+    store = Store(url)
+    named = {"credentialtype": "PLAIN", "identifier": "me", "secretref": {"name": "crm"}}
+    body = {"sink": "https://example.com/", "protocol": "HTTP", "sinkCredential": named}
+    put(store, parse(body, ours))
+    directory = Directory(url)
+    directory.refresh()
+    listed = directory.get("u1")
+    assert isinstance(listed, Listed)
+    shown = listed.spec.to_json()["sinkCredential"]
+    assert shown == {"credentialType": "PLAIN", "identifier": "me", "secretRef": {"name": "crm"}}
+    assert directory.credential("u1") == Credential("PLAIN", identifier="me", secret_ref="crm")
+    put(store, parse(body | {"sinkCredential": shown}, ours, secrets_kept=True))
+    bare = body | {"sinkCredential": {"credentialType": "PLAIN", "identifier": "me"}}
+    spec = parse(bare, ours, secrets_kept=True)
+    (answer,) = store.apply([Put("a", spec, "u1")], 6)
+    assert isinstance(answer, ResourceError)
+    directory.close()
+    store.close()

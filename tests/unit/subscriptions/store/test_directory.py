@@ -4,8 +4,8 @@ import sqlite3
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.errors import StoreError
-from distributary.core.sqlite import sqlite_url
 from distributary.subscriptions.store import Directory
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Delete, Put
@@ -118,3 +118,18 @@ def test_a_damaged_row_is_a_store_error(store, directory, spec, url):
     directory.refresh()
     with pytest.raises(StoreError, match="damaged"):
         directory.get("u1")
+
+
+def test_what_was_let_go_comes_back_when_it_changes(store, directory, spec):
+    """For a reader that takes what it needs, and keeps no content."""
+    store.apply([Put("a", spec(), "uid-a")], 5)
+    directory.refresh()
+    assert directory.changed() == {"uid-a"}
+    assert directory.get("uid-a") is not None
+    directory.let_go("uid-a")
+    assert directory.get("uid-a") is None
+    assert directory.changed() == set()
+    store.apply([Put("a", spec(source="/other"), "uid-a")], 6)
+    directory.refresh()
+    assert directory.changed() == {"uid-a"}
+    assert directory.get("uid-a").revision == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.core import sqlite
+from distributary.core.database import sqlite
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import ResourceError, StoreError
 from distributary.subscriptions.resource import ApiSubscriptionSpec, SecretSettings
@@ -51,7 +51,7 @@ KEEP = {"credentialType": "PLAIN", "identifier": "me"}
         ("http://127.0.0.1/", "http://127.0.0.2/"),
         ("https://127.0.0.1/", "http://127.0.0.1/"),
         ("http://127.0.0.1/", "https://127.0.0.1:444/"),
-        ("http://127.0.0.1/", "http://127.0.0.1.example.com/"),
+        ("http://127.0.0.1/", "https://127.0.0.1.example.com/"),
     ],
 )
 def test_a_secret_is_not_kept_for_another_origin(store, spec, kept, directory, sinks):

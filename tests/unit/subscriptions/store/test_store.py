@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.errors import ConflictError, NotFoundError, ResourceError, StoreError
 from distributary.core.flow import decode_route
-from distributary.core.sqlite import sqlite_url
 from distributary.subscriptions.store import Directory
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Applied, Delete, Precondition, Put
@@ -217,7 +217,7 @@ def test_the_file_is_for_its_owner_alone(url, store):
 
 def test_commits_are_synced(store):
     """FULL: a commit that returned survives a power cut."""
-    with store._writer.connect() as connection:
+    with store._writer.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
 

@@ -388,7 +388,7 @@ def test_one_damaged_row_costs_no_other_timer(world, spec):
     """It is reported and counted."""
     world.store.apply([Put("bad", spec(config={"interval": 1}), "bad")], world.clock.wall_ms())
     world.store.mark_appended(1)
-    with world.store._writer.begin() as connection:
+    with world.store._writer.changing() as connection:
         connection.exec_driver_sql("UPDATE api_subscription SET spec_json = '{}'")
     well = world.put("well", interval=1)
     world.pass_s(1.1)

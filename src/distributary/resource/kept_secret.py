@@ -1,0 +1,49 @@
+"""A secret that this server keeps for a namespace: a ``v1/Secret``, and what it is used for.
+
+``knative`` takes it out of objects, ``subscriptions.store`` seals it, ``partitions`` uses it.
+"""
+
+from typing import Final, Protocol
+
+import msgspec
+
+SINKS: Final = "distributary.dev/sinks"
+"""Annotation of a Secret: the sinks that it may go to, URIs apart by spaces or commas. It goes to
+their origins, and nowhere without it."""
+
+
+class KeptSecret(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of a Secret. Its ``repr`` has none of them.
+
+    Attributes:
+        values: By key.
+        sinks: URIs of the sinks that it may go to. Sealed with the values, so that whoever changes
+            them must have the values.
+    """
+
+    values: dict[str, bytes]
+    sinks: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"KeptSecret({sorted(self.values)})"
+
+
+class Vault(Protocol):
+    """Seals secrets, each bound to the uid of its object. For one thread at a time.
+
+    Methods raise ``StoreError``: there is no key, or it does not open the secret.
+    """
+
+    def seal_kept(self, uid: str, secret: KeptSecret) -> bytes:
+        """Seal *secret*."""
+
+    def open_kept(self, uid: str, sealed: bytes) -> KeptSecret:
+        """Open what ``seal_kept`` made."""
+
+    def outdated(self, sealed: bytes) -> bool:
+        """Whether it should be sealed anew, with a newer key."""
+
+
+def sinks_in(text: object) -> tuple[str, ...]:
+    """The URIs in a value of ``SINKS``; none where it is no text."""
+    return tuple(text.replace(",", " ").split()) if isinstance(text, str) else ()

@@ -1,0 +1,187 @@
+"""Finds events and their ways for people: few at a time, so that nothing else waits for them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from distributary.core.errors import LogUnavailableError, NotFoundError, RequestError
+from distributary.core.flow import Logged, Position
+from distributary.core.log.finder import SearchedLog, read_one
+from distributary.core.tenant import BROKER_NAME, is_lifecycle, path_in
+from distributary.history.attempts import EventRows
+from distributary.subscriptions.events._query import EventPage, EventQuery, FoundEvent
+from distributary.subscriptions.events._search import Scope, decoded, search
+from distributary.subscriptions.events._way import EventWay, Routes, matches_of
+from distributary.subscriptions.store.store import Store
+
+THREADS: Final = 2
+"""Searches at a time: each occupies a core for a tenth of a second."""
+WAITING_MAX: Final = 32
+"""Searches that wait or run; more are answered 503."""
+WAITING_OF_ONE_MAX: Final = 16
+"""Those of one namespace: a tenant that asks without end leaves room for the others."""
+OWNERS_MAX: Final = 50_000
+"""Routes whose namespace is remembered, some 150 bytes each: a log may have timers of that many,
+and a question to the store for each takes a hundred times as long as its record."""
+SERVER: Final = "server"
+"""Who publishes on Brokers ``lifecycle``: nobody else may."""
+_GONE: Final = "retention has deleted the event at this position: the log begins later"
+_Result = TypeVar("_Result")
+
+
+class EventPlaces(NamedTuple):
+    """Where events, their index and their history are.
+
+    Attributes:
+        log: The log, with the index of each partition.
+        history: Local folders with files of the history; empty: there is none.
+        journals: The journal of each partition; empty: they cannot be read here.
+        attempts: Returns which attempts have rows; see ``EventWay``.
+    """
+
+    log: SearchedLog
+    history: Sequence[Path]
+    journals: Sequence[Path]
+    attempts: Callable[[], str]
+
+
+class Events:
+    """Searches the events of namespaces.
+
+    Args:
+        places: Where they are.
+        store: Addresses, and names of routes.
+        routes: The routes as they are now.
+        publisher: Returns who published the event at a position; None: unknown.
+    """
+
+    def __init__(
+        self,
+        places: EventPlaces,
+        store: Store,
+        routes: Routes,
+        publisher: Callable[[Position], str | None] = lambda _position: None,
+    ) -> None:
+        self._places = places
+        self._store = store
+        self._routes = routes
+        self._publisher = publisher
+        self._rows = EventRows(places.history, places.journals) if places.history else None
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="events")
+        self._waiting: Counter[str] = Counter()
+        self._owners: dict[str, str] = {}
+
+    def close(self) -> None:
+        """End the threads; call it once nobody asks any more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def find(self, asked: EventQuery) -> tuple[EventPage, list[str | None]]:
+        """Find events of a namespace, and who published each.
+
+        Raises:
+            NotFoundError: The namespace has no such Broker or Channel.
+            ResourceError: The cursor is invalid.
+            RequestError: Too many searches wait.
+            DistributaryError: The log or the store cannot be read.
+        """
+        if self._rows is not None:
+            self._rows.prepare()
+        return await self._run(asked.namespace, lambda: self._find(asked))
+
+    async def way(self, position: Position, namespace: str) -> EventWay:
+        """The way of the event at *position*.
+
+        Raises:
+            NotFoundError: The namespace has no event there, or retention has deleted it.
+            RequestError: Too many searches wait.
+            DistributaryError: The log, the history or the store cannot be read.
+        """
+        return await self._run(namespace, lambda: self._way(position, namespace))
+
+    async def _run(self, namespace: str, work: Callable[[], _Result]) -> _Result:
+        waiting = self._waiting
+        if waiting.total() >= WAITING_MAX or waiting[namespace] >= WAITING_OF_ONE_MAX:
+            raise RequestError("unavailable", "Too many searches for events wait.")
+        waiting[namespace] += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            waiting[namespace] -= 1
+            if not waiting[namespace]:
+                del waiting[namespace]
+
+    def _find(self, asked: EventQuery) -> tuple[EventPage, list[str | None]]:
+        named = asked.broker is not None or asked.channel is not None
+        paths = self._store.addresses(asked.namespace)
+        if named:
+            path = _path_of(asked)
+            paths = {address: each for address, each in paths.items() if each == path}
+            if not paths:
+                raise NotFoundError(f"there is no Broker or Channel at {path}")
+        scope = Scope(paths, lambda uid: self._is_of(uid, asked.namespace), timers=not named)
+        page = search(self._places.log, asked, scope)
+        return page, [self._by(hit) for hit in page.items]
+
+    def _by(self, found: FoundEvent) -> str | None:
+        if is_lifecycle(found.address):
+            return SERVER
+        return None if found.route else self._publisher(found.position)
+
+    def _is_of(self, uid: str, namespace: str) -> bool:
+        owner = self._owners.get(uid)
+        if owner is None:
+            name = self._store.route_names([uid]).get(uid)
+            if len(self._owners) >= OWNERS_MAX:
+                self._owners.clear()
+            # Of a deleted one too: no uid is used again.
+            owner = self._owners[uid] = "" if name is None else name.namespace
+        return owner == namespace
+
+    def _way(self, position: Position, namespace: str) -> EventWay:
+        found = self._found(position, namespace)
+        rows, attempts = [], self._places.attempts()
+        if self._rows is not None:
+            rows = self._rows.rows(position, found.time_ms)
+        matches, more = matches_of(found, rows, self._routes, self._store)
+        return EventWay(found, self._by(found), matches, more, attempts)
+
+    def _found(self, position: Position, namespace: str) -> FoundEvent:
+        """The event at *position*, if it is of the namespace."""
+        logged = self._read(position)
+        events = None if logged is None else decoded(logged)
+        if logged is None or events is None or position.index >= len(events.events):
+            raise _unknown()
+        paths = self._store.addresses(namespace)
+        scope = Scope(paths, lambda uid: self._is_of(uid, namespace), timers=True)
+        if not scope.holds(events):
+            raise _unknown()
+        return scope.found(position.partition, logged, events)[position.index]
+
+    def _read(self, position: Position) -> Logged | None:
+        if position.partition >= self._places.log.partitions:
+            return None
+        try:
+            reader = self._places.log.open(position.partition)
+        except LogUnavailableError:
+            return None  # nothing was ever appended to it
+        try:
+            if position.offset < reader.start():
+                raise NotFoundError(_GONE)
+            return read_one(reader, position.offset)
+        finally:
+            reader.close()
+
+
+def _unknown() -> NotFoundError:
+    return NotFoundError("there is no event of this namespace at this position")
+
+
+def _path_of(asked: EventQuery) -> str:
+    if asked.channel is not None:
+        return f"/channels/{asked.namespace}/{asked.channel}"
+    if asked.broker == BROKER_NAME:
+        return path_in(asked.namespace, "/events")
+    return f"/brokers/{asked.namespace}/{asked.broker}"

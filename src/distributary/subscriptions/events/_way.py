@@ -1,0 +1,151 @@
+"""The way of one event: what matched it and what did not, every attempt, and what became of it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from distributary.core.flow import TOLD, RouteRecord
+from distributary.history.attempts import EventRow
+from distributary.subscriptions.events._query import FoundEvent
+from distributary.subscriptions.events._why import Reason, effort_of, passes, why_not
+from distributary.subscriptions.store.demands import RouteName
+from distributary.subscriptions.store.event_rows import RouteTimes
+from distributary.subscriptions.store.store import Store
+
+MATCHES_MAX: Final = 500
+"""Routes that are told of one event, those that matched first. A Broker may have 100,000."""
+LOOKED_ROUTES_MAX: Final = 2_000
+"""Routes whose filters are evaluated: some 10 ms, and another 10 to explain those that are told."""
+LOOKED_EFFORT_MAX: Final = 20_000
+"""Expressions that are evaluated, and characters of CloudEvents SQL that are parsed: some 4 us
+each."""
+
+
+class Routes(Protocol):
+    """The routes of all resources, as they are now."""
+
+    def at(self, address: str, most: int) -> Iterable[RouteRecord]:
+        """The newest record of each route that listens at *address*, the first *most* of them.
+
+        Raises:
+            DistributaryError: They cannot be read now.
+        """
+
+    def one(self, uid: str) -> RouteRecord | None:
+        """The newest record of the route with this uid; None: there is none."""
+
+
+class Match(NamedTuple):
+    """One route, and an event.
+
+    Attributes:
+        uid: Of the route.
+        name: Owner of the route, as far as it is known.
+        revision: The newest one that took part; of a route that did not match, its newest one.
+        matched: Whether the event is for the route: the history has it, or else its newest filters
+            say so.
+        why: Why not.
+        changed: Its filters may have changed since the event was accepted.
+        rows: The attempts and outcomes, in their order.
+    """
+
+    uid: str
+    name: RouteName | None
+    revision: int | None
+    matched: bool
+    why: Sequence[Reason]
+    changed: bool
+    rows: Sequence[EventRow]
+
+    @property
+    def outcome(self) -> EventRow | None:
+        """The newest row with an outcome; None: there is none yet."""
+        ends = [row for row in self.rows if row.outcome is not None]
+        return ends[-1] if ends else None
+
+
+class EventWay(NamedTuple):
+    """The way of an event.
+
+    Attributes:
+        found: The event.
+        by: Who published it; None: unknown.
+        matches: Routes, those that matched first.
+        more: Whether there are more routes than were looked at.
+        attempts: Which attempts have rows: ``all``, ``failures``, ``none``, or ``elsewhere``.
+    """
+
+    found: FoundEvent
+    by: str | None
+    matches: Sequence[Match]
+    more: bool
+    attempts: str
+
+
+def matches_of(
+    found: FoundEvent, rows: Sequence[EventRow], routes: Routes, store: Store
+) -> tuple[list[Match], bool]:
+    """The routes at the address of *found*, and whether there are more of them.
+
+    Args:
+        found: The event.
+        rows: Of the history.
+        routes: The routes as they are now.
+        store: Names and times of their resources.
+
+    Raises:
+        DistributaryError: Routes or names cannot be read now.
+    """
+    by_route: dict[str, list[EventRow]] = {}
+    for row in rows:
+        by_route.setdefault(row.uid, []).append(row)
+    matched = [_matched(uid, each) for uid, each in by_route.items()]
+    others: list[tuple[RouteRecord, bool, list[Reason]]] = []
+    more, spent = False, 0
+    for record in _records(found, routes, LOOKED_ROUTES_MAX + len(by_route) + 1):
+        if record.uid in by_route:
+            continue
+        effort = effort_of(record.filters)
+        spent += sum(effort)
+        if len(others) >= LOOKED_ROUTES_MAX or spent > LOOKED_EFFORT_MAX:
+            more = True
+            break
+        # What tells of a route passes its filters.
+        matches = found.address == TOLD or passes(record, found.event)
+        # What was parsed is explained at once, before it is forgotten; the rest if it is told.
+        why = why_not(record, found.event) if effort.sql_chars and not matches else []
+        others.append((record, matches, why))
+    others.sort(key=lambda each: not each[1])  # those that match first
+    room = max(MATCHES_MAX - len(matched), 0)
+    # Looked up in parts: a database takes a bounded number of names at once.
+    times = store.route_times([record.uid for record, _, _ in others[:room]])
+    for record, matches, why in others[:room]:
+        born = times.get(record.uid)
+        if born is not None and born.created_ms > found.time_ms and record.begin_ms is None:
+            continue  # made later: it never saw the event
+        reasons = why if matches or why else why_not(record, found.event)
+        matched.append(_unmatched(record, reasons, born, found.time_ms))
+    names = store.route_names([match.uid for match in matched[:MATCHES_MAX]])
+    told = [match._replace(name=names.get(match.uid, match.name)) for match in matched]
+    return told[:MATCHES_MAX], more or len(others) > room or len(matched) > MATCHES_MAX
+
+
+def _records(found: FoundEvent, routes: Routes, most: int) -> Iterable[RouteRecord]:
+    if not found.route:
+        return routes.at(found.address, most)
+    only = routes.one(found.route)
+    return () if only is None else (only,)
+
+
+def _matched(uid: str, rows: Sequence[EventRow]) -> Match:
+    last = rows[-1]
+    name = None
+    if last.subscription is not None and last.namespace is not None:
+        name = RouteName("subscription", last.subscription, last.namespace)
+    return Match(uid, name, last.revision, True, (), False, rows)
+
+
+def _unmatched(
+    record: RouteRecord, why: Sequence[Reason], born: RouteTimes | None, time_ms: int
+) -> Match:
+    changed = born is not None and born.changed_ms is not None and born.changed_ms > time_ms
+    return Match(record.uid, None, record.revision, not why, why, changed, ())

@@ -1,0 +1,129 @@
+"""Carries out what annotations of a Trigger or messaging Subscription say about its deliveries.
+
+Called by the wiring of ``knative``, whose reconciler reads the annotations. An order is carried
+out once, when its annotation appears or changes: what people set otherwise meanwhile stands.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from distributary.core.clock import Clock
+from distributary.core.demand import DemandDetails, DemandKind
+from distributary.core.errors import ConflictError, NotFoundError, RequestError
+from distributary.core.tenant import DEFAULT_NAMESPACE
+from distributary.resource.orders import (
+    DISABLED,
+    ENABLE,
+    PAUSED,
+    REDRIVE,
+    REPLAY,
+    RETRY,
+    ReplayOrder,
+)
+from distributary.subscriptions.service._runs import run_key
+from distributary.subscriptions.store.steering import Steering
+from distributary.subscriptions.store.store import Store
+
+BY: Final = "annotation"
+"""Who asked, where an annotation did."""
+
+
+_KINDS: Final[dict[str, DemandKind]] = {RETRY: "retry", REDRIVE: "redrive", REPLAY: "replay"}
+
+
+class Halted(NamedTuple):
+    """Why nothing is sent to a route.
+
+    Attributes:
+        disabled: True: it is disabled; False: it is paused.
+        since_ms: Since when, wall clock, milliseconds.
+        why: By whom or for what reason, for people.
+    """
+
+    disabled: bool
+    since_ms: int
+    why: str
+
+
+class Orders:
+    """Carries out orders. Blocking; safe from any thread.
+
+    Args:
+        store: Steering and demands.
+        clock: For stamps.
+        partitions: How many carry out a run.
+    """
+
+    def __init__(self, store: Store, clock: Clock, partitions: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._partitions = partitions
+
+    def known(self) -> dict[str, dict[str, str]]:
+        """The orders that were carried out, by uid."""
+        return self._store.obeyed()
+
+    def halted(self) -> dict[str, Halted]:
+        """Routes to which nothing is sent, by uid."""
+        return {one.uid: _halted(one) for one in self._store.halted()}
+
+    def obey(self, uid: str, namespace: str, orders: Mapping[str, str]) -> str | None:
+        """Carry out those of *orders* that are new; none where its object is gone.
+
+        Returns:
+            Why one of them could not be carried out, for people; None: all were.
+
+        Raises:
+            StoreError: Not now; call it again.
+        """
+        before = self._store.obeyed().get(uid, {})
+        fault = None
+        try:
+            self._set(uid, orders, before)
+            for name in _KINDS:
+                text = orders.get(name)
+                if text is None or before.get(name) == text:
+                    continue
+                try:
+                    self._run(name, uid, namespace, text)
+                except (ConflictError, RequestError, ValueError) as error:
+                    fault = f"{name}: {error}"
+            self._store.note_obeyed(uid, orders)
+        except NotFoundError:
+            pass  # It is deleted: its route ends with it.
+        return fault
+
+    def _set(self, uid: str, orders: Mapping[str, str], before: Mapping[str, str]) -> None:
+        now_ms = self._clock.wall_ms()
+        wants = orders.get(PAUSED) == "true", before.get(PAUSED) == "true"
+        if wants == (True, False):
+            self._store.pause(uid, BY, now_ms)
+        elif wants == (False, True):
+            self._store.resume(uid, BY, now_ms)
+        wants = orders.get(DISABLED) == "true", before.get(DISABLED) == "true"
+        if wants == (True, False):
+            self._store.disable(uid, "by its annotation", BY, now_ms)
+        elif wants == (False, True) or orders.get(ENABLE) not in {None, before.get(ENABLE)}:
+            self._store.enable(uid, BY, now_ms)
+
+    def _run(self, name: str, uid: str, namespace: str, text: str) -> None:
+        details = DemandDetails(by=BY)
+        if name == REPLAY:
+            order = ReplayOrder.read(text)
+            details = DemandDetails(
+                by=BY,
+                since_ms=order.since_ms,
+                until_ms=order.until_ms,
+                rate=order.rate,
+                partitions=self._partitions if order.rate is not None else 1,
+            )
+        digest = hashlib.blake2b(f"{uid}/{name}/{text}".encode(), digest_size=12).hexdigest()
+        run = run_key(f"annotation-{digest}", namespace or DEFAULT_NAMESPACE)
+        self._store.demand(_KINDS[name], uid, run, self._clock.wall_ms(), details=details)
+
+
+def _halted(one: Steering) -> Halted:
+    if one.disabled_ms is not None:
+        return Halted(True, one.disabled_ms, one.disabled_reason or f"by {one.disabled_by}")
+    return Halted(False, one.paused_ms or 0, f"by {one.paused_by}")

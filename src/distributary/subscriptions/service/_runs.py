@@ -1,0 +1,211 @@
+"""Runs that people ask for: redrives, purges, replays and retries; their progress, and their ends.
+
+A run is a *demand* in the store of the control process, and a row of progress in the delivery
+database of each partition, which its consumer writes.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from distributary.core.clock import Clock
+from distributary.core.demand import Demand, DemandDetails, DemandKind
+from distributary.core.errors import Fault, NotFoundError, ResourceError
+from distributary.core.outcome import DeliveryRowsReader, RunRow
+from distributary.core.tenant import DEFAULT_NAMESPACE
+from distributary.subscriptions.store.demands import RUN_KINDS, RouteName
+from distributary.subscriptions.store.store import Store
+from distributary.subscriptions.store.stored import SubscriptionPage
+
+RunPhase: TypeAlias = Literal["running", "cancelling", "cancelled", "done"]
+PHASES: Final[tuple[RunPhase, ...]] = ("running", "cancelling", "cancelled", "done")
+SLICE: Final = 100
+"""Least number of runs that are read at once where a list has a filter by state."""
+LOOKED_MAX: Final = 1_000
+"""Runs looked at for one part of a list: with a filter by state a part may be short."""
+
+
+class RunState(NamedTuple):
+    """Progress of a run, over all partitions.
+
+    Attributes:
+        demand: The request.
+        name: Owner of its route; None: it is of all routes, or its owner is deleted.
+        rows: Its progress where it has begun.
+        partitions: How many there are.
+        cancelled: Whether somebody has cancelled it.
+    """
+
+    demand: Demand
+    name: RouteName | None
+    rows: list[RunRow]
+    partitions: int
+    cancelled: bool
+
+    @property
+    def done(self) -> bool:
+        """Whether every partition has finished."""
+        return len(self.rows) == self.partitions and all(row.done for row in self.rows)
+
+    @property
+    def phase(self) -> RunPhase:
+        """Its state, for people."""
+        if self.done:
+            return "cancelled" if any(row.cancelled for row in self.rows) else "done"
+        return "cancelling" if self.cancelled else "running"
+
+    def total(self, name: str) -> int:
+        """The sum of one count of its rows."""
+        return sum(getattr(row, name) for row in self.rows)
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Where the log begins only after the time that was asked for; None: nothing is missing."""
+        return max((row.oldest_ms for row in self.rows if row.oldest_ms is not None), default=None)
+
+
+class Runs:
+    """Starts, lists and ends runs. Blocking; safe from any thread.
+
+    Methods raise ``StoreError`` where state cannot be read now; no demand was made then.
+
+    Args:
+        store: Resources and demands.
+        clock: For stamps.
+        readers: Of the deliveries of each partition, in their order.
+    """
+
+    def __init__(self, store: Store, clock: Clock, readers: Sequence[DeliveryRowsReader]) -> None:
+        self._store = store
+        self._clock = clock
+        self._readers = readers
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions carry out a run."""
+        return len(self._readers)
+
+    def ask(
+        self, kind: DemandKind, route: str, run: str | None, namespace: str, details: DemandDetails
+    ) -> Demand:
+        """Ask for a run; idempotent within *run*, the client's id.
+
+        Raises:
+            ConflictError: The run has another demand.
+            RequestError: Too many demands lately.
+        """
+        name = run_key(run or uuid.uuid4().hex, namespace)
+        return self._store.demand(kind, route, name, self._clock.wall_ms(), details=details)
+
+    def find(self, run: str, namespace: str = DEFAULT_NAMESPACE) -> RunState:
+        """Progress of a run that was asked for in *namespace*.
+
+        Raises:
+            NotFoundError: It is unknown, or no longer kept.
+        """
+        (found,) = self._states([self._demand(run, namespace)])
+        return found
+
+    def _demand(self, run: str, namespace: str) -> Demand:
+        # The name of another namespace's run has a blank, which no client's has.
+        demand = None if " " in run else self._store.find_demand(run_key(run, namespace))
+        if demand is None or demand.kind not in RUN_KINDS:
+            raise NotFoundError("there is no run of this id, or it is more than a week old")
+        return demand
+
+    def cancel(self, run: str, by: str, namespace: str = DEFAULT_NAMESPACE) -> RunState:
+        """End a run where it is; one that is over stays as it is. Idempotent.
+
+        Raises:
+            NotFoundError: It is unknown, or no longer kept.
+            RequestError: Too many demands lately.
+        """
+        demand = self._demand(run, namespace)
+        (found,) = self._states([demand])
+        if found.done:
+            return found
+        details = DemandDetails(by=by, of=demand.seq)
+        name = _cancel_key(demand.run)
+        self._store.demand("cancel", "", name, self._clock.wall_ms(), details=details)
+        return found._replace(cancelled=True)
+
+    def page(
+        self,
+        limit: int,
+        cursor: str | None,
+        namespace: str,
+        *,
+        subscription: str | None = None,
+        route: str | None = None,
+        kind: str | None = None,
+        phase: str | None = None,
+    ) -> SubscriptionPage[RunState]:
+        """Return a part of the runs of *namespace*, the newest first.
+
+        Raises:
+            NotFoundError: The subscription does not exist in the namespace.
+            ResourceError: *cursor* is invalid.
+        """
+        if subscription is not None:
+            route = self._store.find(subscription, namespace).uid
+        before = _read_cursor(cursor)
+        found: list[RunState] = []
+        looked = 0
+        more = True
+        size = limit if phase is None else max(limit, SLICE)
+        while more and len(found) < limit and looked < LOOKED_MAX:
+            demands = self._store.page_demands(namespace, before, size, route=route, kind=kind)
+            more = len(demands) == size
+            looked += len(demands)
+            for place, state in enumerate(self._states(demands), 1):
+                before = state.demand.seq
+                if phase in {None, state.phase}:
+                    found.append(state)
+                if len(found) == limit:
+                    more = more or place < len(demands)
+                    break
+        return SubscriptionPage(found, str(before) if more else None)
+
+    def _states(self, demands: list[Demand]) -> list[RunState]:
+        seqs = [demand.seq for demand in demands]
+        by_partition = [reader.runs(seqs) for reader in self._readers]
+        names = self._store.route_names({demand.route for demand in demands})
+        ends = self._store.find_demands([_cancel_key(demand.run) for demand in demands])
+        ended = {demand.details.of for demand in ends}
+        return [
+            RunState(
+                demand,
+                names.get(demand.route),
+                [rows[demand.seq] for rows in by_partition if demand.seq in rows],
+                len(self._readers),
+                demand.seq in ended,
+            )
+            for demand in demands
+        ]
+
+
+def run_name(demand: Demand) -> str:
+    """Name of a run, as the client chose it."""
+    return demand.run.rpartition(" ")[2]
+
+
+def run_key(run: str, namespace: str) -> str:
+    """Name of a run in the store: clients of two namespaces may choose the same."""
+    return run if namespace == DEFAULT_NAMESPACE else f"{namespace} {run}"
+
+
+def _cancel_key(run: str) -> str:
+    """Name in the store of the demand that ends *run*; no client's begins like that."""
+    namespace, blank, _ = run.rpartition(" ")
+    digest = hashlib.blake2b(run.encode(), digest_size=16).hexdigest()
+    return f"{namespace}{blank}~{digest}"
+
+
+def _read_cursor(cursor: str | None) -> int | None:
+    if cursor is None:
+        return None
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        message = "this cursor did not come from a Link header of this server"
+        raise ResourceError([Fault("cursor", "value", message)])
+    return int(cursor)

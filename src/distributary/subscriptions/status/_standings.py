@@ -1,0 +1,218 @@
+"""The numbers of each route, over all partitions, and how fast it delivers."""
+
+import math
+import threading
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from distributary.core.clock import Clock
+from distributary.core.deliver.consent import AWAITS_CONSENT
+from distributary.core.outcome import Tally, TallyReader, add_tally, sum_of
+
+RATE_S: Final = 60.0
+"""Time over which the rate of a route is taken: a quiet minute shows as 0."""
+SAMPLE_S: Final = 5.0
+"""Shortest interval of the samples of a rate: at most 13 are kept of a route that delivers."""
+STEPS: Final = int(RATE_S / SAMPLE_S)
+"""Steps of the last minute."""
+
+
+class Standing(NamedTuple):
+    """How a route stands.
+
+    Attributes:
+        tally: Its numbers over all partitions.
+        rate: Deliveries a second over the last minute.
+        rates: The same in each of its ``STEPS``, the oldest first; empty: there were none.
+    """
+
+    tally: Tally
+    rate: float
+    rates: tuple[float, ...] = ()
+
+    @property
+    def failing(self) -> bool:
+        """Whether its deliveries fail; what only waits for consent does not."""
+        return fails(self.tally)
+
+    @property
+    def awaits_consent(self) -> bool:
+        """Whether what is for it waits for its sink's consent."""
+        return self.tally.failing_reason == AWAITS_CONSENT
+
+
+class Change(NamedTuple):
+    """What has changed of a route between two looks.
+
+    Attributes:
+        route: Its uid.
+        tally: Now; None: it is deleted.
+        delivered: So many more.
+        dead_lettered: So many more.
+        dropped: So many more.
+        failed: So many more attempts failed.
+    """
+
+    route: str
+    tally: Tally | None
+    delivered: int
+    dead_lettered: int
+    dropped: int
+    failed: int
+
+
+def fails(tally: Tally) -> bool:
+    """Whether this is the tally of a route whose deliveries fail."""
+    return bool(tally.failing_since_ms) and tally.failing_reason != AWAITS_CONSENT
+
+
+NOTHING: Final = Standing(Tally(), 0.0)
+
+
+class _Total:
+    """The tally of a route over the partitions where it has changed."""
+
+    __slots__ = ("partitions", "tally")
+
+    def __init__(self) -> None:
+        self.tally: Tally | None = None
+        self.partitions = 0
+
+    def add(self, tally: Tally | None) -> None:
+        """Add that of one more partition; None: it is gone there."""
+        self.partitions += 1
+        if self.tally is None:
+            self.tally = tally
+        elif tally is not None:
+            add_tally(self.tally, tally)
+
+
+def _steps(samples: Sequence[tuple[float, int]]) -> tuple[float, ...]:
+    """Deliveries a second in each step of the last minute, of *samples* until now."""
+    now_s, found = samples[-1][0], [0.0] * STEPS
+    for (begin_s, before), (end_s, after) in pairwise(samples):
+        # A longer gap has no sample since nothing was delivered after its first step.
+        until_s = end_s if end_s - begin_s < 2 * SAMPLE_S else begin_s + SAMPLE_S
+        newest = max(0, math.floor((now_s - until_s) / SAMPLE_S + 0.5))
+        oldest = min(STEPS - 1, math.floor((now_s - begin_s) / SAMPLE_S - 0.5))
+        for ago in range(newest, oldest + 1):
+            found[-1 - ago] = max(0, after - before) / (until_s - begin_s)
+    return tuple(found)
+
+
+class Standings:
+    """Follows the tallies of all partitions. ``of`` is safe from any thread.
+
+    Args:
+        readers: One for each partition.
+        clock: For rates.
+
+    Attributes:
+        unrest: Tallies of the routes that are failing, parked, or have something waiting.
+    """
+
+    def __init__(self, readers: Sequence[TallyReader], clock: Clock) -> None:
+        self._readers = readers
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._counts: dict[str, tuple[int, int, int, int]] = {}
+        self._samples: dict[str, deque[tuple[float, int]]] = {}
+        self.unrest: dict[str, Tally] = {}
+
+    def of(self, route: str) -> Standing:
+        """How *route* stands, as of at most a second or two ago."""
+        tally = self._read(route)
+        return NOTHING if tally is None else Standing(tally, *self._rates(route))
+
+    def _rates(self, route: str) -> tuple[float, tuple[float, ...]]:
+        with self._lock:
+            samples = self._samples.get(route)
+            if not samples:
+                return 0.0, ()
+            now_s = self._clock.monotonic_s()
+            first_s, first = next((one for one in samples if now_s - one[0] <= RATE_S), samples[-1])
+            passed_s = max(now_s - first_s, SAMPLE_S)
+            count = self._counts[route][0]
+            return (count - first) / passed_s, _steps([*samples, (now_s, count)])
+
+    def counts(self) -> dict[str, tuple[int, int, int, int]]:
+        """Matches of each route: delivered, dead-lettered, dropped; and failed attempts."""
+        with self._lock:
+            return dict(self._counts)
+
+    def unresting(self) -> dict[str, Tally]:
+        """Tallies of the routes that are failing, parked, or have something waiting."""
+        with self._lock:
+            return dict(self.unrest)
+
+    def waiting(self) -> dict[str, int]:
+        """Waiting rows of the routes that have some."""
+        with self._lock:
+            return {route: tally.waiting for route, tally in self.unrest.items()}
+
+    def look(self) -> list[Change]:
+        """Follow the tallies; returns what has changed since the last call."""
+        totals: dict[str, _Total] = {}
+        for reader in self._readers:
+            for route, tally in reader.changes().items():
+                totals.setdefault(route, _Total()).add(tally)
+        changes = [self._change(route, total) for route, total in totals.items()]
+        self._forget_rates()
+        return changes
+
+    def _read(self, route: str) -> Tally | None:
+        found = [each for reader in self._readers if (each := reader.get(route)) is not None]
+        return sum_of(found) if found else None
+
+    def _change(self, route: str, total: "_Total") -> Change:
+        # What has not changed in every partition is read there.
+        tally = total.tally if total.partitions == len(self._readers) else self._read(route)
+        with self._lock:
+            if tally is None:
+                self._counts.pop(route, None)
+                self._samples.pop(route, None)
+                self.unrest.pop(route, None)
+                return Change(route, None, 0, 0, 0, 0)
+            now = tally.delivered, tally.dead_lettered, tally.dropped, tally.failed
+            before = self._counts.get(route)
+            if before is None:
+                before = now if self._is_first(route) else (0, 0, 0, 0)
+            self._sample(route, before[0], now[0])
+            self._counts[route] = now
+            if tally.at_rest:
+                self.unrest.pop(route, None)
+            else:
+                self.unrest[route] = tally
+        if now == before:
+            return Change(route, tally, 0, 0, 0, 0)
+        # Not below 0: a restart may go back by what a kill has lost.
+        more = (max(0, each - other) for each, other in zip(now, before, strict=True))
+        return Change(route, tally, *more)
+
+    def _is_first(self, route: str) -> bool:
+        """Whether *route* is seen by the first look, which tells of a past of unknown length."""
+        return not self._looked and route not in self._counts
+
+    _looked = False
+
+    def _sample(self, route: str, before: int, now: int) -> None:
+        if now == before:
+            return
+        now_s = self._clock.monotonic_s()
+        samples = self._samples.setdefault(route, deque())
+        if not samples or now_s - samples[-1][0] >= SAMPLE_S:
+            samples.append((now_s, before))
+        while len(samples) > 1 and now_s - samples[0][0] > RATE_S:
+            samples.popleft()
+
+    def _forget_rates(self) -> None:
+        self._looked = True
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            old = [
+                route for route, samples in self._samples.items() if now_s - samples[-1][0] > RATE_S
+            ]
+            for route in old:
+                del self._samples[route]

@@ -1,0 +1,117 @@
+"""Which routes are told of an event: what the history knows, then what their filters say."""
+
+import pytest
+
+from distributary.core.flow import Position, RouteRecord
+from distributary.history.attempts import EventRow
+from distributary.subscriptions.events import FoundEvent
+from distributary.subscriptions.events import _way as way
+from distributary.subscriptions.store.demands import RouteName
+from distributary.subscriptions.store.event_rows import RouteTimes
+from kit.event_log import ListedRoutes, numbered
+
+ACCEPTED_MS = 1_000_000
+
+
+class Names:
+    """What the store knows of routes."""
+
+    def __init__(self, times=None):
+        self.times = times or {}
+
+    def route_times(self, uids):
+        """Of those that a test named."""
+        return {uid: self.times[uid] for uid in uids if uid in self.times}
+
+    def route_names(self, uids):
+        """Of all but one that is gone."""
+        return {uid: RouteName("subscription", f"name-of-{uid}") for uid in uids if uid != "gone"}
+
+
+def found(route=""):
+    """An event, of a timer where *route* says so."""
+    return FoundEvent(Position(0, 7, 0), ACCEPTED_MS, "", "/events", route, numbered(1))
+
+
+def record(uid, **members):
+    """A route."""
+    return RouteRecord(seq=1, op="put", uid=uid, revision=1, **members)
+
+
+def row(uid, outcome=None, number=1):
+    """A row of the history."""
+    empty = dict.fromkeys(("stage", "attempt", "duration_s", "status", "decision", "reason"))
+    return EventRow(
+        number=number,
+        time_ms=ACCEPTED_MS + 5,
+        uid=uid,
+        namespace="default",
+        subscription="once",
+        revision=4,
+        outcome=outcome,
+        answer=None,
+        **empty,
+    )
+
+
+def told(rows=(), records=(), times=None, route=""):
+    """What is told of the event."""
+    return way.matches_of(found(route), rows, ListedRoutes(*records), Names(times))
+
+
+@pytest.mark.parametrize(
+    ("begin_ms", "expected"), [(None, ["old"]), (0, ["old", "new"])], ids=["latest", "earliest"]
+)
+def test_a_route_that_came_later_never_saw_the_event(begin_ms, expected):
+    """Unless it begins in the past."""
+    times = {"old": RouteTimes(5, 5), "new": RouteTimes(ACCEPTED_MS + 1, ACCEPTED_MS + 1)}
+    matches, more = told(records=[record("old"), record("new", begin_ms=begin_ms)], times=times)
+    assert ([match.uid for match in matches], more) == (expected, False)
+
+
+def test_a_route_that_has_changed_since_says_so():
+    """Its filters may have been others."""
+    times = {"u": RouteTimes(5, ACCEPTED_MS + 1), "v": RouteTimes(5, 9)}
+    matches, _ = told(records=[record("u"), record("v")], times=times)
+    assert [(match.uid, match.changed) for match in matches] == [("u", True), ("v", False)]
+
+
+def test_the_history_counts_more_than_filters_of_today():
+    """A route with rows matched, whatever its newest filters say, and even if it is deleted."""
+    rows = [row("u"), row("gone", "dropped"), row("u", "delivered", 2)]
+    matches, _ = told(rows, [record("u", types=("other",))])
+    assert [(match.uid, match.matched, match.revision) for match in matches] == [
+        ("u", True, 4),
+        ("gone", True, 4),
+    ]
+    assert [match.outcome.outcome for match in matches] == ["delivered", "dropped"]
+    assert [match.name.text for match in matches] == ["name-of-u", "once"]
+
+
+def test_an_event_of_a_timer_has_one_route():
+    """Others of the address do not see it."""
+    matches, _ = told(records=[record("u"), record("timer")], route="timer")
+    assert [match.uid for match in matches] == ["timer"]
+
+
+def test_a_broker_with_many_routes_is_cut_with_a_word(monkeypatch):
+    """Those that match come first."""
+    monkeypatch.setattr(way, "MATCHES_MAX", 3)
+    records = [record(f"u{number}", types=("other",)) for number in range(4)]
+    matches, more = told([row("h", "delivered")], [*records, record("last")])
+    assert ([match.uid for match in matches], more) == (["h", "last", "u0"], True)
+
+
+def test_no_more_filters_are_evaluated_than_a_bound(monkeypatch):
+    """A Broker may have 100,000 routes."""
+    monkeypatch.setattr(way, "LOOKED_ROUTES_MAX", 2)
+    matches, more = told(records=[record(f"u{number}") for number in range(4)])
+    assert (len(matches), more) == (2, True)
+
+
+def test_no_more_is_parsed_for_one_event_than_a_bound(monkeypatch):
+    """An expression within others counts like any other, and CESQL by its length."""
+    monkeypatch.setattr(way, "LOOKED_EFFORT_MAX", 40)
+    sql = {"not": {"any": [{"sql": "type = 'other'"}]}}
+    matches, more = told(records=[record(f"u{number}", filters=(sql,)) for number in range(4)])
+    assert (len(matches), more) == (2, True)  # three expressions and 14 characters each

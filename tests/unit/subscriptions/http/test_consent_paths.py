@@ -1,0 +1,168 @@
+"""Consent over HTTP: the callback of a target, and what the status of a subscription says."""
+
+import pytest
+
+from distributary.core.database import sqlite_url
+from distributary.core.deliver.consent import AWAITS_CONSENT
+from distributary.core.outcome import FailingRoute, write_failing
+from distributary.resource import target_key
+from distributary.subscriptions.consent import CALLBACK_CONSENT_MS
+from distributary.subscriptions.store.consent_rows import (
+    CallbackKey,
+    ConsentRow,
+    ConsentRows,
+    digest_of,
+)
+
+SINK = "http://127.0.0.1:9/"
+NAME = target_key("default", SINK, None)
+URL = f"/consent/{NAME[:32]}?key=canary"
+
+
+@pytest.fixture
+def consents(api, tmp_path):
+    """The table, with a target that was asked."""
+    api.put("s")
+    made = ConsentRows(sqlite_url(tmp_path / "control.db"))
+    yield made
+    made.close()
+
+
+def ask(consents, ended_ms=1_000, **values):
+    """A question with a callback; the clock of these tests stands at 0."""
+    keys = (CallbackKey(digest_of("canary"), ended_ms),)
+    row = ConsentRow(NAME, "asked", "events.example.com", callbacks=keys, next_ms=7_000)
+    return consents.put(row._replace(**values))
+
+
+def state(api):
+    """What the status says of the sink."""
+    found = api.request("GET", "/subscriptions/s/status").json()
+    return found["state"], found.get("consent")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_callback_consents(api, consents, method):
+    """http-webhook 4.1.3: by GET, as from a browser, or POST."""
+    ask(consents)
+    answer = api.request(method, URL)
+    assert answer.status == 200
+    assert "events.example.com" in answer.body.decode()
+    assert answer.headers["cache-control"] == "no-store"
+    row = consents.find([NAME])[NAME]
+    assert (row.state, row.rate_per_min, row.until_ms) == ("given", None, CALLBACK_CONSENT_MS)
+
+
+def test_a_callback_may_allow_a_rate(api, consents):
+    """In the header of the answer that it stands for."""
+    ask(consents)
+    answer = api.request("POST", URL, b"", (("webhook-allowed-rate", "120"),))
+    assert "120 a minute" in answer.body.decode()
+    assert consents.find([NAME])[NAME].rate_per_min == 120
+
+
+@pytest.mark.parametrize("rate", ["0", "-1", "lots", ""])
+def test_a_rate_that_is_none_is_refused(api, consents, rate):
+    """And nothing is consented to."""
+    ask(consents)
+    answer = api.request("POST", URL, b"", (("webhook-allowed-rate", rate),))
+    assert (answer.status, answer.json()["code"]) == (400, "invalid")
+    assert consents.find([NAME])[NAME].state == "asked"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"/consent/{NAME[:32]}?key=wrong",
+        f"/consent/{NAME[:32]}?key=",
+        f"/consent/{NAME[:32]}",
+        f"/consent/{NAME[:31]}?key=canary",
+        f"/consent/{'0' * 32}?key=canary",
+        f"/consent/{'%25' * 3}?key=canary",
+        f"/consent/{NAME[:32]}?key=" + "x" * 5_000,
+        f"/consent/{NAME[:32]}?key=%ff%00",
+    ],
+)
+def test_a_wrong_callback_consents_to_nothing(api, consents, url):
+    """One answer for all: it tells nothing of what exists, and quotes no key."""
+    ask(consents)
+    answer = api.request("GET", url)
+    assert (answer.status, answer.json()["code"]) == (404, "notfound")
+    assert "canary" not in answer.body.decode()
+    assert consents.find([NAME])[NAME].state == "asked"
+
+
+def test_a_late_callback_consents_to_nothing(api, consents):
+    """Its key has ended."""
+    ask(consents, ended_ms=0)
+    assert api.request("GET", URL).status == 404
+    assert consents.find([NAME])[NAME].state == "asked"
+
+
+def test_head_consents_to_nothing(api, consents):
+    """Link checkers send it."""
+    ask(consents)
+    assert api.request("HEAD", URL).status == 200
+    assert consents.find([NAME])[NAME].state == "asked"
+
+
+def test_a_second_call_is_as_the_first(api, consents):
+    """People click twice."""
+    ask(consents)
+    assert [api.request("GET", URL).status for _ in range(2)] == [200, 200]
+    assert consents.find([NAME])[NAME].state == "given"
+
+
+def test_a_subscription_says_that_it_waits_for_consent(api, consents):
+    """Since when, why, and when the target is asked next."""
+    ask(consents, reason="status 200 without WebHook-Allowed-Origin", state="refused")
+    word, (told,) = state(api)
+    assert word == "awaiting-consent"
+    assert told == {
+        "sink": SINK,
+        "state": "refused",
+        "since": "1970-01-01T00:00:00.000+00:00",
+        "asked": "1970-01-01T00:00:00.000+00:00",
+        "reason": "status 200 without WebHook-Allowed-Origin",
+        "next": "1970-01-01T00:00:07.000+00:00",
+    }
+
+
+def test_what_waits_for_consent_has_not_failed(api, consents):
+    """The reason that partition consumers write is for those who see no consents."""
+    ask(consents, state="given")
+    uid = api.store.find("s").uid
+    waits = FailingRoute(
+        route=uid, since_ms=1, last_ms=2, count=3, reason=AWAITS_CONSENT, dest=SINK
+    )
+    write_failing(api.failing[0], [waits])
+    assert state(api)[0] == "ready"
+
+
+def test_a_subscription_says_what_its_target_allows(api, consents):
+    """Until when, and how many requests."""
+    ask(consents, state="given", until_ms=1_000, rate_per_min=60)
+    word, (told,) = state(api)
+    assert (word, told["state"], told["ratePerMinute"]) == ("ready", "given", 60)
+    assert told["until"] == "1970-01-01T00:00:01.000+00:00"
+
+
+def test_a_target_on_a_private_address_is_not_waited_for(api, consents):
+    """It need not be asked."""
+    ask(consents, state="private")
+    word, (told,) = state(api)
+    assert (word, told["state"], "reason" in told) == ("ready", "private", False)
+
+
+def test_the_dead_letter_sink_is_told_too(api, consents):
+    """Each target by itself, without the query of its URI."""
+    delivery = {"deadLetterSink": "http://dead.example/?code=canary"}
+    api.put("s", protocolsettings={"delivery": delivery})
+    ask(consents, state="given")
+    dead = target_key("default", "http://dead.example/?code=canary", None)
+    consents.put(ConsentRow(dead, "asked", "events.example.com"))
+    word, told = state(api)
+    assert (word, [each["sink"] for each in told]) == (
+        "awaiting-consent",
+        [SINK, "http://dead.example/"],
+    )

@@ -1,0 +1,249 @@
+"""Pauses, replays and runs over HTTP: what is set is told, each request is answered for good."""
+
+import pytest
+from tests.unit.subscriptions.http.test_delivery_paths import dead_letter, uid_of, write
+
+from distributary.core.database import sqlite_url
+from distributary.core.outcome import Changes, DeliveryStore, RunRow
+from distributary.subscriptions.store import Directory
+
+
+def post(api, path, body=None):
+    """Send one request; with a body as JSON."""
+    return api.send("POST", path, {} if body is None else body)
+
+
+def test_a_pause_is_set_and_ended(api):
+    """Again and again with the same effect; who asked is told."""
+    api.put("s")
+    first = post(api, "/subscriptions/s/pause")
+    assert first.status == 200
+    assert first.json()["paused"]["by"]
+    assert post(api, "/subscriptions/s/pause").json() == first.json()
+    assert api.store.steering([uid_of(api, "s")])[uid_of(api, "s")].halted
+    assert post(api, "/subscriptions/s/resume").status == 202
+    assert post(api, "/subscriptions/s/resume").status == 202
+    assert not api.store.steering([uid_of(api, "s")])[uid_of(api, "s")].halted
+
+
+def test_what_is_disabled_is_not_resumed_but_enabled(api):
+    """The refusal says why, and what to do."""
+    api.put("s")
+    found = post(api, "/subscriptions/s/disable", {"reason": "it floods us"})
+    assert found.json()["disabled"]["reason"] == "it floods us"
+    refused = post(api, "/subscriptions/s/resume")
+    assert (refused.status, refused.json()["code"]) == (412, "conflict")
+    assert "it floods us" in refused.json()["detail"]
+    assert "enable it" in refused.json()["detail"]
+    assert post(api, "/subscriptions/s/enable").json() == {"paused": None, "disabled": None}
+    assert post(api, "/subscriptions/s/resume").status == 202
+
+
+@pytest.mark.parametrize("what", ["pause", "resume", "disable", "enable", "retry", "replay"])
+def test_nobody_steers_what_is_not_there(api, what):
+    """Nor what another namespace has."""
+    api.put("s")
+    body = {"from": "2026-01-01T00:00:00Z"} if what == "replay" else {}
+    for path in ("/subscriptions/absent", "/namespaces/shop/subscriptions/s"):
+        answer = post(api, f"{path}/{what}", body)
+        assert (answer.status, answer.json()["code"]) == (404, "notfound")
+
+
+def test_a_replay_is_a_run(api):
+    """It has an id, tells what was asked, and sums what all partitions did."""
+    api.put("s")
+    body = {"from": "1970-01-01T00:00:00Z", "rateLimit": 50, "dryRun": True, "run": "mine"}
+    made = post(api, "/subscriptions/s/replay", body)
+    assert (made.status, made.json()) == (202, {"run": "mine"})
+    assert made.headers["location"] == "/runs/mine"
+    assert post(api, "/subscriptions/s/replay", body).json() == {"run": "mine"}
+    other = post(api, "/subscriptions/s/replay", body | {"rateLimit": 51})
+    assert (other.status, other.json()["code"]) == (412, "conflict")
+    demand = api.store.find_demand("mine")
+    assert (demand.kind, demand.details.rate, demand.details.dry) == ("replay", 50.0, True)
+    assert demand.details.partitions == len(api.databases)
+    running = api.request("GET", "/runs/mine").json()
+    assert (running["state"], running["kind"], running["subscription"]) == (
+        "running",
+        "replay",
+        "s",
+    )
+    for partition in range(len(api.databases)):
+        row = RunRow(
+            demand.seq,
+            9,
+            9,
+            3,
+            1,
+            done=True,
+            selected=4,
+            looked=9,
+            total=9,
+            oldest_ms=partition * 1_000,
+        )
+        write(api, partition, runs={demand.seq: row})
+    count = len(api.databases)
+    done = api.request("GET", "/runs/mine").json()
+    assert done["state"] == "done"
+    assert (done["selected"], done["handled"], done["passed"]) == (4 * count, 3 * count, count)
+    assert (done["looked"], done["total"], done["dryRun"]) == (9 * count, 9 * count, True)
+    assert done["oldest"].startswith("1970-01-01")
+    assert api.request("GET", "/dead-letters/runs/mine").json() == done
+    assert post(api, "/runs/mine/cancel").json()["state"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({}, "$.from"),
+        ({"from": "yesterday"}, "$.from"),
+        ({"from": "2100-01-01T00:00:00Z"}, "$.from"),
+        ({"from": "1970-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}, "$.to"),
+        ({"from": "1970-01-02T00:00:00Z", "to": "1970-01-01T00:00:00Z"}, "$.to"),
+        ({"from": "1970-01-01T00:00:00Z", "rateLimit": 0}, "$.rateLimit"),
+        ({"from": "1970-01-01T00:00:00Z", "filters": [{"exct": {"type": "t"}}]}, "$.filters"),
+        ({"from": "1970-01-01T00:00:00Z", "run": "a b"}, "$.run"),
+        ({"from": "1970-01-01T00:00:00Z", "speed": 1}, "$"),
+    ],
+)
+def test_a_wrong_replay_is_refused_with_its_place(api, body, path):
+    """And nothing was asked for."""
+    api.put("s")
+    answer = post(api, "/subscriptions/s/replay", body)
+    assert (answer.status, answer.json()["code"]) == (400, "invalid")
+    assert any(fault["path"].startswith(path) for fault in answer.json()["faults"])
+    assert api.request("GET", "/runs").json() == []
+
+
+def test_a_run_is_cancelled_once(api):
+    """It is so once every partition has ended it."""
+    api.put("s")
+    post(api, "/dead-letters/redrive", {"subscription": "s", "run": "r1"})
+    for _ in range(2):
+        found = post(api, "/runs/r1/cancel")
+        assert (found.status, found.json()["state"]) == (202, "cancelling")
+    seq = api.store.find_demand("r1").seq
+    reader = Directory(sqlite_url(api.databases[0].parent / "control.db"))
+    reader.refresh()
+    (end,) = reader.demands(seq)
+    reader.close()
+    assert end.details.of == seq
+    for partition in range(len(api.databases)):
+        row = RunRow(seq, 0, 0, 0, 0, done=True, cancelled=not partition)
+        write(api, partition, runs={seq: row})
+    assert api.request("GET", "/runs/r1").json()["state"] == "cancelled"
+    assert post(api, "/runs/absent/cancel").status == 404
+
+
+def test_runs_are_listed_part_by_part(api, monkeypatch):
+    """The newest first; by subscription, kind and state; another namespace has its own."""
+    for name in ("s", "t"):
+        api.put(name)
+    for number in range(5):
+        post(api, "/dead-letters/purge", {"subscription": "st"[number % 2], "run": f"p{number}"})
+    post(api, "/subscriptions/s/retry", {"run": "again"})
+    post(api, "/subscriptions/s/resume")
+    assert [run["run"] for run in api.request("GET", "/runs").json()] == [
+        "again",
+        "p4",
+        "p3",
+        "p2",
+        "p1",
+        "p0",
+    ]
+    names, path = [], "/runs?limit=2&subscription=s"
+    while path:
+        part = api.request("GET", path)
+        names += [run["run"] for run in part.json()]
+        path = part.headers.get("link", "<>")[1:].partition(">")[0]
+    assert names == ["again", "p4", "p2", "p0"]
+    assert [run["run"] for run in api.request("GET", "/runs?kind=retry").json()] == ["again"]
+    for partition in range(len(api.databases)):
+        seq = api.store.find_demand("p3").seq
+        write(api, partition, runs={seq: RunRow(seq, 0, 0, 0, 0, done=True)})
+    assert [run["run"] for run in api.request("GET", "/runs?state=done").json()] == ["p3"]
+    assert len(api.request("GET", "/runs?state=running").json()) == 5
+    names, path = [], "/runs?limit=2&state=running"
+    while path:
+        part = api.request("GET", path)
+        names += [run["run"] for run in part.json()]
+        path = part.headers.get("link", "<>")[1:].partition(">")[0]
+    assert (len(names), len(set(names))) == (5, 5)
+    reads: list[int] = []
+    page = api.store.page_demands
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            api.store, "page_demands", lambda *key, **more: reads.append(1) or page(*key, **more)
+        )
+        done = api.request("GET", "/runs?state=cancelled&limit=1")
+    assert (done.json(), len(reads)) == ([], 1)
+    assert api.request("GET", "/namespaces/shop/runs").json() == []
+    assert api.request("GET", "/namespaces/shop/runs/p3").status == 404
+    assert api.request("GET", "/runs?cursor=x").status == 400
+
+
+def test_dead_letters_are_chosen(api):
+    """By id, by time, by filters: exactly one way, and what else is said."""
+    api.put("s")
+    uid = uid_of(api, "s")
+    body = {
+        "ids": ["0-1", "1-7"],
+        "filters": [{"exact": {"type": "t"}}],
+        "since": "1970-01-01T00:00:01Z",
+        "until": "1970-01-02T00:00:00Z",
+        "run": "chosen",
+    }
+    assert post(api, "/dead-letters/redrive", body).status == 202
+    details = api.store.find_demand("chosen").details
+    assert (details.ids, details.since_ms, details.until_ms) == (("0-1", "1-7"), 1_000, 86_400_000)
+    assert details.filters == ({"exact": {"type": "t"}},)
+    shown = api.request("GET", "/runs/chosen").json()
+    assert (shown["ids"], shown["since"][:19]) == (["0-1", "1-7"], "1970-01-01T00:00:01")
+    for wrong in (
+        {},
+        {"all": True, "ids": ["0-1"]},
+        {"ids": []},
+        {"ids": ["zero"]},
+        {"all": True, "filters": [{"sql": "1 +"}]},
+        {"subscription": "s", "route": uid},
+    ):
+        answer = post(api, "/dead-letters/purge", wrong)
+        assert (answer.status, answer.json()["code"]) == (400, "invalid"), wrong
+
+
+def test_one_dead_letter_is_shown(api):
+    """As in the list; one of another namespace is as one that never was."""
+    api.put("s")
+    letters = [
+        dead_letter(3, uid_of(api, "s")),
+        dead_letter(4, "theirs", "shop"),
+        dead_letter(5, uid_of(api, "s")),
+    ]
+    write(api, 1, dead_letters=letters)
+    listed = api.request("GET", "/dead-letters").json()
+    assert len(listed) == 2
+    for one in listed:
+        assert api.request("GET", f"/dead-letters/{one['id']}").json() == one
+    (foreign,) = api.request("GET", "/namespaces/shop/dead-letters").json()
+    for absent in (foreign["id"], "1-999", "9-1", "x"):
+        assert api.request("GET", f"/dead-letters/{absent}").status == 404
+    since = api.request("GET", "/dead-letters?since=1970-01-01T00:00:00.004Z").json()
+    assert [one["event"]["id"] for one in since] == ["5"]
+    until = api.request("GET", "/dead-letters?until=1970-01-01T00:00:00.004Z").json()
+    assert [one["event"]["id"] for one in until] == ["3"]
+
+
+def test_a_list_of_many_dead_letters_has_each_once(api):
+    """However large the parts are."""
+    api.put("s")
+    store = DeliveryStore(sqlite_url(api.databases[0]), 0)
+    letters = [dead_letter(n, uid_of(api, "s")) for n in range(25)]
+    store.apply(Changes(dead_letters=letters))
+    store.close()
+    for limit in (1, 7, 25, 26):
+        ids, path = [], f"/dead-letters?limit={limit}&subscription=s"
+        while path:
+            part = api.request("GET", path)
+            ids += [one["event"]["id"] for one in part.json()]
+            path = part.headers.get("link", "<>")[1:].partition(">")[0]
+        assert ids == [str(n) for n in range(25)]
