@@ -18,7 +18,8 @@ from kit.answering_sinks import (
     respond,
 )
 from kit.knative_client import KnativeClient
-from kit.running_server import RunningServer, free_port, wait_until
+from kit.ports import free_port
+from kit.running_server import RunningServer, wait_until
 
 Options = tuple[int, str | None]
 Hub = Callable[..., str]

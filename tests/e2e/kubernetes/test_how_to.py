@@ -16,7 +16,8 @@ import pytest
 
 from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
 from kit.knative_client import KnativeClient
-from kit.running_server import clean_environ, free_port, wait_until
+from kit.ports import free_port
+from kit.running_server import clean_environ, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from distributary.knative.kinds import DEFINITION, KINDS
+from distributary.knative.kinds import API_SUBSCRIPTION, DEFINITION, KINDS
 from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -16,9 +16,9 @@ SEEN_S_MAX = 20.0
 
 COLUMNS = {
     "brokers": ["URL", "AGE", "READY", "REASON"],
-    "triggers": ["BROKER", "SUBSCRIBER_URI", "AGE", "READY", "REASON"],
+    "triggers": ["BROKER", "SUBSCRIBER_URI", "AGE", "READY", "REASON", "FAILING"],
     "channels": ["URL", "AGE", "READY", "REASON"],
-    "subscriptions": ["AGE", "READY", "REASON"],
+    "subscriptions": ["AGE", "READY", "REASON", "FAILING"],
     "services": ["TYPE", "CLUSTER-IP", "EXTERNAL-NAME", "AGE"],
     "configmaps": ["AGE"],
     "namespaces": ["STATUS", "AGE"],
@@ -192,8 +192,10 @@ def test_the_definitions_of_the_kinds_are_there(kubectl):
     """Scripts look for them, and wait until they are established, before they apply anything."""
     listed = kubectl("get", "crd", "-o", "name").split()
     assert [name.partition("/")[2] for name in listed] == [
+        "apisubscriptions.subscriptions.distributary.dev",
         "brokers.eventing.knative.dev",
         "channels.messaging.knative.dev",
+        "eventpolicies.eventing.knative.dev",
         "subscriptions.messaging.knative.dev",
         "triggers.eventing.knative.dev",
     ]
@@ -213,12 +215,15 @@ def test_discovery_names_kinds_groups_and_versions(kubectl):
     """What completion and every other command begin with."""
     lines = [line.split() for line in kubectl("api-resources", "--no-headers").splitlines()]
     assert {(line[0], line[-1], line[-2]) for line in lines} == {
-        (kind.plural, kind.kind, str(kind.namespaced).lower()) for kind in (*KINDS, DEFINITION)
+        (kind.plural, kind.kind, str(kind.namespaced).lower())
+        for kind in (*KINDS, API_SUBSCRIPTION, DEFINITION)
     }
     assert kubectl("api-versions").split() == [
         "apiextensions.k8s.io/v1",
         "eventing.knative.dev/v1",
+        "eventing.knative.dev/v1alpha1",
         "messaging.knative.dev/v1",
+        "subscriptions.distributary.dev/v1",
         "v1",
     ]
     assert "distributary" in json.dumps(
@@ -229,3 +234,32 @@ def test_discovery_names_kinds_groups_and_versions(kubectl):
     raw = json.loads(kubectl("get", "--raw", "/apis/eventing.knative.dev/v1"))
     assert raw["kind"] == "APIResourceList"
     assert "doesn't have a resource type" in kubectl.refused("get", "pods")
+
+
+def test_subscriptions_of_the_api_are_read(kubectl):
+    """Listed with how they stand, described, explained; a write is told where to go."""
+    place = f"/namespaces/{kubectl.namespace}/subscriptions"
+    spec = {"sink": "http://127.0.0.1:1/orders?token=canary", "protocol": "HTTP"}
+    for id_ in ("orders", "Orders_EU"):
+        assert kubectl.api.send("PUT", f"{place}/{id_}", spec).status in (200, 201)
+    try:
+        table = kubectl("get", "apisubscriptions")
+        assert _header(table) == ["NAME", "SINK", "STATE", "FAILING", "WAITING", "AGE"]
+        other, orders = _cells(table)
+        assert orders[:4] == ["orders", "http://127.0.0.1:1/orders", "ready", "0"]
+        ids = "jsonpath={.items[*].spec.id}"
+        assert kubectl("get", "apisub", "-o", ids) == "Orders_EU orders"
+        assert kubectl("get", "apisub", "--chunk-size=1", "-o", "name").split() == [
+            f"apisubscription.subscriptions.distributary.dev/{name}"
+            for name in (other[0], "orders")
+        ]
+        described = kubectl("describe", "apisubscription", other[0])
+        assert "subscriptions.distributary.dev/id: Orders_EU" in described
+        assert "Conditions:" in described
+        assert "canary" not in described
+        assert kubectl("explain", "apisubscription").count("Subscriptions API") >= 1
+        assert kubectl("auth", "can-i", "list", "apisubscriptions") == "yes\n"
+        assert "PUT /subscriptions/{id}" in kubectl.refused("delete", "apisubscription", "orders")
+    finally:
+        for id_ in ("orders", "Orders_EU"):
+            kubectl.api.send("DELETE", f"{place}/{id_}")

@@ -66,7 +66,7 @@ def test_every_fault_of_an_object_is_named_at_once(shop):
 def test_kinds_that_are_not_served_are_refused(kubectl):
     """Other groups, other versions, no kind at all."""
     meta = "metadata: {name: x}\n"
-    for head in ("apiVersion: apps/v1\nkind: Deployment\n", "apiVersion: v1\nkind: Secret\n"):
+    for head in ("apiVersion: apps/v1\nkind: Deployment\n", "apiVersion: v1\nkind: Pod\n"):
         assert "no matches for kind" in kubectl.refused("create", "-f", "-", text=head + meta)
     old = "apiVersion: eventing.knative.dev/v1beta1\nkind: Trigger\n"
     assert "no matches for kind" in kubectl.refused("create", "-f", "-", text=old + meta)

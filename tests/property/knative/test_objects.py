@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distributary.core.database import sqlite_url
 from distributary.core.errors import StoreError
-from distributary.core.sqlite import sqlite_url
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.objects import AddressBook, Objects, Write, own_address, path_of
 from distributary.knative.kinds import BROKER, CONFIG_MAP, KINDS, TRIGGER
@@ -259,7 +259,8 @@ def _check_whole(world) -> None:
             if path is not None:
                 addresses[path] = own_address(stored)
     book = AddressBook(world.url)
-    assert book.read() == addresses
+    found = book.read()
+    assert {path: found[path] for path in found if not path.startswith("namespaces/")} == addresses
     book.close()
 
 

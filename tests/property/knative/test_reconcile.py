@@ -60,6 +60,7 @@ class Process:
         self.faults = iter(faults)
         self.dead = asyncio.Event()
         self.told: list[Any] = []
+        self.own_addresses: dict[str, str] = {}
         self.reconciler = Reconciler(self, self, self, SITE, SystemClock())
 
     async def step(self, error: Exception | None = None):

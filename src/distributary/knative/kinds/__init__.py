@@ -6,6 +6,14 @@ Called by ``apiserver.objects`` (admission), ``reconcile`` (``specs``, condition
 
 from distributary.knative.kinds import conditions
 from distributary.knative.kinds._admit import BROKER_CLASS, admit
+from distributary.knative.kinds._annotations import (
+    SIGNATURE,
+    SINK_CREDENTIAL,
+    lifecycle_of,
+    orders_of,
+    secrets_named_by,
+)
+from distributary.knative.kinds._api_subscription import API_SUBSCRIPTION, ID_ANNOTATION
 from distributary.knative.kinds._defaulted import (
     NAMESPACE_LABEL,
     defaulted,
@@ -17,8 +25,10 @@ from distributary.knative.kinds._kinds import (
     CHANNEL_KINDS,
     CONFIG_MAP,
     EVENT,
+    EVENT_POLICY,
     KINDS,
     NAMESPACE,
+    SECRET,
     SERVICE,
     SUBSCRIPTION,
     TRIGGER,
@@ -26,3 +36,4 @@ from distributary.knative.kinds._kinds import (
 from distributary.knative.kinds._schemas import SCHEMAS, shape_of
 from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
 from distributary.knative.kinds._shape_check import unknown_fields
+from distributary.knative.kinds.policies import policy_of

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from distributary.core.tenant import LIFECYCLE_BROKER
 from distributary.knative.apiserver.machinery import Cause, Kind, Object, invalid
 from distributary.knative.apiserver.machinery.fields import same
 from distributary.knative.apiserver.machinery.metadata_faults import CAUSES_MAX
@@ -13,8 +14,14 @@ from distributary.knative.apiserver.machinery.names import (
     unsupported,
 )
 from distributary.knative.apiserver.machinery.selector import value_at
-from distributary.knative.kinds._annotations import annotations_of, check_annotations
-from distributary.knative.kinds._core_checks import check_config_map, check_service
+from distributary.knative.kinds._annotations import (
+    annotations_of,
+    check_annotations,
+    check_lifecycle,
+    check_orders,
+    check_secret_names,
+)
+from distributary.knative.kinds._core_checks import check_config_map, check_secret, check_service
 from distributary.knative.kinds._delivery import check_delivery
 from distributary.knative.kinds._destinations import (
     check_destination,
@@ -26,12 +33,15 @@ from distributary.knative.kinds._kinds import (
     CHANNEL,
     CHANNEL_KINDS,
     CONFIG_MAP,
+    EVENT_POLICY,
+    SECRET,
     SERVICE,
     SUBSCRIPTION,
     TRIGGER,
 )
 from distributary.knative.kinds._shape_check import known_part, sound_part
 from distributary.knative.kinds._trigger_filters import check_filter, check_filters
+from distributary.knative.kinds.policies import check_policy
 from distributary.resource.rules import FilterCheck
 
 BROKER_CLASS: Final = "eventing.knative.dev/broker.class"
@@ -103,9 +113,17 @@ def _causes(kind: Kind, obj: Object, filter_check: FilterCheck) -> list[Cause]:
         check_delivery(causes, spec["delivery"])
     if kind is TRIGGER and spec.get("filter") is not None:
         check_filter(causes, spec["filter"], filter_check)
-    if kind is TRIGGER and spec.get("filters") is not None:
+    if kind in (TRIGGER, EVENT_POLICY) and spec.get("filters") is not None:
         check_filters(causes, spec["filters"], filter_check)
-    return causes
+    return causes if kind is not SECRET else list(map(_without_value, causes))
+
+
+def _without_value(cause: Cause) -> Cause:
+    """*cause* of a Secret; what it says of a value does not repeat it."""
+    if cause.field.startswith(("data", "stringData")) and cause.reason != "FieldValueDuplicate":
+        why = cause.message.rpartition(": ")[2]
+        return Cause(cause.field, cause.reason, f"Invalid value: {why}")
+    return cause
 
 
 def _changed(kind: Kind, new: Object, old: Object) -> list[Cause]:
@@ -152,7 +170,10 @@ def _spec(obj: Object) -> Object:
 
 
 def _broker(causes: list[Cause], obj: Object) -> None:
-    spec = _spec(obj)
+    metadata, spec = obj.get("metadata"), _spec(obj)
+    if isinstance(metadata, dict) and metadata.get("name") == LIFECYCLE_BROKER:
+        why = "the Broker of this name is the server's own, in each namespace"
+        causes.append(forbidden("metadata.name", why))
     if spec.get("config") is not None:
         check_kreference(causes, "spec.config", spec["config"])
 
@@ -160,6 +181,9 @@ def _broker(causes: list[Cause], obj: Object) -> None:
 def _trigger(causes: list[Cause], obj: Object) -> None:
     spec = _spec(obj)
     check_annotations(causes, obj)
+    check_secret_names(causes, obj)
+    check_lifecycle(causes, obj)
+    check_orders(causes, obj)
     if spec.get("broker"):
         check_name(causes, "spec.broker", spec["broker"], subdomain=True)
     if spec.get("brokerRef") is not None:
@@ -180,6 +204,9 @@ def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
 
 
 def _subscription(causes: list[Cause], obj: Object) -> None:
+    check_secret_names(causes, obj)
+    check_lifecycle(causes, obj)
+    check_orders(causes, obj)
     spec = obj["spec"]  # present, since it has required members
     if spec is None:
         return
@@ -203,10 +230,16 @@ def _check_channel(causes: list[Cause], channel: Object) -> None:
         causes.append(forbidden("spec.channel.namespace", why))
 
 
+def _policy(causes: list[Cause], obj: Object) -> None:
+    check_policy(causes, _spec(obj))
+
+
 _CHECKS: Final[dict[str, Callable[[list[Cause], Object], None]]] = {
     BROKER.resource: _broker,
     TRIGGER.resource: _trigger,
     SUBSCRIPTION.resource: _subscription,
+    EVENT_POLICY.resource: _policy,
     SERVICE.resource: check_service,
     CONFIG_MAP.resource: check_config_map,
+    SECRET.resource: check_secret,
 }

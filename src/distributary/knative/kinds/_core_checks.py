@@ -11,8 +11,12 @@ from distributary.knative.kinds._causes import of_fault
 from distributary.knative.kinds._destinations import ANYWHERE, check_name
 from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
 from distributary.knative.kinds._shape_check import key
+from distributary.resource import SINKS, sinks_in
 from distributary.resource.faults import Faults
 from distributary.resource.uri import check_http_sink
+
+SINKS_MAX: Final = 32
+"""Most sinks of a Secret: it is compared with each for each target."""
 
 _HOST_AND_PORT: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@]+):[0-9]{1,5}")
 _KEY: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
@@ -44,6 +48,24 @@ def check_config_map(causes: list[Cause], obj: Object) -> None:
     twice = members["data"].keys() & members["binaryData"].keys()
     why = "the key is also in binaryData"
     causes.extend(bad_value(key("data", name), name, why) for name in sorted(twice))
+
+
+def check_secret(causes: list[Cause], obj: Object) -> None:
+    """Add faults of the keys and the sinks of a Secret to *causes*; no value is repeated."""
+    for member in ("data", "stringData"):
+        for name in obj.get(member) or {}:
+            if not _KEY.fullmatch(name) or name in {".", ".."}:
+                why = "a key has 1 to 253 letters, digits, '-', '_' and '.'"
+                causes.append(bad_value(key(member, name), name, why))
+    path = f"metadata.annotations[{SINKS}]"
+    found = sinks_in(annotations_of(obj).get(SINKS))
+    if len(found) > SINKS_MAX:
+        causes.append(bad_value(path, str(len(found)), f"at most {SINKS_MAX} sinks"))
+        return
+    for sink in found:
+        faults = Faults()
+        check_http_sink(faults, path, sink, ANYWHERE)
+        causes.extend(map(of_fault, faults.found))
 
 
 def _check_address(causes: list[Cause], text: str) -> None:

@@ -1,11 +1,12 @@
 """Defaulting: members that the server fills in before an object is checked and stored."""
 
+import base64
 from collections.abc import Callable
 from typing import Any, Final
 
 from distributary.knative.apiserver.machinery import Kind, Object
 from distributary.knative.kinds._admit import BROKER_CLASS, OWN_CLASS
-from distributary.knative.kinds._kinds import BROKER, CHANNEL, NAMESPACE, SERVICE, TRIGGER
+from distributary.knative.kinds._kinds import BROKER, CHANNEL, NAMESPACE, SECRET, SERVICE, TRIGGER
 from distributary.knative.kinds._shape_check import known_part
 
 BROKER_LABEL: Final = "eventing.knative.dev/broker"
@@ -20,6 +21,9 @@ DEFAULT_TEMPLATE: Final[Object] = {
 }
 """Default of ``spec.channelTemplate``, as in Knative. Clients read it without checking that it
 exists; it has no effect here."""
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation by which ``kubectl apply`` keeps the whole object as it was sent."""
 
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 """Label of a Namespace: its own name, to select by."""
@@ -91,6 +95,26 @@ def _with_subscriber_placed(spec: Object, namespace: Any, old: Object | None) ->
     return {**spec, "subscriber": {**subscriber, "ref": {**ref, "namespace": namespace}}}
 
 
+def _secret(obj: Object, _old: Object | None) -> Object:
+    """Merge ``stringData`` into ``data``; drop the copy of the values by ``kubectl apply``."""
+    annotations = _member(_member(obj, "metadata"), "annotations") or {}
+    if LAST_APPLIED in annotations:
+        kept = {name: text for name, text in annotations.items() if name != LAST_APPLIED}
+        obj = _with_metadata(obj, "annotations", kept)
+    obj = {"type": "Opaque", **obj}
+    texts, data = _member(obj, "stringData"), _member(obj, "data")
+    if texts is None or data is None or not all(isinstance(one, str) for one in texts.values()):
+        return obj  # admission refuses it
+    if "stringData" not in obj:
+        return obj
+    try:
+        coded = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
+    except UnicodeEncodeError:  # refused where it is written as JSON
+        return obj
+    obj = {name: value for name, value in obj.items() if name != "stringData"}
+    return {**obj, "data": {**data, **coded}}
+
+
 def _channel(obj: Object, old: Object | None) -> Object:
     """Add defaults; ``spec.subscribers`` belongs to the server and keeps its old value."""
     annotations = _member(_member(obj, "metadata"), "annotations")
@@ -155,5 +179,6 @@ _FILLS: Final[dict[str, Callable[[Object, Object | None], Object]]] = {
     TRIGGER.resource: _trigger,
     CHANNEL.resource: _channel,
     NAMESPACE.resource: _namespace,
+    SECRET.resource: _secret,
     SERVICE.resource: _service,
 }

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of Knative's kinds, for clients that look them up.
+"""CustomResourceDefinitions of Knative's kinds and ours, for clients that look them up.
 
 Generated from the kinds, read-only, and not in the object store.
 
@@ -10,7 +10,14 @@ import uuid
 from typing import Final
 
 from distributary.knative.apiserver.machinery import Column, Kind, Object
-from distributary.knative.kinds._kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds._api_subscription import API_SUBSCRIPTION
+from distributary.knative.kinds._kinds import (
+    BROKER,
+    CHANNEL,
+    EVENT_POLICY,
+    SUBSCRIPTION,
+    TRIGGER,
+)
 
 DEFINITION: Final = Kind(
     "apiextensions.k8s.io",
@@ -38,8 +45,11 @@ _LABELS: Final = {
 
 
 def definitions() -> list[Object]:
-    """One definition for each of Knative's kinds, ordered by name."""
-    made = [_definition(kind) for kind in (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION)]
+    """One definition for each of Knative's kinds, and of ``ApiSubscription``, ordered by name."""
+    made = [
+        _definition(kind)
+        for kind in (BROKER, TRIGGER, EVENT_POLICY, CHANNEL, SUBSCRIPTION, API_SUBSCRIPTION)
+    ]
     return sorted(made, key=lambda each: str(each["metadata"]["name"]))
 
 
@@ -57,7 +67,7 @@ def _definition(kind: Kind) -> Object:
         "name": kind.version,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
+        "subresources": {"status": {}} if kind.has_status else {},
         "additionalPrinterColumns": [_column(column) for column in kind.columns],
         # Clients read the full schema from /openapi/v3.
         "schema": {
@@ -73,7 +83,7 @@ def _definition(kind: Kind) -> Object:
             "resourceVersion": "1",
             "generation": 1,
             "creationTimestamp": _CREATED,
-            "labels": {"knative.dev/crd-install": "true", **_LABELS.get(kind.resource, {})},
+            "labels": _labels(kind),
         },
         "spec": {
             "group": kind.group,
@@ -102,8 +112,14 @@ def _definition(kind: Kind) -> Object:
     }
 
 
+def _labels(kind: Kind) -> Object:
+    if kind is API_SUBSCRIPTION:
+        return {}
+    return {"knative.dev/crd-install": "true", **_LABELS.get(kind.resource, {})}
+
+
 def _column(column: Column) -> Object:
-    type_ = "date" if column.type == "date" else "string"
+    type_ = column.type
     shown = {"name": column.name, "type": type_, "jsonPath": _json_path(column.path)}
     return {**shown, "priority": column.priority} if column.priority else shown
 

@@ -17,6 +17,13 @@ _READY: Final = (
     Column("Reason", "condition:Ready.reason"),
 )
 
+_DELIVERIES: Final = (
+    Column("Failing", "status.deliveries.failing"),
+    Column("Waiting", "status.deliveries.waiting", "integer", priority=1),
+    Column("Delivered", "status.deliveries.delivered", "integer", priority=1),
+    Column("Last_Success", "status.deliveries.lastSuccess", "date", priority=1),
+)
+
 _INVOLVED: Final = (
     "apiVersion",
     "fieldPath",
@@ -28,18 +35,27 @@ _INVOLVED: Final = (
 )
 
 
-def _knative(group: str, kind: str, plural: str, *columns: Column, short_name: str = "") -> Kind:
+def _knative(
+    group: str,
+    kind: str,
+    plural: str,
+    *columns: Column,
+    short_name: str = "",
+    version: str = "v1",
+    delivers: bool = False,
+) -> Kind:
     part = group.partition(".")[0]
     return Kind(
         group,
-        "v1",
+        version,
         kind,
         plural,
         short_names=(short_name,) if short_name else (),
         categories=("all", "knative", part, *(("channel",) if kind == "Channel" else ())),
-        columns=columns,
+        columns=(*columns, *(_DELIVERIES if delivers else ())),
         has_status=True,
         generations=True,
+        delivers=delivers,
         label_names=False,
         name_chars_max=NAME_CHARS_MAX,
     )
@@ -62,13 +78,17 @@ TRIGGER: Final = _knative(
     Column("Broker", "spec.broker"),
     Column("Subscriber_URI", "status.subscriberUri"),
     *_READY,
+    delivers=True,
 )
 CHANNEL: Final = _knative(MESSAGING, "Channel", "channels", _URL, *_READY, short_name="ch")
 CHANNEL_KINDS: Final = ("Channel", "InMemoryChannel")
 """Kind names for a Channel in references; Knative's in-memory one is an alias here."""
 
 SUBSCRIPTION: Final = _knative(
-    MESSAGING, "Subscription", "subscriptions", *_READY, short_name="sub"
+    MESSAGING, "Subscription", "subscriptions", *_READY, short_name="sub", delivers=True
+)
+EVENT_POLICY: Final = _knative(
+    EVENTING, "EventPolicy", "eventpolicies", *_READY, version="v1alpha1"
 )
 SERVICE: Final = Kind(
     "",
@@ -92,6 +112,14 @@ CONFIG_MAP: Final = Kind(
     "configmaps",
     short_names=("cm",),
     columns=(Column("Age", "age", "date"),),
+    label_names=False,
+)
+SECRET: Final = Kind(
+    "",
+    "v1",
+    "Secret",
+    "secrets",
+    columns=(Column("Type", "type"), Column("Age", "age", "date")),
     label_names=False,
 )
 NAMESPACE: Final = Kind(
@@ -127,5 +155,16 @@ EVENT: Final = Kind(
     ),
 )
 
-KINDS: Final = (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION, SERVICE, CONFIG_MAP, NAMESPACE, EVENT)
+KINDS: Final = (
+    BROKER,
+    TRIGGER,
+    EVENT_POLICY,
+    CHANNEL,
+    SUBSCRIPTION,
+    SERVICE,
+    CONFIG_MAP,
+    SECRET,
+    NAMESPACE,
+    EVENT,
+)
 """All kinds, in the order of discovery."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from distributary.knative.apiserver.machinery import Kind, Object
+from distributary.knative.kinds._defaulted import LAST_APPLIED
 from distributary.knative.kinds._kinds import (
     BROKER,
     CHANNEL,
@@ -44,7 +45,6 @@ _OF_THE_CLUSTER: Final = (
 """Members of metadata that only make sense in the old cluster: among them finalizers, whose
 controllers do not exist here, and owners, referenced by their old uids."""
 
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 _SERVICE_FIELDS: Final = (
     "clusterIP",
@@ -170,7 +170,7 @@ def _taken(label: str, kind: Kind, exported: Object) -> Converted:
     if status:
         gone.append("status")
     kept = metadata.get("annotations")
-    if isinstance(kept, dict) and kept.pop(_LAST_APPLIED, None) is not None:
+    if isinstance(kept, dict) and kept.pop(LAST_APPLIED, None) is not None:
         gone.append("last-applied-configuration")
     if gone:
         changes.append("without " + ", ".join(gone))

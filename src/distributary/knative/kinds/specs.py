@@ -46,7 +46,7 @@ class DuckDestination:
         ref: An Addressable, or a ``v1/Service``.
         uri: Absolute, or relative to the address of *ref*.
         ca_certs: PEM of CA certificates to trust for the destination.
-        audience: OIDC audience; carried, not used.
+        audience: OIDC audience: deliveries show a token for it, where the server signs any.
     """
 
     ref: KReference | None

@@ -5,6 +5,7 @@ destinations are resolved, which objects depend on which, and the order in which
 statuses are written. Needs the objects, the leader of the resource store, and the ingest process.
 """
 
-from distributary.knative.reconcile._ports import Ingress
+from distributary.knative.reconcile._failures import FailureFiles
+from distributary.knative.reconcile._ports import Gatekeeper, Ingress
 from distributary.knative.reconcile._reconciler import Reconciler
 from distributary.knative.reconcile._site import Site

@@ -7,7 +7,7 @@ status that a client edits moves no route.
 from dataclasses import dataclass
 
 from distributary.knative.apiserver.machinery import Key, Object
-from distributary.knative.apiserver.objects import Stored, own_address
+from distributary.knative.apiserver.objects import Stored
 from distributary.knative.kinds import BROKER, CONFIG_MAP, conditions
 from distributary.knative.kinds.specs import Delivery, KReference, addressed_spec
 from distributary.knative.reconcile._findings import HOLDS, Finding, worst
@@ -55,13 +55,16 @@ def plan_channel(view: ObjectView, stored: Stored) -> ChannelPlan:
         findings[conditions.ADDRESSABLE] = HOLDS
         url = view.site.url(stored.key)
         members["address"] = {"name": url.partition(":")[0], "url": url}
+        audience = view.site.audience(stored.key)
+        if audience is not None:
+            members["address"]["audience"] = audience
     else:
         message = "the address is not known to the receiver of events yet"
         findings[conditions.ADDRESSABLE] = Finding("Unknown", "NotAnnounced", message)
     dead = resolve_dead_letter(view, spec.delivery)
     findings[conditions.DEAD_LETTER_SINK_RESOLVED] = dead_letter_finding(dead)
     members |= destination_members("deadLetterSink", dead)
-    return ChannelPlan(own_address(stored), spec.delivery, dead, findings, members)
+    return ChannelPlan(view.address(stored), spec.delivery, dead, findings, members)
 
 
 def resolve_dead_letter(view: ObjectView, delivery: Delivery | None) -> Resolution | None:

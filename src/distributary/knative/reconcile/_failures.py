@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from distributary.core.deliver.consent import AWAITS_CONSENT
 from distributary.core.outcome import FailingRoute, read_failing
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.objects import timestamp
@@ -91,8 +92,17 @@ class Failures:
         failing = self._told.get(uid)
         if failing is None:
             return _HOLDS
-        message = f"since {timestamp(failing.since_ms)} to {failing.dest}: {failing.reason}"
-        return Finding("False", "DeliveryFailed", message, "Warning")
+        if failing.reason == AWAITS_CONSENT:
+            message = (
+                f"since {timestamp(failing.since_ms)} events wait: {failing.dest} must consent"
+            )
+        else:
+            message = f"since {timestamp(failing.since_ms)} to {failing.dest}: {failing.reason}"
+        return Finding("False", _reason(failing), message, "Warning")
+
+
+def _reason(failing: FailingRoute) -> str:
+    return "AwaitingConsent" if failing.reason == AWAITS_CONSENT else "DeliveryFailed"
 
 
 def event_key(about: Key, uid: str) -> Key:
@@ -113,8 +123,12 @@ def event_of(key: Key, about: Object, failing: FailingRoute) -> Callable[[Object
             "uid": metadata["uid"],
         },
         "type": "Warning",
-        "reason": "DeliveryFailed",
-        "message": f"deliveries to {failing.dest} fail: {failing.reason}",
+        "reason": _reason(failing),
+        "message": (
+            f"events wait: {failing.dest} has not consented to deliveries"
+            if failing.reason == AWAITS_CONSENT
+            else f"deliveries to {failing.dest} fail: {failing.reason}"
+        ),
         "source": {"component": "distributary"},
         "firstTimestamp": timestamp(failing.since_ms),
         "lastTimestamp": timestamp(failing.last_ms),

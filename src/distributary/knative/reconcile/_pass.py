@@ -15,6 +15,7 @@ from distributary.knative.kinds import (
     BROKER,
     CHANNEL,
     CONFIG_MAP,
+    EVENT_POLICY,
     SUBSCRIPTION,
     TRIGGER,
     conditions,
@@ -24,11 +25,13 @@ from distributary.knative.reconcile._dependents import Dependents
 from distributary.knative.reconcile._failures import Failures
 from distributary.knative.reconcile._findings import HOLDS, Finding
 from distributary.knative.reconcile._known_channels import KnownChannels
-from distributary.knative.reconcile._ports import Ingress, Routes
+from distributary.knative.reconcile._policies import EventPolicies
+from distributary.knative.reconcile._ports import Gatekeeper, Ingress, Routes
 from distributary.knative.reconcile._resolve import ObjectView
 from distributary.knative.reconcile._routes import WAITING, RoutePlan, plan_route
 from distributary.knative.reconcile._site import Site
 from distributary.knative.reconcile._status import with_status
+from distributary.knative.reconcile._steered import Steered
 from distributary.knative.reconcile._subscribers import Subscribers, entry_of, with_lists
 from distributary.knative.reconcile._trust import BUNDLES, Bundles
 from distributary.knative.reconcile._work_queue import WorkQueue
@@ -62,7 +65,9 @@ class ReconcilePass:
         dependents: Which objects each plan read.
         subscribers: Subscriber lists of Channels.
         drops: Routes to delete: uid, and the key that their object had.
+        policies: EventPolicies, for the gate.
         site: Where this server is reached, and where events may go; used by the next plans.
+        steered: What annotations say about deliveries.
         fault: Why the last pass left something unfinished; None: nothing.
     """
 
@@ -76,7 +81,11 @@ class ReconcilePass:
         clock: Clock,
         queue: WorkQueue,
         failures: Failures,
+        gatekeeper: Gatekeeper,
+        steered: Steered,
     ) -> None:
+        self.steered = steered
+        self.policies = EventPolicies(objects, gatekeeper)
         self.addresses = KnownChannels()
         self.subscribers = Subscribers()
         self.drops: dict[str, Key] = {}
@@ -120,17 +129,31 @@ class ReconcilePass:
         """
         addressed: list[Key] = []
         routed: list[Key] = []
+        policies: list[Key] = []
+        places = {BROKER.resource: addressed, CHANNEL.resource: addressed}
+        places[EVENT_POLICY.resource] = policies
         for key in keys:
-            places = addressed if key.resource in (BROKER.resource, CHANNEL.resource) else routed
-            places.append(key)
+            places.get(key.resource, routed).append(key)
+        # Before addresses are opened: no Broker takes an event that its policy forbids.
+        self._queue.add_all(self.policies.tell())
         again = await self._drop()
         if not await self._move():
-            return again | set(addressed) | set(routed)
+            return again | {*addressed, *routed, *policies}
         again |= await self._tell_addresses()
         again |= await self._look_at_addressed(addressed)
         again |= await self._look_at_routed(routed)
+        again |= await self._look_at_policies(policies)
         await self._write_subscribers()
         return again
+
+    async def _look_at_policies(self, keys: list[Key]) -> set[Key]:
+        """Write the statuses of EventPolicies that exist; returns keys to retry."""
+        edits: list[_Edit] = []
+        for key in keys:
+            stored = self._objects.get(key)
+            if stored is not None:
+                edits += self._status_edit(stored, *self.policies.findings(stored))
+        return await self._write(edits)
 
     async def _drop(self) -> set[Key]:
         """Drop the routes of deleted objects; returns keys to retry."""
@@ -208,7 +231,9 @@ class ReconcilePass:
         found, again = await self._look_at(keys, plan_channel)
         edits: list[_Edit] = []
         for stored, plan in found:
-            edits += self._status_edit(stored, plan.findings, plan.members)
+            policies, members = self.policies.applied(stored)
+            findings = plan.findings | {conditions.EVENT_POLICIES_READY: policies}
+            edits += self._status_edit(stored, findings, plan.members | members)
             if with_lists(stored.content, self.subscribers.lists(stored.key)) is not stored.content:
                 self.subscribers.due(stored.key)
         return again | await self._write(edits)
@@ -238,7 +263,13 @@ class ReconcilePass:
 
     def _look(self, plan: Callable[[ObjectView, Stored], _T], stored: Stored) -> _T | None:
         """Run *plan* on *stored*; None: it failed, and the failure was logged."""
-        view = ObjectView(self._objects.get, self.addresses.knows, self.site, self._trusted)
+        view = ObjectView(
+            self._objects.get,
+            self.addresses.knows,
+            self.site,
+            self._trusted,
+            self._objects.own_addresses,
+        )
         try:
             return plan(view, stored)
         # A stored object that cannot be read (damage, or stricter rules) must not block all others.
@@ -257,6 +288,8 @@ class ReconcilePass:
         planned, again = await self._look_at(keys, self._plan_route)
         faults = await asyncio.gather(*(self._make(plan.route) for _, plan in planned))
         edits: list[_Edit] = []
+        for stored, _ in planned:
+            await self.steered.obey(stored)
         for (stored, plan), fault in zip(planned, faults, strict=True):
             if fault is not None:
                 again.add(stored.key)
@@ -264,6 +297,7 @@ class ReconcilePass:
             findings = plan.findings | {
                 plan.stands: stands,
                 conditions.DELIVERIES_SUCCEEDING: self._failures.finding(stored.uid),
+                conditions.DELIVERIES_ENABLED: self.steered.finding(stored.uid),
             }
             edits += self._status_edit(stored, findings, plan.members)
             if stored.key.resource == SUBSCRIPTION.resource:

@@ -1,7 +1,9 @@
-"""Ports of the reconciler: routes and the ingest process."""
+"""Ports of the reconciler: routes, the ingest process, and what is set about deliveries."""
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from distributary.access import PolicyRecord
 from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import AppliedRoute, RouteChange
 
@@ -34,3 +36,74 @@ class Ingress(Protocol):
         Raises:
             LogUnavailableError: It does not answer, or could not read them.
         """
+
+
+class Gatekeeper(Protocol):
+    """Who decides which senders may send what."""
+
+    @property
+    def required(self) -> bool:
+        """Whether senders must show who they are; else no policy counts."""
+
+    def change_policies(self, policies: Sequence[PolicyRecord]) -> None:
+        """Decide by *policies* from now on, in every process.
+
+        Raises:
+            StoreError: They cannot be told; call it again.
+        """
+
+
+class OpenGate:
+    """Lets everybody send everything."""
+
+    required = False
+
+    def change_policies(self, policies: Sequence[PolicyRecord]) -> None:
+        """Nothing: no policy counts."""
+
+
+class Halt(Protocol):
+    """Why nothing is sent to a route."""
+
+    @property
+    def disabled(self) -> bool:
+        """True: it is disabled; False: it is paused."""
+
+    @property
+    def since_ms(self) -> int:
+        """Since when, wall clock, milliseconds."""
+
+    @property
+    def why(self) -> str:
+        """By whom or for what reason, for people."""
+
+
+class Steering(Protocol):
+    """Pauses, replays and retries routes. Blocking: call it in a thread.
+
+    Methods raise ``StoreError`` where the store cannot do it now.
+    """
+
+    def known(self) -> Mapping[str, Mapping[str, str]]:
+        """The orders that were carried out, by uid."""
+
+    def obey(self, uid: str, namespace: str, orders: Mapping[str, str]) -> str | None:
+        """Carry out new *orders*; returns why one could not be, for people."""
+
+    def halted(self) -> Mapping[str, Halt]:
+        """Routes to which nothing is sent, by uid."""
+
+
+class NoSteering:
+    """Carries out nothing."""
+
+    def known(self) -> Mapping[str, Mapping[str, str]]:
+        """None are."""
+        return {}
+
+    def obey(self, uid: str, namespace: str, orders: Mapping[str, str]) -> str | None:
+        """Nothing is done."""
+
+    def halted(self) -> Mapping[str, Halt]:
+        """None are."""
+        return {}

@@ -20,7 +20,14 @@ from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.objects import ObjectChange, Objects, Stored
-from distributary.knative.kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, conditions
+from distributary.knative.kinds import (
+    BROKER,
+    CHANNEL,
+    EVENT_POLICY,
+    SUBSCRIPTION,
+    TRIGGER,
+    conditions,
+)
 from distributary.knative.reconcile._failures import (
     LOOK_S,
     FailureFiles,
@@ -29,9 +36,17 @@ from distributary.knative.reconcile._failures import (
     event_of,
 )
 from distributary.knative.reconcile._pass import ReconcilePass
-from distributary.knative.reconcile._ports import Ingress, Routes
+from distributary.knative.reconcile._ports import (
+    Gatekeeper,
+    Ingress,
+    NoSteering,
+    OpenGate,
+    Routes,
+    Steering,
+)
 from distributary.knative.reconcile._site import Site
 from distributary.knative.reconcile._status import condition_of
+from distributary.knative.reconcile._steered import Steered
 from distributary.knative.reconcile._trust import BUNDLES, concerns
 from distributary.knative.reconcile._work_queue import WorkQueue
 from distributary.routes.periodic import keep_turning
@@ -42,7 +57,8 @@ arrive meanwhile wait some 50 ms."""
 
 _ADDRESSED: Final = frozenset((BROKER.resource, CHANNEL.resource))
 _ROUTED: Final = frozenset((TRIGGER.resource, SUBSCRIPTION.resource))
-_OURS: Final = _ADDRESSED | _ROUTED
+_POLICIES: Final = frozenset((EVENT_POLICY.resource,))
+_OURS: Final = _ADDRESSED | _ROUTED | _POLICIES
 
 _START: Final = Key("", "", "")
 """Triggers the first pass even without objects: routes of deleted ones may remain."""
@@ -60,6 +76,8 @@ class Reconciler:
         site: Where this server is reached.
         clock: For conditions.
         failing: Files in which the owners of partitions list failing routes.
+        gatekeeper: Decides who may send what; None: everybody everything.
+        steering: Carries out what annotations say about deliveries; None: nobody does.
         count: Called with the name of a counter and its increment.
     """
 
@@ -72,6 +90,8 @@ class Reconciler:
         clock: Clock,
         *,
         failing: Iterable[Path] = (),
+        gatekeeper: Gatekeeper | None = None,
+        steering: Steering | None = None,
         count: Callable[[str, int], None] = lambda _name, _count: None,
     ) -> None:
         self._objects = objects
@@ -88,6 +108,8 @@ class Reconciler:
             clock=clock,
             queue=self._queue,
             failures=self._failures,
+            gatekeeper=gatekeeper or OpenGate(),
+            steered=Steered(steering or NoSteering()),
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -95,6 +117,14 @@ class Reconciler:
     def behind(self) -> str | None:
         """Why some object is not reconciled yet, for people; None: all are."""
         return self._pass.fault
+
+    def tell_policies(self) -> None:
+        """Tell the gate about EventPolicies, before anything is received.
+
+        Raises:
+            StoreError: It cannot be told.
+        """
+        self._pass.policies.tell()
 
     async def start(self) -> None:
         """Reconcile everything, then each change, in the background; returns at once."""
@@ -115,7 +145,7 @@ class Reconciler:
         self._note_all()
 
     def _note_all(self) -> None:
-        for kind in (BROKER, CHANNEL, TRIGGER, SUBSCRIPTION):
+        for kind in (EVENT_POLICY, BROKER, CHANNEL, TRIGGER, SUBSCRIPTION):
             for stored in self._objects.list(kind)[0]:
                 self._note(stored, told_before=True)
 
@@ -161,7 +191,7 @@ class Reconciler:
     def _note(self, stored: Stored, *, told_before: bool = False) -> None:
         if stored.key.resource in _ROUTED:
             self._keys[stored.uid] = stored.key
-        else:
+        elif stored.key.resource in _ADDRESSED:
             # An addressable one is known to the ingest process, which reads all addresses at its
             # start: so nothing turns not ready only because this process starts first.
             addressable = condition_of(stored.content, conditions.ADDRESSABLE)
@@ -173,8 +203,9 @@ class Reconciler:
         if gone.key.resource in _ROUTED:
             self._keys.pop(gone.uid, None)
             self._failures.forget(gone.uid)
+            self._pass.steered.forget(gone.uid)
             self._pass.drops[gone.uid] = gone.key
-        else:
+        elif gone.key.resource in _ADDRESSED:
             self._pass.addresses.forget(gone)
 
     async def _run(self) -> None:
@@ -212,7 +243,17 @@ class Reconciler:
                 if key is not None:
                     self._queue.add(key)
                     await self._tell_event(key, uid)
+        await self._look_at_halted()
         return LOOK_S
+
+    async def _look_at_halted(self) -> None:
+        """Queue the objects whose deliveries are newly halted, or not any more."""
+        try:
+            news = await self._pass.steered.news()
+        except DistributaryError as error:
+            _log.warning("halted-not-read", reason=str(error))
+            return
+        self._queue.add_all(self._keys[uid] for uid in news if uid in self._keys)
 
     async def _tell_event(self, key: Key, uid: str) -> None:
         failing = self._failures.get(uid)

@@ -7,13 +7,16 @@ Source:
     Knative Eventing, "Destination Resolution"; decision 25 (``v1/Service``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
+import msgspec
+
+from distributary.core.tenant import NO_ADDRESSES
 from distributary.knative.apiserver.machinery import Key, Kind
-from distributary.knative.apiserver.objects import Stored
+from distributary.knative.apiserver.objects import Stored, own_address
 from distributary.knative.kinds import (
     BROKER,
     CHANNEL,
@@ -40,7 +43,7 @@ class Resolved:
 
     Attributes:
         endpoint: Where.
-        audience: OIDC audience; carried, not used.
+        audience: OIDC audience that the destination itself names, for the status.
         ca_certs: PEM that the destination itself names, for the status.
     """
 
@@ -88,6 +91,7 @@ class ObjectView:
         announced: Whether the ingest process knows the Broker or Channel with a uid.
         site: This server.
         trusted: PEM of further certificates trusted for every https destination.
+        own_addresses: For ``own_address``.
 
     Attributes:
         asked: Every object that was read.
@@ -99,7 +103,9 @@ class ObjectView:
         announced: Callable[[str], bool],
         site: Site,
         trusted: Callable[[], str] = str,
+        own_addresses: Mapping[str, str] = NO_ADDRESSES,
     ) -> None:
+        self._own_addresses = own_addresses
         self._trusted = trusted
         self._find = find
         self._announced = announced
@@ -110,6 +116,10 @@ class ObjectView:
         """The object with this key; None: there is none."""
         self.asked.add(key)
         return self._find(key)
+
+    def address(self, stored: Stored) -> str:
+        """Where the routes of this Broker or Channel listen."""
+        return own_address(stored, self._own_addresses)
 
     def announced(self, stored: Stored) -> bool:
         """Whether the ingest process accepts events for this Broker or Channel."""
@@ -132,6 +142,8 @@ class ObjectView:
             endpoint = _NOT_ABSOLUTE
         if isinstance(endpoint, Unresolved):
             return endpoint
+        if destination.audience is not None and not endpoint.own:
+            endpoint = msgspec.structs.replace(endpoint, audience=destination.audience)
         return Resolved(endpoint, destination.audience, destination.ca_certs)
 
     def _endpoint(self, uri: str, base: _Base, ca_certs: str | None) -> RouteEndpoint | Unresolved:

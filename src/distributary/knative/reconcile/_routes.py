@@ -17,9 +17,19 @@ from distributary.core.policy import (
     RETRY_DEFAULT,
     TIMEOUT_S_DEFAULT,
 )
+from distributary.core.tenant import LIFECYCLE_BROKER, lifecycle_address
 from distributary.knative.apiserver.machinery import Key, Kind, Object
 from distributary.knative.apiserver.objects import Stored
-from distributary.knative.kinds import BROKER, CHANNEL, TRIGGER, conditions
+from distributary.knative.kinds import (
+    BROKER,
+    CHANNEL,
+    SIGNATURE,
+    SINK_CREDENTIAL,
+    TRIGGER,
+    conditions,
+    lifecycle_of,
+    secrets_named_by,
+)
 from distributary.knative.kinds.specs import (
     Delivery,
     dependency_of,
@@ -35,6 +45,7 @@ from distributary.knative.reconcile._channel_plan import (
     resolve_dead_letter,
 )
 from distributary.knative.reconcile._findings import HOLDS, Finding, worst
+from distributary.knative.reconcile._named_secrets import secret_findings
 from distributary.knative.reconcile._resolve import (
     BLOCKED_ADDRESS,
     ObjectView,
@@ -118,6 +129,9 @@ def plan_trigger(view: ObjectView, stored: Stored, before: ActiveRoute | None) -
     spec = trigger_spec(stored.content, early=stored.early)
     broker_key = Key(BROKER.resource, stored.key.namespace, spec.broker)
     broker = _plan_source(view, broker_key)
+    told = broker is None and spec.broker == LIFECYCLE_BROKER
+    if told:
+        broker = ChannelPlan(lifecycle_address(stored.key.namespace), None, None, {}, {})
     sink = view.resolve(spec.subscriber)
     dead = _dead_letter(view, spec.delivery, broker)
     # A reply is an event for the Broker and all its Triggers (decision 14, replies).
@@ -127,14 +141,17 @@ def plan_trigger(view: ObjectView, stored: Stored, before: ActiveRoute | None) -
         spec.delivery,
         sink,
         dead,
-        reply,
-        reply_kept=True,
+        # Nobody publishes to the server's own Broker: replies to what it tells are dropped.
+        None if told else reply,
+        reply_kept=not told,
         filters=spec.filters,
+        wants_reply=not told,
         present=spec.present,
     )
     return RoutePlan(
         _compose(stored, wanted, before),
-        {
+        secret_findings(view, stored, sink)
+        | {
             conditions.BROKER_READY: _source_finding(BROKER, broker_key, broker),
             conditions.DEPENDENCY_READY: _dependency(view, stored.content),
             conditions.SUBSCRIBER_RESOLVED: resolution_finding(sink, "the subscriber"),
@@ -179,7 +196,8 @@ def plan_subscription(view: ObjectView, stored: Stored, before: ActiveRoute | No
     ]
     return RoutePlan(
         _compose(stored, wanted, before),
-        {
+        secret_findings(view, stored, wanted.sink)
+        | {
             conditions.CHANNEL_READY: _source_finding(CHANNEL, channel_key, channel),
             conditions.REFERENCES_RESOLVED: worst(references),
         },
@@ -275,6 +293,10 @@ def _settings(stored: Stored, wanted: _Wanted, before: RouteSettings | None) -> 
     else:
         counts = wanted.own or (wanted.source and wanted.source.delivery) or DEFAULT_DELIVERY
         dead_letter = _endpoint(wanted.dead_letter, before.dead_letter if before else None)
+    reply = _endpoint(wanted.reply, before.reply if before else None)
+    ways = (sink, reply, dead_letter)
+    named = any(way is not None and way.audience is not None for way in ways)
+    secrets = secrets_named_by(stored.content)
     return RouteSettings(
         name=f"{stored.content['kind']} {stored.key.namespace}/{stored.key.name}",
         namespace=stored.key.namespace,
@@ -282,7 +304,7 @@ def _settings(stored: Stored, wanted: _Wanted, before: RouteSettings | None) -> 
         unusable="; ".join(faults) or None,
         refused="; ".join(refused) or None,
         wants_reply=wanted.wants_reply,
-        reply=_endpoint(wanted.reply, before.reply if before else None),
+        reply=reply,
         reply_kept=wanted.reply_kept,
         dead_letter=dead_letter,
         retry=counts.retry,
@@ -292,7 +314,24 @@ def _settings(stored: Stored, wanted: _Wanted, before: RouteSettings | None) -> 
         timeout_s=counts.timeout_s,
         retry_after_max_s=counts.retry_after_max_s,
         format=counts.format,
+        subject=subject_of(stored.content, stored.key) if named else None,
+        lifecycle=lifecycle_of(stored.content),
+        credential=secrets.get(SINK_CREDENTIAL),
+        signature=secrets.get(SIGNATURE),
     )
+
+
+def subject_of(content: Object, key: Key) -> str:
+    """Who the deliveries of an object say they are: the service account that Knative gives it.
+
+    Unlike Knative's, a name of more than 63 characters is not shortened: there is no account.
+
+    Source:
+        knative/eventing 1.15, ``pkg/auth/serviceaccount.go``.
+    """
+    group = content["apiVersion"].partition("/")[0]
+    account = f"{key.name}-oidc-{group}-{content['kind']}".lower()
+    return f"system:serviceaccount:{key.namespace}:{account}"
 
 
 def _endpoint(resolution: Resolution | None, before: RouteEndpoint | None) -> RouteEndpoint | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from distributary.core.deliver.endpoint import UNIX
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import path_of
 from distributary.resource import SinkRule, takes_events
@@ -14,21 +15,34 @@ class Site:
 
     Attributes:
         public_url: Scheme, host and port by which others reach it, without a path.
-        dial: ``host:port`` on this machine by which it reaches itself, in plain HTTP even if
-            *public_url* is https; None: by *public_url*.
+        dial: Where it reaches itself, in plain HTTP even if *public_url* is https: ``host:port``,
+            or ``unix:`` and the path of a socket; None: by *public_url*.
         sinks: Which addresses events may be sent to.
         aliases: Other URLs of this server, without a path: the address that it listens on. Events
             sent there must carry their hop count as well, or a loop would not end.
+        audiences: Whether clients must show who they are: then addresses name an audience.
     """
 
     public_url: str
     dial: str | None
     sinks: SinkRule
     aliases: tuple[str, ...] = ()
+    audiences: bool = False
 
     def url(self, key: Key) -> str:
         """URL of the Broker or Channel *key*, for its status."""
         return f"{self.public_url.rstrip('/')}/{path_of(key)}"
+
+    def audience(self, key: Key) -> str | None:
+        """Audience of tokens for the Broker or Channel *key*; None: none is asked for.
+
+        Source:
+            knative/eventing 1.15, ``pkg/auth/audience.go``.
+        """
+        if not self.audiences:
+            return None
+        plural, _, group = key.resource.partition(".")
+        return f"{group}/{plural.removesuffix('s')}/{key.namespace}/{key.name}".lower()
 
     def owns(self, uri: str, dial: str | None = None) -> bool:
         """Whether *uri* accepts events of this server, at its public URL or an alias.
@@ -38,6 +52,9 @@ class Site:
         """
         ours = (self.public_url, *self.aliases)
         if dial is not None:
-            uri = urlsplit(uri)._replace(scheme="http", netloc=dial).geturl()
-            ours = (f"http://{self.dial}", *ours) if self.dial else ours
+            # Whatever the Service's URL says, what listens at that address decides.
+            scheme = urlsplit(self.aliases[0]).scheme if self.aliases else "http"
+            uri = urlsplit(uri)._replace(scheme=scheme, netloc=dial).geturl()
+            if self.dial is not None and not self.dial.startswith(UNIX):
+                ours = (f"{scheme}://{self.dial}", *ours)
         return takes_events(uri, ours)

@@ -300,3 +300,20 @@ def test_a_status_is_of_the_right_types(make, causes_of):
     assert causes_of(NAMESPACE, {"metadata": {"name": "x"}, "status": {"phase": "Gone"}}) == [
         ("status.phase", "NotSupported")
     ]
+
+
+def test_nobody_makes_the_broker_of_the_server(make, causes_of):
+    """One of an earlier version may be changed, and deleted."""
+    own = make(BROKER, config=CONFIG)
+    own["metadata"]["name"] = "lifecycle"
+    assert causes_of(BROKER, own) == [("metadata.name", "Forbidden")]
+    assert causes_of(BROKER, own, own) == []
+
+
+@pytest.mark.parametrize("kind", [TRIGGER, SUBSCRIPTION], ids=lambda kind: kind.plural)
+@pytest.mark.parametrize(("text", "faults"), [("true", 0), ("false", 0), ("yes", 1), ("", 1)])
+def test_the_wish_for_events_about_itself_is_true_or_false(make, causes_of, kind, text, faults):
+    """A wrong word would be a wish that nobody fulfils."""
+    wish = annotated(make(kind), **{"distributary.dev/lifecycle": text})
+    field = "metadata.annotations[distributary.dev/lifecycle]"
+    assert causes_of(kind, wish) == [(field, "Invalid")] * faults

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from distributary.core import filter as filter_room
+from distributary.core.database import sqlite_url
 from distributary.core.errors import LogUnavailableError
 from distributary.core.outcome import FailingRoute, write_failing
-from distributary.core.sqlite import sqlite_url
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import AddressBook, Objects, Write
 from distributary.knative.kinds import KINDS, admit, defaulted
-from distributary.knative.reconcile import Reconciler, Site
+from distributary.knative.reconcile import Gatekeeper, Reconciler, Site
 from distributary.resource import SinkRule
-from distributary.subscriptions.store import Directory
+from distributary.subscriptions.service import Orders
+from distributary.subscriptions.store import Directory, Keys, Sealer
 from distributary.subscriptions.store.leader import Leader
 from distributary.subscriptions.store.store import Store
 from kit.memory_routes import MemoryRouteAppender
@@ -69,8 +70,10 @@ class World:
     """A control process without the network; ``restart`` begins another on the same store."""
 
     kinds = KIND_OF
+    gatekeeper: Gatekeeper | None = None
 
     def __init__(self, folder, runner):
+        self.folder = folder
         self.url = sqlite_url(folder / "state.db")
         self.runner = runner
         self.clock = Hour()
@@ -93,6 +96,7 @@ class World:
             default=defaulted,
             clock=self.clock,
             new_uid=lambda: next(self.uids),
+            vault=Sealer(Keys(self.folder / "credentials.key")),
         )
         self.reconciler = Reconciler(
             self.objects,
@@ -101,6 +105,8 @@ class World:
             SITE,
             self.clock,
             failing=[self.failing],
+            gatekeeper=self.gatekeeper,
+            steering=Orders(self.store, self.clock, 2),
             count=lambda name, by: self.counts.update({name: self.counts.get(name, 0) + by}),
         )
 

@@ -1,11 +1,14 @@
 """Destinations: references, URIs relative to them, and what is dialled."""
 
+import dataclasses
+
 import pytest
 from structlog.testing import capture_logs
 
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.reconcile import Site
 from distributary.resource import SinkRule
+from distributary.routes.settings import encode_settings
 from kit.servers import Authority
 
 CERTS = "PEM"
@@ -191,3 +194,64 @@ def test_every_name_of_this_server_is_its_own(uri, owned):
         ("http://localhost:8080",),
     )
     assert site.owns(uri) is owned
+
+
+def test_an_audience_goes_with_its_destination_to_the_pipeline(world):
+    """And who delivers there: the service account that Knative gives a Trigger."""
+    world.apply("Broker", "b")
+    trigger = world.apply(
+        "Trigger",
+        "orders",
+        {
+            "broker": "b",
+            "subscriber": world.to(audience="urn:sink"),
+            "delivery": {"deadLetterSink": world.to("http://127.0.0.1:9/dead")},
+        },
+    )
+    settings = world.settings(trigger)
+    assert settings.sink.audience == "urn:sink"
+    assert settings.dead_letter.audience is None
+    account = "orders-oidc-eventing.knative.dev-trigger"
+    assert settings.subject == f"system:serviceaccount:default:{account}"
+    assert trigger["status"]["subscriberAudience"] == "urn:sink"
+
+
+def test_a_subscription_says_who_it_is(world):
+    """Also where the reply alone has an audience."""
+    world.apply("Channel", "c")
+    channel = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "name": "c"}
+    spec = {"channel": channel, "subscriber": world.to(), "reply": world.to(audience="urn:r")}
+    settings = world.settings(world.apply("Subscription", "s", spec))
+    assert (settings.sink.audience, settings.reply.audience) == (None, "urn:r")
+    account = "s-oidc-messaging.knative.dev-subscription"
+    assert settings.subject == f"system:serviceaccount:default:{account}"
+
+
+def test_what_has_no_audience_is_stored_as_before(world):
+    """No route is written again by a new version; this server's own Brokers need none."""
+    world.apply("Broker", "b")
+    world.apply("Broker", "own")
+    plain = world.apply("Trigger", "plain", {"broker": "b", "subscriber": world.to()})
+    assert b"audience" not in encode_settings(world.settings(plain))
+    assert world.settings(plain).subject is None
+    subscriber = world.at("Broker", "own", audience="urn:own")
+    own = world.apply("Trigger", "own", {"broker": "b", "subscriber": subscriber})
+    assert world.settings(own).sink.own
+    assert world.settings(own).subject is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "audience"),
+    [
+        ("Broker", "eventing.knative.dev/broker/default/main"),
+        ("Channel", "messaging.knative.dev/channel/default/main"),
+    ],
+)
+def test_addresses_name_an_audience_where_clients_must_show_who_they_are(world, kind, audience):
+    """As Knative writes it; without authentication there is none."""
+    address = world.apply(kind, "main")["status"]["address"]
+    assert "audience" not in address
+    site = Site("http://events.example:8080", "127.0.0.1:8080", SinkRule(local_allowed=True))
+    world.reconciler.change_site(dataclasses.replace(site, audiences=True))
+    world.settle()
+    assert world.get(kind, "main")["status"]["address"] == {**address, "audience": audience}

@@ -1,5 +1,6 @@
 """Deliveries that keep failing: a condition and a Kubernetes event, and no more writes."""
 
+from distributary.core.deliver.consent import AWAITS_CONSENT
 from distributary.core.outcome import FailingRoute, write_failing
 from distributary.knative.reconcile._failures import TELL_AGAIN_MS, FailureFiles
 
@@ -41,6 +42,18 @@ def test_failing_deliveries_are_told(world):
     assert event["firstTimestamp"] == "2023-11-14T22:13:20Z"
     world.fail()
     assert world.condition(world.get("Trigger", "t"), "DeliveriesSucceeding") == ("True", "")
+
+
+def test_a_target_that_must_consent_is_told_as_such(world):
+    """Nothing failed: the condition and the event say what is waited for."""
+    made = trigger(world)
+    world.fail(failing(made["metadata"]["uid"], reason=AWAITS_CONSENT))
+    told = world.get("Trigger", "t")
+    assert world.condition(told, "DeliveriesSucceeding") == ("False", "AwaitingConsent")
+    assert world.ready(told) == "True"
+    (event,) = events(world)
+    assert event["reason"] == "AwaitingConsent"
+    assert "has not consented" in event["message"]
 
 
 def test_what_goes_on_failing_is_told_once_a_minute(world):

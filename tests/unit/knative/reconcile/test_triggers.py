@@ -2,6 +2,10 @@
 
 import pytest
 
+from distributary.resource import SINKS
+
+SINK = "http://127.0.0.1:9/"
+
 
 def trigger(world, name="t", **spec):
     """Apply a Trigger of the default broker."""
@@ -273,3 +277,41 @@ def test_routes_listen_at_a_recreated_broker_before_events_come_there(world, mon
     assert listening == [new["metadata"]["uid"]]
     assert world.ready(world.get("Trigger", "t")) == "True"
     assert len(world.records()) == 2
+
+
+def test_a_trigger_of_the_servers_own_broker_is_ready_without_an_object(world):
+    """It listens where the server tells of subscriptions; replies would come to nobody."""
+    made = trigger(world, broker="lifecycle")
+    assert world.ready(made) == "True"
+    (record,) = world.records()
+    assert record.address == "!default"
+    settings = world.settings(made)
+    assert (settings.wants_reply, settings.reply) == (False, None)
+
+
+@pytest.mark.parametrize(("text", "asked"), [("true", True), ("false", False), (None, False)])
+def test_an_annotation_asks_for_events_about_the_trigger_itself(world, text, asked):
+    """Its subscriber gets them, as the sink of a subscription with ``config.lifecycle``."""
+    annotations = {} if text is None else {"distributary.dev/lifecycle": text}
+    spec = {"broker": "default", "subscriber": world.to()}
+    made = world.apply("Trigger", "t", spec, annotations=annotations)
+    assert world.settings(made).lifecycle is asked
+
+
+def test_a_trigger_says_whether_its_secrets_are_there(world):
+    """Its route stands and names them; events wait where they are not for the sink."""
+    names = {"distributary.dev/sink-credential": "s", "distributary.dev/signature": "k"}
+    spec = {"broker": "default", "subscriber": world.to()}
+    made = world.apply("Trigger", "t", spec, annotations=names)
+    assert world.condition(made, "SecretsResolved") == ("False", "SecretNotFound")
+    settings = world.settings(made)
+    assert (settings.credential, settings.signature) == ("s", "k")
+    world.apply("Secret", "s", annotations={SINKS: "http://other.example/"})
+    world.apply("Secret", "k", annotations={SINKS: SINK})
+    found = world.get("Trigger", "t")
+    assert world.condition(found, "SecretsResolved") == ("False", "SecretNotForSink")
+    world.apply("Secret", "s", annotations={SINKS: SINK})
+    found = world.get("Trigger", "t")
+    assert world.condition(found, "SecretsResolved") == ("True", "")
+    plain = world.apply("Trigger", "plain", spec)
+    assert "SecretsResolved" not in {each["type"] for each in plain["status"]["conditions"]}

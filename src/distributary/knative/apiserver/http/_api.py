@@ -8,14 +8,22 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from distributary.access import Gate
 from distributary.core.clock import Clock, Random
 from distributary.core.errors import DistributaryError
-from distributary.knative.apiserver.http._access import REVIEWS_PATH, review_access
+from distributary.knative.apiserver.http._access import REVIEW_KINDS, review_access
 from distributary.knative.apiserver.http._answers import (
     as_status,
     json_answer,
     status_answer,
     streamed,
+)
+from distributary.knative.apiserver.http._api_subscriptions import (
+    ADVICE,
+    ApiSubscriptions,
+    NoSubscriptions,
+    show_subscriptions,
+    subscription_place,
 )
 from distributary.knative.apiserver.http._deletes import Deletes, Settled
 from distributary.knative.apiserver.http._documents import find_document
@@ -26,7 +34,7 @@ from distributary.knative.apiserver.http._target import RequestTarget, read_targ
 from distributary.knative.apiserver.http._view import PIECE_BYTES, ListView
 from distributary.knative.apiserver.http._watches import Watches
 from distributary.knative.apiserver.http._writes import Writes
-from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery import Object, StatusError
 from distributary.knative.apiserver.machinery.table import Include
 from distributary.knative.apiserver.objects import Objects
 
@@ -38,6 +46,7 @@ PATHS: Final = ("/api", "/apis", "/openapi/v2", "/openapi/v3", "/version")
 _log = structlog.get_logger(__name__)
 
 _NOWHERE: Final = "the server could not find the requested resource"
+_NOT_HERE: Final = "the server does not allow this method on the requested resource"
 _INCLUDES: Final[dict[str, Include]] = {
     "None": "None",
     "Metadata": "Metadata",
@@ -54,11 +63,24 @@ class KubernetesApi:
         settled: Awaited between a delete and its response.
         clock: For ages, and for when watches end.
         random: Spreads the ends of watches.
+        gate: Answers who may do what; None: by grants alone.
     """
 
-    def __init__(self, objects: Objects, settled: Settled, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        settled: Settled,
+        clock: Clock,
+        random: Random,
+        gate: Gate | None = None,
+    ) -> None:
         self._objects = objects
+        self._gate = gate or Gate(clock.wall_ms)
         self._clock = clock
+        self.deliveries: Callable[[str], Object | None] = lambda _uid: None
+        """Returns how the deliveries of the object with this uid go; None: it has had none."""
+        self.subscriptions: ApiSubscriptions = NoSubscriptions()
+        """Shows the subscriptions of the Subscriptions API."""
         self._lists = Lists(objects)
         self._watches = Watches(objects, clock, random)
         writes = Writes(objects, clock)
@@ -109,15 +131,24 @@ class KubernetesApi:
             if handler is None:
                 return _other_method(request, handlers)
             return await handler(request, target)
-        if path == REVIEWS_PATH:
+        review = REVIEW_KINDS.get(path)
+        if review is not None:
             if request.method != "POST":
                 return _other_method(request, ("POST",))
-            return await review_access(request)
-        document = find_document(path)
-        if document is None:
+            return await review_access(request, review, self._gate)
+        return await self._read_only(request, path)
+
+    async def _read_only(self, request: Request, path: str) -> Response:
+        place = subscription_place(path)
+        document = find_document(path) if place is None else None
+        if place is None and document is None:
             raise StatusError("NotFound", _NOWHERE)
         if request.method not in ("GET", "HEAD"):
-            return _other_method(request, ("GET",))
+            return _other_method(request, ("GET",), _NOT_HERE if place is None else ADVICE)
+        if place is not None:
+            now_ms = self._clock.wall_ms()
+            return await show_subscriptions(request, place, self.subscriptions, now_ms)
+        assert document is not None
         return document(request)
 
     def _handlers(self, target: RequestTarget) -> Mapping[str, Handler]:
@@ -171,14 +202,18 @@ class KubernetesApi:
             fields=fields,
             form=form,
             include=_INCLUDES[text],
+            deliveries=self.deliveries,
         )
 
 
-def _other_method(request: Request, known: "Mapping[str, Handler] | tuple[str, ...]") -> Response:
+def _other_method(
+    request: Request,
+    known: "Mapping[str, Handler] | tuple[str, ...]",
+    message: str = _NOT_HERE,
+) -> Response:
     allow = [*known, *(["HEAD"] if "GET" in known else []), "OPTIONS"]
     if request.method == "OPTIONS":
         return Response(headers={"allow": ", ".join(allow)})
-    message = "the server does not allow this method on the requested resource"
     answer = status_answer(StatusError("MethodNotAllowed", message))
     answer.headers["allow"] = ", ".join(allow)
     return answer

@@ -26,7 +26,7 @@ _DISCOVERY_GROUP: Final = "apidiscovery.k8s.io"
 _DISCOVERY_KIND: Final = "APIGroupDiscoveryList"
 _DISCOVERY_VERSIONS: Final = ("v2", "v2beta1")
 
-_SERVED: Final = (*knative.KINDS, knative.DEFINITION)
+_SERVED: Final = (*knative.KINDS, knative.API_SUBSCRIPTION, knative.DEFINITION)
 
 
 def find_document(path: str) -> Document | None:

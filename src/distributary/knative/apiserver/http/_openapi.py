@@ -76,9 +76,12 @@ def _answer(request: Request, document: _Encoded) -> Response:
     return answer
 
 
+_SERVED: Final = (*knative.KINDS, knative.API_SUBSCRIPTION)
+
+
 @functools.cache
 def _v2(media_type: str) -> _Encoded:
-    document = openapi_v2(knative.KINDS, knative.SCHEMAS)
+    document = openapi_v2(_SERVED, knative.SCHEMAS)
     encode = openapi_v2_protobuf if media_type == PROTOBUF else msgspec.json.encode
     return _Encoded(encode(document), openapi_hash(document), media_type)
 
@@ -86,10 +89,10 @@ def _v2(media_type: str) -> _Encoded:
 @functools.cache
 def _v3() -> dict[str, _Encoded]:
     """Path below ``/openapi/v3/`` -> document; the empty path is the index."""
-    served = dict.fromkeys((kind.group, kind.version) for kind in knative.KINDS)
+    served = dict.fromkeys((kind.group, kind.version) for kind in _SERVED)
     documents = {
         f"apis/{group}/{version}" if group else f"api/{version}": openapi_v3(
-            group, version, knative.KINDS, knative.SCHEMAS
+            group, version, _SERVED, knative.SCHEMAS
         )
         for group, version in served
     }

@@ -237,12 +237,38 @@ _DELETE: Final[_Fields] = {
     4: _string("propagationPolicy"),
     5: _string("dryRun", "list"),
 }
+_ACCESS_SPEC: Final = _message(
+    {
+        1: _Field(
+            "resourceAttributes",
+            _message(
+                {
+                    1: _string("namespace"),
+                    2: _string("verb"),
+                    3: _string("group"),
+                    4: _string("version"),
+                    5: _string("resource"),
+                    6: _string("subresource"),
+                    7: _string("name"),
+                }
+            ),
+        ),
+        2: _Field("nonResourceAttributes", _message({1: _string("path"), 2: _string("verb")})),
+    }
+)
 _KINDS: Final[dict[tuple[Any, Any], _Fields]] = {
     ("v1", "ConfigMap"): {
         1: _METADATA,
         2: _string("data", "map"),
         3: _Field("binaryData", _base64, "map"),
         4: _Field("immutable", _flag),
+    },
+    ("v1", "Secret"): {
+        1: _METADATA,
+        2: _Field("data", _base64, "map"),
+        3: _string("type"),
+        4: _string("stringData", "map"),
+        5: _Field("immutable", _flag),
     },
     ("v1", "Namespace"): {
         1: _METADATA,
@@ -251,5 +277,14 @@ _KINDS: Final[dict[tuple[Any, Any], _Fields]] = {
     },
     ("v1", "Service"): {1: _METADATA, 2: _Field("spec", _SERVICE_SPEC), 3: _OURS},
     ("v1", "DeleteOptions"): _DELETE,
-    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): {1: _METADATA, 2: _OURS, 3: _OURS},
+    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): {
+        1: _METADATA,
+        2: _Field("spec", _ACCESS_SPEC),
+        3: _OURS,
+    },
+    ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): {
+        1: _METADATA,
+        2: _Field("spec", _message({1: _string("namespace")})),
+        3: _OURS,
+    },
 }

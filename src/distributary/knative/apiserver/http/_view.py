@@ -1,6 +1,6 @@
 """Views: the selection and representation of objects in lists and watches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -52,6 +52,8 @@ class ListView:
         fields: Field selector.
         form: Representation of the objects.
         include: Part of each object in its row, if the form is a table.
+        deliveries: Returns how the deliveries of the object with this uid go; for kinds that have
+            some.
 
     Attributes:
         key: Equal for views that show the same.
@@ -69,12 +71,14 @@ class ListView:
         fields: str = "",
         form: Form,
         include: Include = "Metadata",
+        deliveries: Callable[[str], Object | None] | None = None,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
         self.form = form
         self.key = (kind.resource, namespace, labels, fields, form, include)
         self._include: Include = include
+        self._deliveries = deliveries if kind.delivers else None
         self._by_label: Selector | None = label_selector(labels) if labels else None
         self._by_field: Selector | None = field_selector(fields, kind) if fields else None
 
@@ -91,9 +95,18 @@ class ListView:
 
     def show(self, stored: Stored, now_ms: int) -> bytes:
         """One object as JSON."""
-        if self.form.shape == "object":
+        if self.form.shape == "object" and self._deliveries is None:
             return stored.json
         return self._reshaped(stored.content, now_ms)
+
+    def _with_deliveries(self, content: Object) -> Object:
+        """*content* with how its deliveries go."""
+        if self._deliveries is None:
+            return content
+        found = self._deliveries(content["metadata"]["uid"])
+        if found is None:
+            return content
+        return content | {"status": content.get("status", {}) | {"deliveries": found}}
 
     def show_page(self, page: ListPage, now_ms: int) -> bytes:
         """A list as JSON."""
@@ -167,7 +180,7 @@ class ListView:
 
     def _reshaped(self, content: Object, now_ms: int) -> bytes:
         if self.form.shape == "object":
-            return _encode(content)
+            return _encode(self._with_deliveries(content))
         if self.form.shape == "metadata":
             return _encode(partial(content, self.form.version))
         return _encode(self._table([content], now_ms))
@@ -182,7 +195,7 @@ class ListView:
     def _table(self, contents: Sequence[Object], now_ms: int) -> Object:
         return table(
             self.kind,
-            contents,
+            [self._with_deliveries(each) for each in contents],
             now_ms=now_ms,
             include=self._include,
             version=self.form.version,

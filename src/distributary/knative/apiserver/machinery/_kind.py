@@ -45,6 +45,7 @@ class Kind:
         selectable: Fields for field selectors besides ``metadata.name`` and
             ``metadata.namespace``: name and path.
         read_only: Whether its objects can only be read.
+        delivers: Whether its objects have deliveries, whose numbers are shown in ``status``.
     """
 
     group: str
@@ -61,6 +62,7 @@ class Kind:
     name_chars_max: int | None = None
     selectable: tuple[tuple[str, str], ...] = ()
     read_only: bool = False
+    delivers: bool = False
 
     @property
     def singular(self) -> str:

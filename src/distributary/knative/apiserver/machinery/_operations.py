@@ -38,6 +38,8 @@ _LISTED: Final = (
     "timeoutSeconds",
     "watch",
 )
+_LISTED_ONLY: Final = ("continue", "fieldSelector", "labelSelector", "limit")
+"""Of kinds that cannot be watched."""
 _WRITTEN: Final = ("dryRun", "fieldManager", "fieldValidation")
 _PATCHED: Final = (*_WRITTEN, "force")
 _DELETED: Final = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
@@ -106,12 +108,16 @@ def operations(kinds: Iterable[Kind]) -> Iterator[Operation]:
 
 
 def _list(kind: Kind, path: str) -> Operation:
-    return Operation(path, "get", kind, "list", _LISTED, "", f"{kind.definition}List")
+    query = _LISTED_ONLY if kind.read_only else _LISTED
+    return Operation(path, "get", kind, "list", query, "", f"{kind.definition}List")
 
 
 def _of_kind(kind: Kind, path: str) -> Iterator[Operation]:
     own, options, status = kind.definition, f"{META}DeleteOptions", f"{META}Status"
     yield _list(kind, path)
+    if kind.read_only:
+        yield Operation(path + "/{name}", "get", kind, "get", (), "", own)
+        return
     yield Operation(path, "post", kind, "post", _WRITTEN, own, own)
     if kind.namespaced:
         query = (*_LISTED[1:5], *_DELETED)

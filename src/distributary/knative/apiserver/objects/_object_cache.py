@@ -7,6 +7,7 @@ from typing import Final
 
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects._owners import owners_of
+from distributary.knative.apiserver.objects._usage import Usage
 from distributary.knative.apiserver.objects._values import ObjectChange, Stored
 
 _NOBODY: Final[frozenset[Key]] = frozenset()
@@ -25,12 +26,16 @@ class ObjectCache:
     Attributes:
         version: The newest resource version.
         json_bytes: Size of all objects as JSON.
+        usage: What each namespace uses.
     """
 
     def __init__(self, version: int = 0, objects: Iterable[Stored] = ()) -> None:
         self.version = version
         self._by_key = {stored.key: stored for stored in objects}
         self.json_bytes = sum(len(stored.json) for stored in self._by_key.values())
+        self.usage = Usage()
+        for stored in self._by_key.values():
+            self.usage.add(stored, 1)
         self._owned: dict[str, set[Key]] = {}
         for stored in self._by_key.values():
             self._own(stored)
@@ -107,10 +112,12 @@ class ObjectCache:
         before = self._by_key.pop(key, None)
         if before is not None:
             self._disown(before)
+            self.usage.add(before, -1)
             self.json_bytes -= len(before.json)
         if change.type != "DELETED":
             self._by_key[key] = change.stored
             self._own(change.stored)
+            self.usage.add(change.stored, 1)
             self.json_bytes += len(change.stored.json)
         self._move(key, stood=before is not None, stands=change.type != "DELETED")
 

@@ -1,19 +1,22 @@
 """The interface of the object store, for ``apiserver.http`` and the reconciler."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import sqlalchemy as sa
 import structlog
 
 from distributary.core.clock import Clock
+from distributary.core.quotas import QuotaTable
+from distributary.core.tenant import NO_ADDRESSES
 from distributary.knative.apiserver.machinery import Key, Kind, Object, StatusError
 from distributary.knative.apiserver.objects import _addresses, _namespaces
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._refusals import not_found
 from distributary.knative.apiserver.objects._rows import Rows
 from distributary.knative.apiserver.objects._sweeper import Sweeper
+from distributary.knative.apiserver.objects._usage import Quota
 from distributary.knative.apiserver.objects._values import (
     Admit,
     Create,
@@ -37,6 +40,7 @@ from distributary.knative.apiserver.objects._watch_window import (
 )
 from distributary.knative.apiserver.objects._writer import Writer
 from distributary.knative.kinds import BROKER, NAMESPACE
+from distributary.resource import Vault
 
 OBJECTS_MAX: Final = 200_000
 """Objects that may exist: as many as in the Subscriptions API (``SUBSCRIPTIONS_MAX``)."""
@@ -65,13 +69,14 @@ class Objects:
     errors of each method it raises:
 
     - ``StatusError``: ``Invalid``, ``BadRequest``, ``Conflict``, ``RequestEntityTooLarge``; the
-      preconditions in ``Write``; ``Forbidden``: the namespace terminates, or the server is full;
+      preconditions in ``Write``; ``Forbidden``: the namespace terminates, or the server is full,
+      or a quota is used up;
       ``TooManyRequests``: too many writes wait; ``ServiceUnavailable``: the server stops.
     - ``StoreError``: nothing was stored, or, if the disk failed at the end of a commit, the outcome
       is unknown until a later read.
 
     Args:
-        url: ``sqlite_url`` of a file.
+        url: ``sqlite_url`` of a file, or ``database_url``.
         kinds: Kinds that are served.
         admit: Refuses contents that break their kind's rules.
         default: Fills in what the client left to the server.
@@ -81,6 +86,9 @@ class Objects:
         json_bytes_max: See ``OBJECTS_JSON_BYTES_MAX``.
         changes_kept_max: See ``CHANGES_KEPT_MAX``.
         json_kept_bytes_max: See ``JSON_KEPT_BYTES_MAX``.
+        quotas: Returns the quotas of namespaces in force.
+        vault: Seals the values of Secrets; for this object alone. None: there are none.
+        leader: See ``StoreWriter``.
     """
 
     def __init__(
@@ -96,10 +104,17 @@ class Objects:
         json_bytes_max: int = OBJECTS_JSON_BYTES_MAX,
         changes_kept_max: int = CHANGES_KEPT_MAX,
         json_kept_bytes_max: int = JSON_KEPT_BYTES_MAX,
+        quotas: Callable[[], QuotaTable] = QuotaTable,
+        vault: Vault | None = None,
+        leader: int | None = None,
     ) -> None:
         self._url = url
+        self._leader = leader
         self._kinds = {kind.resource: kind for kind in kinds}
-        self._rules = ObjectRules(self._kinds, admit, default, new_uid, objects_max, json_bytes_max)
+        quota = Quota(quotas, self._subscriptions)
+        self._rules = ObjectRules(
+            self._kinds, admit, default, new_uid, objects_max, json_bytes_max, quota, vault
+        )
         self._clock = clock
         self._cache = ObjectCache()
         self._ring = WatchWindow(
@@ -107,6 +122,7 @@ class Objects:
         )
         self._told: list[Callable[[ObjectChange], None]] = []
         self._rows: Rows | None = None
+        self.own_addresses: Mapping[str, str] = NO_ADDRESSES
         self._writer: Writer | None = None
         self._sweeper: Sweeper | None = None
 
@@ -119,9 +135,10 @@ class Objects:
             StoreError: The store cannot be opened or read, or a newer version wrote it.
         """
         assert self._writer is None
-        rows = await asyncio.to_thread(Rows, self._url, self._kinds)
+        rows = await asyncio.to_thread(Rows, self._url, self._kinds, leader=self._leader)
         self._rows = rows
-        self._cache, written = await asyncio.to_thread(rows.load)
+        self.own_addresses = rows.own_addresses
+        self._cache, written = await asyncio.to_thread(rows.load, self._rules.vault)
         self._ring.restart(self._cache.version)
         self._writer = Writer(rows, self._cache, self._rules, self._clock, self._take)
         self._sweeper = Sweeper(lambda: self._cache, written, self._sweep, self._clock)
@@ -288,6 +305,10 @@ class Objects:
         for outcome in outcomes:
             _made(outcome)
         assert self.get(_addresses.DEFAULT_BROKER) is not None
+
+    def _subscriptions(self, namespace: str) -> int:
+        assert self._rows is not None
+        return self._rows.subscriptions(namespace)
 
     async def _one(self, request: Request) -> Made:
         (outcome,) = await self._submit([request], request.write.by_server)

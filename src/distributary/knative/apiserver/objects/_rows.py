@@ -1,17 +1,19 @@
-"""SQLite tables of the objects. Blocking; for one writer, one thread at a time."""
+"""Tables of the objects. Blocking; for one writer, one thread at a time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.core import sqlite
+from distributary.core import database
+from distributary.core.database import StoreWriter
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Key
-from distributary.knative.apiserver.objects import _addresses, _content
+from distributary.knative.apiserver.objects import _addresses, _content, _kept
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._values import ObjectChange, Stored
+from distributary.resource import Vault
 from distributary.routes import tables as _tables
 
 _o = _tables.object_
@@ -29,30 +31,38 @@ class Rows:
     """The tables in the store at *url*, created if missing.
 
     Args:
-        url: ``sqlite_url`` of a file.
+        url: ``sqlite_url`` of a file, or ``database_url``.
         resources: ``Kind.resource`` of the kinds that are served; rows of others are not read.
+        leader: See ``StoreWriter``.
+
+    Attributes:
+        own_addresses: For ``own_address``.
 
     Raises:
         StoreError: The store cannot be opened, or another version wrote it.
     """
 
-    def __init__(self, url: sa.URL, resources: Iterable[str]) -> None:
+    def __init__(self, url: sa.URL, resources: Iterable[str], *, leader: int | None = None) -> None:
         self._resources = tuple(resources)
-        self._writer = sqlite.open_writer(url, _tables.STORE)
-        with sqlite.writing(self._writer) as connection:
+        self._writer = StoreWriter(url, _tables.STORE, leader=leader)
+        with self._writer.making() as connection:
             if _tables.create(connection) < _tables.SCHEMA_VERSION:
                 raise StoreError(_tables.NOT_BROUGHT_UP)
             if _version(connection) is None:
                 connection.execute(sa.insert(_counter).values(id=1, version=0, address_version=0))
-        self._reader = sqlite.open_reader(url, _tables.STORE)
+            self.own_addresses = _addresses.read_own_addresses(connection)
+        self._reader = database.open_reader(url, _tables.STORE)
 
     def close(self) -> None:
         """Close the connections."""
         self._reader.dispose()
-        self._writer.dispose()
+        self._writer.close()
 
-    def load(self) -> tuple[ObjectCache, dict[Key, int]]:
+    def load(self, vault: Vault | None = None) -> tuple[ObjectCache, dict[Key, int]]:
         """Read all objects, and when each was last written (wall clock, milliseconds).
+
+        Args:
+            vault: Seals secrets anew whose key is not the newest; None: it is left to others.
 
         Raises:
             StoreError: The store cannot be read.
@@ -66,13 +76,15 @@ class Rows:
         objects: list[Stored] = []
         written: dict[Key, int] = {}
         # A consistent snapshot: the transaction of the writer's engine blocks other writers.
-        with sqlite.writing(self._writer) as connection:
+        with self._writer.changing() as connection:
             version = _version(connection) or 0
+            kept = _kept.read_all(connection, vault)
             for resource, namespace, name, uid, of, ms, rules, json in connection.execute(query):
                 key = Key(resource, namespace, name)
                 try:
                     early = rules < _tables.DELIVERY_RULES
-                    objects.append(_content.restored(key, uid, of, json, early=early))
+                    stored = _content.restored(key, uid, of, json, early=early)
+                    objects.append(stored._replace(sealed=kept.get(uid, b"")))
                 except ValueError as error:
                     what = f"{resource} {namespace}/{name}"
                     raise StoreError(
@@ -89,8 +101,20 @@ class Rows:
         Raises:
             StoreError: The store cannot be read.
         """
-        with sqlite.reading(self._reader) as connection:
+        with database.reading(self._reader) as connection:
             return _version(connection) or 0
+
+    def subscriptions(self, namespace: str) -> int:
+        """How many live subscriptions of the Subscriptions API *namespace* has.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        table = _tables.api_subscription
+        mine = sa.and_(table.c.state == _tables.LIVE, table.c.namespace == namespace)
+        with database.reading(self._reader) as connection:
+            query = sa.select(sa.func.count()).select_from(table).where(mine)
+            return int(connection.execute(query).scalar_one())
 
     def write(self, changes: Sequence[ObjectChange], before: int, now_ms: int) -> None:
         """Store *changes* in one transaction, which is durable on return.
@@ -103,14 +127,15 @@ class Rows:
         Raises:
             StoreError: They are not stored; if the commit itself failed, the outcome is unknown.
         """
-        with sqlite.writing(self._writer) as connection:
+        with self._writer.changing() as connection:
             _count(connection, changes, before)
             newest = {change.stored.key: change for change in changes}
             connection.execute(sa.delete(_o).where(_BY_KEY), [_key(key) for key in newest])
             rows = [_row(each.stored, now_ms) for each in newest.values() if _stands(each)]
             if rows:
                 connection.execute(sa.insert(_o), rows)
-            _write_addresses(connection, newest.values())
+            _kept.write(connection, newest.values())
+            _write_addresses(connection, newest.values(), self.own_addresses)
 
 
 def _version(connection: Connection) -> int | None:
@@ -129,7 +154,9 @@ def _count(connection: Connection, changes: Sequence[ObjectChange], before: int)
         raise StoreError("another process wrote objects to the store; it is read again")
 
 
-def _write_addresses(connection: Connection, newest: Iterable[ObjectChange]) -> None:
+def _write_addresses(
+    connection: Connection, newest: Iterable[ObjectChange], own: Mapping[str, str]
+) -> None:
     stored = [each for each in newest if _addresses.path_of(each.stored.key) is not None]
     if not stored:
         return
@@ -137,7 +164,10 @@ def _write_addresses(connection: Connection, newest: Iterable[ObjectChange]) -> 
     paths = [{"of_path": _addresses.path_of(each.stored.key)} for each in stored]
     connection.execute(sa.delete(_a).where(_a.c.path == sa.bindparam("of_path")), paths)
     rows = [
-        {"path": _addresses.path_of(each.stored.key), "uid": _addresses.own_address(each.stored)}
+        {
+            "path": _addresses.path_of(each.stored.key),
+            "uid": _addresses.own_address(each.stored, own),
+        }
         for each in stored
         if _stands(each)
     ]

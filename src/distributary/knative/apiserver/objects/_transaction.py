@@ -36,6 +36,8 @@ from distributary.knative.apiserver.objects._refusals import (
     no_room,
     not_found,
 )
+from distributary.knative.apiserver.objects._secrets import Taken, take_values
+from distributary.knative.apiserver.objects._usage import Usage
 from distributary.knative.apiserver.objects._values import (
     ChangeType,
     Create,
@@ -50,7 +52,7 @@ from distributary.knative.apiserver.objects._values import (
     Stored,
     Write,
 )
-from distributary.knative.kinds import NAMESPACE, shape_of
+from distributary.knative.kinds import NAMESPACE, SECRET, shape_of
 
 NAME_TRIES_MAX: Final = 8
 """Names drawn for one ``generateName`` before the create is refused. There are 14 million suffixes,
@@ -88,6 +90,7 @@ class Transaction:
         self._drafted: dict[Key, Stored | None] = {}
         # Owners named at any time in the transaction: callers check the current objects.
         self._owned: dict[str, set[Key]] = {}
+        self._grown = Usage()
         self._count = len(cache)
         self._json_bytes = cache.json_bytes
 
@@ -160,10 +163,11 @@ class Transaction:
         key = Key(kind.resource, namespace, metadata["name"])
         if self.get(key) is not None:
             raise already_there(kind, key.name)
+        new, sealed = self._taken(kind, new, None)
         new = self._noted(kind, None, new, write)
         if kind.namespaced:
             self._open_namespace(kind, key)
-        stored = self._write("ADDED", key, metadata["uid"], new, write)
+        stored = self._write("ADDED", key, metadata["uid"], new, write, sealed=sealed)
         return Made(stored, created=True)
 
     def _named(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
@@ -208,13 +212,20 @@ class Transaction:
         new = self._checked(kind, new, old, before.key.namespace, write)
         if not (write.by_server or write.subresource):
             new = with_generation(kind, new, old)
-        if same(new, old):
+        new, sealed = self._taken(kind, new, before)
+        if same(new, old) and sealed == before.sealed:
             return before
         new = self._noted(kind, old, new, write)
         metadata = new["metadata"]
         if _ends_with(kind, metadata):
             return self._end(before, new, write)
-        return self._write("MODIFIED", before.key, before.uid, new, write)
+        return self._write("MODIFIED", before.key, before.uid, new, write, sealed=sealed)
+
+    def _taken(self, kind: Kind, new: Object, before: Stored | None) -> Taken:
+        """*new* without the values of a Secret, and these sealed."""
+        if kind is not SECRET:
+            return Taken(new, b"")
+        return take_values(new, before, self._rules)
 
     def _delete(self, kind: Kind, before: Stored, write: Write) -> Stored:
         if before.key == _namespaces.DEFAULT_NAMESPACE:
@@ -312,12 +323,22 @@ class Transaction:
         return note_update(old, new, write.manager, self._now, write.subresource, schema=shape)
 
     def _write(
-        self, type_: ChangeType, key: Key, uid: str, content: Object, write: Write
+        self,
+        type_: ChangeType,
+        key: Key,
+        uid: str,
+        content: Object,
+        write: Write,
+        *,
+        sealed: bytes | None = None,
     ) -> Stored:
         """Add a change; returns the new object (deleted: its last state, with a new version)."""
         before = self.get(key)
+        if sealed is None:
+            sealed = b"" if before is None else before.sealed
         early = before is not None and before.early and (write.by_server or bool(write.subresource))
         stored = _content.stored_as(key, uid, self.version + 1, content, early=early)
+        stored = stored._replace(sealed=sealed)
         if type_ != "DELETED" and not write.by_server:
             check_size(len(stored.json))
             self._check_room(stored, before)
@@ -331,6 +352,10 @@ class Transaction:
             raise no_room(stored.key, f"{rules.objects_max} objects")
         if grown > 0 and self._json_bytes + grown > rules.json_bytes_max:
             raise no_room(stored.key, f"{rules.json_bytes_max} bytes of objects")
+        namespace = stored.key.namespace
+        if namespace:
+            stood, more = self._cache.usage.of(namespace), self._grown.of(namespace)
+            rules.quota.check(stored, before, stood.plus(more))
 
     def _keep(self, change: ObjectChange) -> None:
         self.changes.append(change)
@@ -344,6 +369,9 @@ class Transaction:
 
     def _set(self, key: Key, was: Stored | None, now: Stored | None) -> None:
         self._drafted[key] = now
+        for stored, sign in ((was, -1), (now, 1)):
+            if stored is not None:
+                self._grown.add(stored, sign)
         for uid in owners_of(now.content) if now is not None else ():
             self._owned.setdefault(uid, set()).add(key)
         self._count += (now is not None) - (was is not None)

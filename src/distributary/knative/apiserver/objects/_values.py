@@ -2,9 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from distributary.knative.apiserver.machinery import Key, Kind, Object
+from distributary.resource import Vault
+
+if TYPE_CHECKING:
+    from distributary.knative.apiserver.objects._usage import Quota
 
 
 class Stored(NamedTuple):
@@ -20,6 +24,7 @@ class Stored(NamedTuple):
         early: Whether it was written when a ``delivery`` without ``retry`` meant the default
             (``knative.kinds``); it keeps that meaning until a client writes it again. Writes of the
             server and of the status do not count.
+        sealed: Values of a Secret; empty: another kind.
     """
 
     key: Key
@@ -28,6 +33,7 @@ class Stored(NamedTuple):
     content: Object
     json: bytes
     early: bool = False
+    sealed: bytes = b""
 
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -142,6 +148,8 @@ class ObjectRules:
         new_uid: Draws a fresh uid.
         objects_max: Maximum number of objects.
         json_bytes_max: Maximum size of all objects together, as JSON.
+        quota: Quotas of namespaces.
+        vault: Seals the values of Secrets; None: there are none.
     """
 
     kinds: Mapping[str, Kind]
@@ -150,3 +158,5 @@ class ObjectRules:
     new_uid: Callable[[], str]
     objects_max: int
     json_bytes_max: int
+    quota: "Quota"
+    vault: Vault | None

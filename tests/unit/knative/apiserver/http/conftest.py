@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from distributary.access import Gate
 from distributary.core import filter as filter_room
-from distributary.core.sqlite import sqlite_url
+from distributary.core.database import sqlite_url
 from distributary.knative import kinds as knative
 from distributary.knative.apiserver.http import KubernetesApi
 from distributary.knative.apiserver.objects import Objects
@@ -87,7 +88,8 @@ class Cluster:
             **limits,
         )
         self.settled: list[tuple[Any, float]] = []
-        self.api = KubernetesApi(self.objects, self._settle, self.clock, Half())
+        self.gate = Gate(self.clock.wall_ms)
+        self.api = KubernetesApi(self.objects, self._settle, self.clock, Half(), self.gate)
         self.client = AsgiClient(self.api, runner)
         runner.run(self.objects.start())
 

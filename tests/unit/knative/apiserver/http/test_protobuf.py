@@ -53,6 +53,19 @@ def test_a_config_map():
     }
 
 
+def test_a_secret():
+    """Values are bytes, texts are texts."""
+    entries = (
+        field(2, field(1, "a") + field(2, b"\xff")),
+        field(3, "Opaque"),
+        field(4, field(1, "b") + field(2, "c")),
+        field(5, 1),
+    )
+    found = read_protobuf(body("Secret", meta(field(1, "x")), *entries))
+    assert (found["data"], found["stringData"]) == ({"a": "/w=="}, {"b": "c"})
+    assert (found["type"], found["immutable"]) == ("Opaque", True)
+
+
 def test_a_service():
     """Ports by number and by name; nested messages and lists."""
     number = field(1, 0) + field(2, 8080) + field(3, "")
@@ -95,6 +108,32 @@ def test_metadata_of_a_namespace():
         ],
         "finalizers": ["example.com/x"],
     }
+
+
+AUTHORIZATION = "authorization.k8s.io/v1"
+
+
+def test_reviews_of_access():
+    """As ``kubectl auth can-i`` sends them, with the status that is ours."""
+    attributes = field(1, "shop") + field(2, "list") + field(5, "triggers") + field(7, "")
+    spec = field(1, attributes)
+    sent = body(
+        "SelfSubjectAccessReview",
+        field(1, meta()),
+        field(2, spec),
+        field(3, field(1, 0)),
+        version=AUTHORIZATION,
+    )
+    assert read_protobuf(sent)["spec"] == {
+        "resourceAttributes": {"namespace": "shop", "verb": "list", "resource": "triggers"}
+    }
+    path = field(2, field(1, "/metrics") + field(2, "get"))
+    sent = body("SelfSubjectAccessReview", field(2, path), version=AUTHORIZATION)
+    assert read_protobuf(sent)["spec"] == {
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"}
+    }
+    sent = body("SelfSubjectRulesReview", field(2, field(1, "shop")), version=AUTHORIZATION)
+    assert read_protobuf(sent)["spec"] == {"namespace": "shop"}
 
 
 def test_negative_numbers():

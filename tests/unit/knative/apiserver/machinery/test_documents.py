@@ -44,6 +44,7 @@ def test_resources_of_a_version_are_listed_with_their_verbs():
         "events",
         "namespaces",
         "namespaces/status",
+        "secrets",
         "services",
         "services/status",
     }
@@ -61,7 +62,8 @@ def test_everything_is_discovered_at_once(number):
     assert core["apiVersion"] == f"apidiscovery.k8s.io/{number}"
     assert [item["metadata"]["name"] for item in core["items"]] == [""]
     others = aggregated(KINDS, core=False, version=number)
-    (served,) = others["items"][0]["versions"]
+    served, newer = others["items"][0]["versions"]
+    assert (served["version"], newer["version"]) == ("v1", "v1alpha1")  # the preferred one first
     trigger = served["resources"][1]
     assert trigger["responseKind"] == {
         "group": "eventing.knative.dev",

@@ -67,8 +67,12 @@ def test_a_table_has_the_columns_of_the_kind():
     """The cells are as many as the columns; absent values are empty."""
     made = table(TRIGGER, [TRIGGER_OBJ], now_ms=THEN_MS + 5000, list_version=12, continue_token="c")
     names = [column["name"] for column in made["columnDefinitions"]]
-    assert names == ["Name", "Broker", "Subscriber_URI", "Age", "Ready", "Reason"]
-    assert made["rows"][0]["cells"] == ["t", "default", "", "5s", "False", "No"]
+    assert names == [
+        *("Name", "Broker", "Subscriber_URI", "Age", "Ready", "Reason", "Failing"),
+        *("Waiting", "Delivered", "Last_Success"),
+    ]
+    nothing = ["", "", "", "<unknown>"]  # delivered yet
+    assert made["rows"][0]["cells"] == ["t", "default", "", "5s", "False", "No", *nothing]
     assert made["metadata"] == {"resourceVersion": "12", "continue": "c"}
     assert (made["kind"], made["apiVersion"]) == ("Table", "meta.k8s.io/v1")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from distributary.core.sqlite import sqlite_url
+from distributary.core.database import sqlite_url
 from distributary.knative.apiserver.machinery import Cause, Object, StatusError, invalid
 from distributary.knative.apiserver.objects import Objects
 from distributary.knative.kinds import BROKER, KINDS, TRIGGER

@@ -5,8 +5,8 @@ import sqlite3
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.errors import StoreError
-from distributary.core.sqlite import sqlite_url
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import DEFAULT_BROKER, AddressBook, own_address, path_of
 from distributary.knative.kinds import BROKER, CHANNEL, NAMESPACE
@@ -27,6 +27,7 @@ def test_brokers_and_channels_have_addresses(world, book):
     channel = world.make(CHANNEL, "c", "ns")
     trigger = world.trigger("t")
     assert book.read() == {
+        "namespaces/default/events": "",
         "brokers/default/default": "",
         "brokers/ns/b": broker.uid,
         "channels/ns/c": channel.uid,
@@ -68,7 +69,7 @@ def test_a_deleted_namespace_takes_its_addresses(world, book):
     world.make(BROKER, "b", "ns")
     world.delete(Key(NAMESPACE.resource, "", "ns"))
     world.until(lambda: len(world.names(NAMESPACE)) == 1)
-    assert list(book.read()) == ["brokers/default/default"]
+    assert set(book.read()) == {"brokers/default/default", "namespaces/default/events"}
 
 
 def test_create_and_delete_in_one_batch_leave_no_address(world, book):

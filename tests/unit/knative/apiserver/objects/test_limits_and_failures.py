@@ -1,16 +1,18 @@
 """Limits of the store, and what is left after a write that failed."""
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 
 import pytest
 
 from distributary.core.errors import StoreError
+from distributary.core.quotas import Quotas, QuotaTable
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.machinery.limits import OBJECT_BYTES_MAX
 from distributary.knative.apiserver.objects import Write
-from distributary.knative.kinds import BROKER, CONFIG_MAP, TRIGGER
+from distributary.knative.kinds import BROKER, CONFIG_MAP, SUBSCRIPTION, TRIGGER
 
 
 def key(kind, name, namespace="default") -> Key:
@@ -43,6 +45,49 @@ def test_objects_are_limited_in_bytes(make_world):
     assert "exceeded quota" in str(error)
     world.edit(made.key, with_spec(text=""))
     world.trigger("b", text="x" * 3_000)
+
+
+def test_triggers_and_subscriptions_count_as_subscriptions_of_their_namespace(make_world):
+    """Together with those of the Subscriptions API, in one batch too, and after a restart."""
+    table = QuotaTable(named={"shop": Quotas(subscriptions=3)})
+    world = make_world(quotas=lambda: table)
+    with contextlib.closing(sqlite3.connect(world.url.database)) as store, store:
+        store.execute(
+            "INSERT INTO api_subscription (uid, id, revision, spec_json, created_ms, updated_ms,"
+            " etag, state, seq, namespace) VALUES ('u', 's', 1, '{}', 0, 0, 'e', 'live', 1, 'shop')"
+        )
+
+    async def three():
+        names = ({"metadata": {"name": name}} for name in "abc")
+        made = (world.objects.create(TRIGGER, "shop", content) for content in names)
+        return await asyncio.gather(*made, return_exceptions=True)
+
+    made = world.run(three())
+    assert [isinstance(one, StatusError) for one in made] == [False, False, True]
+    assert made[2].reason == "Forbidden"
+    assert "requested: subscriptions=1, used: subscriptions=3, limited: subscriptions=3" in str(
+        made[2]
+    )
+    world.trigger("c", namespace="till")
+    world.make(CONFIG_MAP, "c", "shop")
+    world.restart()
+    content = {"metadata": {"name": "s"}}
+    assert world.refused(world.objects.create(SUBSCRIPTION, "shop", content)).reason == "Forbidden"
+    world.delete(key(TRIGGER, "a", "shop"))
+    world.make(SUBSCRIPTION, "s", "shop")
+
+
+def test_objects_of_a_namespace_are_limited_in_bytes(make_world):
+    """What grows is refused, what shrinks is not; the server's own writes are not."""
+    table = QuotaTable(others=Quotas(stored_bytes=5_000))
+    world = make_world(quotas=lambda: table)
+    made = world.trigger("a", namespace="shop", text="x" * 3_000)
+    error = world.refused(world.objects.edit(made.key, with_spec(text="x" * 5_000)))
+    assert "limited: stored_bytes=5000" in str(error)
+    world.trigger("a", namespace="till", text="x" * 3_000)
+    world.edit(made.key, with_spec(text="x" * 6_000), Write(by_server=True))
+    world.edit(made.key, with_spec(text=""))
+    world.trigger("b", namespace="shop", text="x" * 3_000)
 
 
 def test_an_object_is_limited_in_bytes(world):

@@ -1,0 +1,97 @@
+"""What the objects of each namespace use, and whether its quotas allow more.
+
+Called by the cache and by transactions, which count changes; so no quota needs a scan.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from distributary.core.quotas import QuotaTable
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.objects._values import Stored
+from distributary.knative.kinds import SUBSCRIPTION, TRIGGER
+
+_SUBSCRIBING: Final = frozenset((TRIGGER.resource, SUBSCRIPTION.resource))
+"""Kinds that count as subscriptions of their namespace."""
+
+
+class Used(NamedTuple):
+    """What a namespace uses.
+
+    Attributes:
+        subscriptions: Triggers and messaging Subscriptions.
+        json_bytes: All objects as JSON.
+    """
+
+    subscriptions: int = 0
+    json_bytes: int = 0
+
+    def plus(self, more: "Used") -> "Used":
+        """Both together."""
+        count, size = self.subscriptions + more.subscriptions, self.json_bytes + more.json_bytes
+        return Used(count, size)
+
+
+class Usage:
+    """Counts by namespace; or changes of such counts."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, Used] = {}
+
+    def add(self, stored: Stored, sign: int) -> None:
+        """Count an object that appears (*sign* 1) or goes (-1)."""
+        namespace = stored.key.namespace
+        count, size = self.of(namespace)
+        count += sign * (stored.key.resource in _SUBSCRIBING)
+        size += sign * len(stored.json)
+        if count or size:
+            self._used[namespace] = Used(count, size)
+        else:
+            self._used.pop(namespace, None)
+
+    def of(self, namespace: str) -> Used:
+        """What *namespace* uses."""
+        return self._used.get(namespace, Used())
+
+
+class Quota(NamedTuple):
+    """The quotas in force, and what else counts to them.
+
+    Attributes:
+        table: Returns the quotas.
+        subscriptions: Returns how many subscriptions of the Subscriptions API a namespace has.
+            Called in a transaction's thread.
+    """
+
+    table: Callable[[], QuotaTable]
+    subscriptions: Callable[[str], int]
+
+    def check(self, stored: Stored, before: Stored | None, used: Used) -> None:
+        """Check that a client may write *stored* in place of *before*.
+
+        Args:
+            stored: The new state.
+            before: The old one; None: it is new.
+            used: What its namespace uses before the write.
+
+        Raises:
+            StatusError: ``Forbidden``, as for a ResourceQuota of Kubernetes.
+        """
+        own = self.table().of(stored.key.namespace)
+        if before is None and own.subscriptions and stored.key.resource in _SUBSCRIBING:
+            count = used.subscriptions + self.subscriptions(stored.key.namespace)
+            if count >= own.subscriptions:
+                raise _exceeded(stored, "subscriptions", 1, count, own.subscriptions)
+        grown = len(stored.json) - (0 if before is None else len(before.json))
+        if own.stored_bytes and grown > 0 and used.json_bytes + grown > own.stored_bytes:
+            raise _exceeded(stored, "stored_bytes", grown, used.json_bytes, own.stored_bytes)
+
+
+def _exceeded(stored: Stored, name: str, asked: int, used: int, limit: int) -> StatusError:
+    key = stored.key
+    return StatusError(
+        "Forbidden",
+        f'{key.resource} "{key.name}" is forbidden: exceeded quota: the namespace {key.namespace},'
+        f" requested: {name}={asked}, used: {name}={used}, limited: {name}={limit}",
+        name=key.name,
+    )

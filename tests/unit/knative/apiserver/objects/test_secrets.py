@@ -1,0 +1,133 @@
+"""Values of Secrets: sealed in a table of their own, and in no object."""
+
+import base64
+import contextlib
+import sqlite3
+
+import pytest
+
+from distributary.knative.apiserver.machinery import Key, StatusError
+from distributary.knative.kinds import SECRET
+from distributary.resource import SINKS
+from distributary.subscriptions.store import Keys, Sealer
+
+SINK, OTHER = "https://a.example/", "https://b.example/"
+
+
+def coded(text: str) -> str:
+    """As ``data`` has it."""
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """Where the key is."""
+    return tmp_path / "credentials.key"
+
+
+@pytest.fixture
+def world(make_world, keys):
+    """A server that keeps secrets."""
+    return make_world(vault=Sealer(Keys(keys)))
+
+
+def put(world, *, sinks=SINK, **data):
+    """Create the Secret ``s`` or replace its values and sinks."""
+
+    def change(before):
+        metadata = (before or {}).get("metadata") or {"name": "s"}
+        metadata = {**metadata, "annotations": {SINKS: sinks}}
+        return {**(before or {}), "metadata": metadata, "data": data}
+
+    return world.run(world.objects.put(Key(SECRET.resource, "shop", "s"), change))[0]
+
+
+def kept(world, keys):
+    """What is kept of the Secret ``s``; None: nothing."""
+    with contextlib.closing(sqlite3.connect(world.url.database)) as store:
+        row = store.execute("SELECT uid, sealed FROM kept_secret WHERE name = 's'").fetchone()
+    return None if row is None else Sealer(Keys(keys)).open_kept(*row)
+
+
+def test_values_are_sealed_and_never_shown(world, keys, tmp_path):
+    """Neither in an answer nor in a file, also after a restart; an object names its keys."""
+    made = put(world, token=coded("canary"))
+    assert made.content["data"] == {"token": ""}
+    assert b"canary" not in made.json
+    assert coded("canary").encode() not in made.json
+    secret = kept(world, keys)
+    assert (secret.values, secret.sinks) == ({"token": b"canary"}, (SINK,))
+    assert "canary" not in repr(secret)
+    world.restart()
+    assert kept(world, keys) == secret
+    content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"canary" not in content
+    assert coded("canary").encode() not in content
+
+
+def test_an_empty_value_keeps_the_stored_one(world, keys):
+    """So what was read can be written back, with another value beside it, or without one."""
+    made = put(world, token=coded("canary"), user=coded("me"))
+    again = put(world, token="", user="")
+    assert again.version == made.version
+    put(world, token="", user=coded("you"))
+    assert kept(world, keys).values == {"token": b"canary", "user": b"you"}
+    put(world, token="")
+    assert kept(world, keys).values == {"token": b"canary"}
+    same = put(world, token=coded("canary"))
+    assert put(world, token=coded("canary")).version == same.version
+    changed = put(world, token=coded("another"))
+    assert changed.version > same.version
+    assert kept(world, keys).values == {"token": b"another"}
+
+
+def test_who_lets_a_value_go_to_another_sink_must_have_it(world, keys):
+    """Fewer sinks need no values; more of them need all that are kept."""
+    put(world, sinks=f"{SINK}, {OTHER}", token=coded("canary"))
+    put(world, sinks=SINK, token="")
+    with pytest.raises(StatusError) as caught:
+        put(world, sinks=f"{SINK} {OTHER}", token="")
+    assert "send the values of token again" in str(caught.value)
+    put(world, sinks=f"{SINK} {OTHER}", token=coded("canary"))
+    assert kept(world, keys).sinks == (SINK, OTHER)
+
+
+def test_values_go_with_their_object(world, keys):
+    """A Secret that is made again begins without the old ones."""
+    first = put(world, token=coded("canary"))
+    world.delete(first.key)
+    assert kept(world, keys) is None
+    put(world, token="", user=coded("me"))
+    assert kept(world, keys).values == {"token": b"", "user": b"me"}
+
+
+def test_immutable_values_do_not_change(world):
+    """Labels may."""
+    made = put(world, token=coded("canary"))
+    world.edit(made.key, lambda content: {**content, "immutable": True})
+    error = world.refused(
+        world.objects.edit(made.key, lambda content: {**content, "data": {"token": coded("x")}})
+    )
+    assert "immutable" in str(error)
+    world.edit(made.key, lambda now: {**now, "metadata": {**now["metadata"], "labels": {"a": "b"}}})
+
+
+def test_a_new_key_seals_what_an_older_one_sealed(make_world, keys):
+    """At the next start; without any key that opens it the value stays as it is."""
+    world = make_world(vault=Sealer(Keys(keys)))
+    put(world, token=coded("canary"))
+    old = keys.read_text()
+    world.stop()
+    keys.write_text(coded("n" * 32) + "\n" + old)
+    world.limits = {"vault": Sealer(Keys(keys))}
+    world._start()
+    keys.write_text(coded("n" * 32) + "\n")
+    assert kept(world, keys).values == {"token": b"canary"}
+
+
+def test_a_server_without_a_vault_keeps_none(make_world):
+    """It says so."""
+    world = make_world()
+    content = {"metadata": {"name": "s"}, "data": {"token": coded("canary")}}
+    error = world.refused(world.objects.create(SECRET, "shop", content))
+    assert error.reason == "ServiceUnavailable"

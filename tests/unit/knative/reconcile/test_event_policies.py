@@ -1,0 +1,146 @@
+"""EventPolicies reach the gate before anything is received, and say in their status what holds."""
+
+import pytest
+
+from distributary.core.errors import StoreError
+from distributary.knative.kinds import BROKER, EVENT_POLICY
+from distributary.knative.reconcile._policies import EventPolicies
+
+POLICY = {
+    "to": [{"ref": {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "orders"}}],
+    "from": [{"sub": "key:till"}],
+}
+
+
+class Gatekeeper:
+    """Keeps what it is told."""
+
+    def __init__(self, *, required: bool = True) -> None:
+        self.required = required
+        self.told: list = []
+        self.failing = False
+
+    def change_policies(self, policies) -> None:
+        if self.failing:
+            raise StoreError("a full disk")
+        self.told.append({policy.name: policy for policy in policies})
+
+
+def test_the_gate_is_told_what_changes(world):
+    """Once for each change; a failed telling is told again."""
+    gatekeeper = Gatekeeper()
+    policies = EventPolicies(world.objects, gatekeeper)
+    policies.tell()
+    assert gatekeeper.told == []
+    world.apply("EventPolicy", "p", POLICY, namespace="shop")
+    gatekeeper.failing = True
+    with pytest.raises(StoreError):
+        policies.tell()
+    gatekeeper.failing = False
+    policies.tell()
+    policies.tell()
+    (told,) = gatekeeper.told
+    assert told["shop/p"].targets == ("brokers/shop/orders",)
+    assert told["shop/p"].subjects == ("key:till",)
+    world.delete("EventPolicy", "p", namespace="shop")
+    policies.tell()
+    assert gatekeeper.told[-1] == {}
+
+
+def test_a_new_broker_is_protected_by_what_selects_it(world):
+    """By its labels, and by a policy of the whole namespace."""
+    gatekeeper = Gatekeeper()
+    policies = EventPolicies(world.objects, gatekeeper)
+    selector = {
+        "apiVersion": "eventing.knative.dev/v1",
+        "kind": "Broker",
+        "matchLabels": {"tier": "gold"},
+    }
+    world.apply("EventPolicy", "gold", {"to": [{"selector": selector}]}, namespace="shop")
+    world.apply("EventPolicy", "all", {}, namespace="shop")
+    policies.tell()
+    assert gatekeeper.told[-1]["shop/gold"].targets == ()
+    world.apply("Broker", "b", {}, namespace="shop", labels={"tier": "gold"})
+    policies.tell()
+    assert gatekeeper.told[-1]["shop/gold"].targets == ("brokers/shop/b",)
+    assert "brokers/shop/b" in gatekeeper.told[-1]["shop/all"].targets
+
+
+def test_a_broker_lists_the_policies_in_force_for_it(world):
+    """Those that name it; without one it says who may send; others are not touched."""
+    policies = EventPolicies(world.objects, Gatekeeper())
+    for name in ("orders", "other"):
+        world.apply("Broker", name, {}, namespace="shop")
+    world.apply("EventPolicy", "p", POLICY, namespace="shop")
+    brokers = {stored.key.name: stored for stored in world.objects.list(BROKER, "shop")[0]}
+    assert policies.tell() == [brokers["orders"].key]
+    assert policies.tell() == []
+    finding, members = policies.applied(brokers["orders"])
+    assert (finding.status, finding.reason) == ("True", "")
+    assert members == {"policies": [{"apiVersion": "eventing.knative.dev/v1alpha1", "name": "p"}]}
+    finding, members = policies.applied(brokers["other"])
+    assert (finding.status, finding.reason, members) == ("True", "DefaultAuthorizationMode", {})
+    world.delete("EventPolicy", "p", namespace="shop")
+    assert policies.tell() == [brokers["orders"].key]
+    assert policies.applied(brokers["orders"])[1] == {}
+
+
+def test_a_broker_says_that_no_policy_counts_without_authentication(world):
+    """It stays ready: its Triggers go on."""
+    policies = EventPolicies(world.objects, Gatekeeper(required=False))
+    world.apply("Broker", "orders", {})
+    world.apply("EventPolicy", "p", POLICY)
+    policies.tell()
+    (broker,) = (one for one in world.objects.list(BROKER)[0] if one.key.name == "orders")
+    finding, members = policies.applied(broker)
+    assert (finding.status, finding.reason, members) == ("True", "AuthenticationDisabled", {})
+
+
+def test_the_status_of_a_broker_follows_its_policies(world):
+    """The reconciler writes it when a policy comes, and when it goes."""
+    world.gatekeeper = Gatekeeper()
+    world.restart()
+    world.apply("Broker", "orders", {})
+    world.apply("EventPolicy", "p", POLICY)
+    world.settle()
+    found = world.get("Broker", "orders")
+    assert [each["name"] for each in found["status"]["policies"]] == ["p"]
+    assert world.condition(found, "EventPoliciesReady")[0] == "True"
+    world.delete("EventPolicy", "p")
+    world.settle()
+    assert "policies" not in world.get("Broker", "orders")["status"]
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_the_status_says_whether_it_counts(world, required):
+    """Without authentication no policy does; its subjects are resolved all the same."""
+    world.apply("EventPolicy", "p", POLICY)
+    (stored,) = world.objects.list(EVENT_POLICY)[0]
+    policies = EventPolicies(world.objects, Gatekeeper(required=required))
+    findings, members = policies.findings(stored)
+    assert members == {"from": ["key:till"]}
+    assert findings["AuthenticationEnabled"].status == ("True" if required else "False")
+    assert findings["SubjectsResolved"].status == "True"
+
+
+def test_the_reconciler_writes_the_status(world):
+    """Without a gate that asks, an EventPolicy is not ready."""
+    content = world.apply("EventPolicy", "p", POLICY)
+    assert content["status"]["from"] == ["key:till"]
+    assert world.condition(content, "AuthenticationEnabled") == ("False", "AuthenticationDisabled")
+    assert world.ready(content) == "False"
+
+
+def test_a_policy_that_cannot_be_read_closes_its_namespace_and_no_other(world, monkeypatch):
+    """Damage: nobody is let in by it, and the gate hears of all others."""
+    world.apply("Broker", "b", {}, namespace="shop")
+    world.apply("EventPolicy", "good", POLICY, namespace="bank")
+    world.apply("EventPolicy", "bad", POLICY, namespace="shop")
+    stored = {each.key.namespace: each for each in world.objects.list(EVENT_POLICY)[0]}
+    monkeypatch.setitem(stored["shop"].content["spec"], "from", [{}])
+    gatekeeper = Gatekeeper()
+    EventPolicies(world.objects, gatekeeper).tell()
+    (told,) = gatekeeper.told
+    assert told["bank/good"].subjects == ("key:till",)
+    assert told["shop/bad"].subjects == ()
+    assert "brokers/shop/b" in told["shop/bad"].targets
