@@ -1,0 +1,96 @@
+"""Moves the resource store and the counts of deliveries: tables that both forms have."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from distributary.core import database
+from distributary.core.database import StoreWriter, sqlite_url
+from distributary.core.demand import Demand
+from distributary.core.outcome import quota_metadata
+from distributary.datadir import DataDir
+from distributary.server.migrate import _tables
+from distributary.server.migrate._source import Source
+from distributary.subscriptions.store.moving import TABLES, read_demands
+from distributary.subscriptions.store.store import Store
+
+STORE: Final = "resource store"
+_COUNTS: Final = [each for each in quota_metadata.sorted_tables if each.name != "quota_schema"]
+"""Without the version, which who makes them writes."""
+
+
+def demands(paths: DataDir) -> list[Demand]:
+    """What people have asked of the partitions, those that are kept."""
+    with database.reading(_reader(paths)) as connection:
+        return read_demands(connection)
+
+
+def counted(paths: DataDir) -> dict[str, int]:
+    """How many rows each table has."""
+    found: dict[str, int] = {}
+    for engine, these in _sources(paths):
+        with database.reading(engine) as connection:
+            for table in these:
+                query = sa.select(sa.func.count()).select_from(table)
+                found[table.name] = int(connection.execute(query).scalar_one())
+    return found
+
+
+def move(source: Source, url: sa.URL) -> dict[str, int]:
+    """Replace the tables in the database at *url*; returns how many rows each has.
+
+    Raises:
+        StoreError: The database failed: nothing of a table has changed, or all.
+    """
+    Store(url, sealer=source.sealer).close()  # makes the tables
+    writer = StoreWriter(url, STORE)
+    found: dict[str, int] = {}
+    for engine, these in _sources(source.paths):
+        with writer.changing() as connection:
+            rewrites = {"slot": _rewriting(source, engine)} if these is _COUNTS else {}
+            found |= _tables.replace(engine, connection, these, rewrites)
+    return found
+
+
+def check(source: Source, url: sa.URL, rows: Mapping[str, int]) -> None:
+    """Count once more what was moved.
+
+    Raises:
+        MigrationError: It is not what there was.
+    """
+    reader = database.open_reader(url, STORE)
+    for _, these in _sources(source.paths):
+        _tables.check_counts(reader, these, rows)
+
+
+def _sources(paths: DataDir) -> list[tuple[Engine, Sequence[sa.Table]]]:
+    found: list[tuple[Engine, Sequence[sa.Table]]] = [(_reader(paths), TABLES)]
+    if paths.quota_db.exists():
+        found.append((database.open_reader(sqlite_url(paths.quota_db), "count store"), _COUNTS))
+    return found
+
+
+def _reader(paths: DataDir) -> Engine:
+    return database.open_reader(sqlite_url(paths.state_db), STORE)
+
+
+def _rewriting(source: Source, counts: Engine) -> _tables.Rewrite:
+    """How a reservation of a counted match is rewritten: it names a record."""
+    (slot,) = (each for each in _COUNTS if each.name == "slot")
+    held: dict[int, list[int]] = {each.partition: [] for each in source.partitions}
+    with database.reading(counts) as connection:
+        for partition, offset in connection.execute(sa.select(slot.c.partition, slot.c.offset)):
+            held[partition].append(offset)
+    movings = {each.partition: each.moving(held[each.partition]) for each in source.partitions}
+
+    def rewrite(row: Mapping[str, Any]) -> dict[str, Any]:
+        moving = movings[row["partition"]]
+        return {
+            **row,
+            "offset": moving.offset(row["offset"]),
+            "checksum": moving.checksum(row["offset"], row["checksum"]),
+        }
+
+    return rewrite
