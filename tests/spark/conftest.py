@@ -111,6 +111,10 @@ class LogOnDisk:
         """One record with *events*."""
         return self._appenders[partition].append([(RecordKind.EVENTS, record.encode(events))])
 
+    def append_body(self, partition: int, kind: RecordKind, body: bytes) -> int:
+        """One record as it is."""
+        return self._appenders[partition].append([(kind, body)])
+
     def append_addressed(
         self, partition: int, address: str, *events: Event, ttl: int, carried: bytes = b""
     ) -> int:

@@ -80,9 +80,20 @@ def test_a_master_whose_executors_cannot_even_look_is_refused(
     assert list(DataDir(data_dir).run.iterdir()) == []
 
 
+def test_executors_that_need_nothing_here_are_asked_what_they_can_import(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slot imports what owners need; one that cannot is told of in words."""
+    check_cluster(spark, "spark://here", 2, None)
+    monkeypatch.setattr(cluster, "_import", Broken())
+    with pytest.raises(SettingsError, match="cannot run owners"):
+        check_cluster(spark, "spark://here", 2, None)
+    check_cluster(spark, "spark://here", 2, None, tried=True)
+
+
 def test_a_master_that_keeps_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark would wait for a minute and begin again."""
-    monkeypatch.setattr(cluster, "ANSWER_S", 0.05)
+    monkeypatch.setattr(cluster, "OPENED_S", 0.05)
     given_up = threading.Event()
     errors: list[SettingsError] = []
 

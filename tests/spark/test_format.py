@@ -1,5 +1,7 @@
 """The public Spark format ``distributary``, read by a real Spark from a real log."""
 
+import contextlib
+import io
 import json
 import re
 from collections.abc import Callable
@@ -11,9 +13,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
-from distributary.spark import _columns
+from distributary.spark import _columns, register
+from distributary.spark._schema import arrow_schema, spark_schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,8 +31,8 @@ def _ids(frame: DataFrame) -> list[str]:
 @pytest.mark.usefixtures("spark")
 def test_columns_agree_with_what_spark_makes_of_them() -> None:
     """The Arrow schema that we send is the one that Spark derives from the columns."""
-    schema = StructType.fromDDL(_columns.SPARK_SCHEMA)
-    assert to_arrow_schema(schema, timezone="UTC") == _columns.ARROW_SCHEMA
+    schema = spark_schema(_columns.EVENTS)
+    assert to_arrow_schema(schema, timezone="UTC") == arrow_schema(_columns.EVENTS)
 
 
 def test_a_row_is_the_event(spark: SparkSession, log: Any, event: Callable[..., Any]) -> None:
@@ -58,7 +60,8 @@ def test_a_row_is_the_event(spark: SparkSession, log: Any, event: Callable[..., 
         "source": "/s",
         "type": "t",
         "subject": "a/b",
-        "time": "2026-01-31T12:00:00.123456789+14:00",
+        "time": datetime(2026, 1, 30, 22, 0, 0, 123456, UTC).replace(tzinfo=None),
+        "time_text": "2026-01-31T12:00:00.123456789+14:00",
         "datacontenttype": "application/json",
         "dataschema": "https://example.com/s",
         "extensions": {"sequence": "7", "urgent": "true", "text": "grün"},
@@ -175,10 +178,80 @@ def test_a_folder_without_a_log_is_refused(spark: SparkSession, tmp_path: Path) 
 
 
 def test_a_schema_of_the_users_own_is_refused(spark: SparkSession, log: Any) -> None:
-    """The columns are ours; another schema would not fit the rows."""
-    frame = spark.read.format("distributary").schema("x INT")
-    with pytest.raises(PySparkException, match="its own schema"):
+    """A schema chooses among our columns; others would not fit the rows."""
+    frame = spark.read.format("distributary").schema("x INT, offset STRING")
+    with pytest.raises(PySparkException, match="no column x; offset is BIGINT"):
         frame.load(str(log.data_dir)).count()
+
+
+def _plan(frame: DataFrame) -> str:
+    """What is pushed down, as ``explain`` shows it."""
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        frame.explain("formatted")
+    return next(line for line in shown.getvalue().splitlines() if "PushedFilters" in line)
+
+
+def test_conditions_are_pushed_down_and_columns_are_chosen(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """A schema names the columns that are read; explain shows what the reader decides."""
+    for number in range(10):
+        log.clock.now_ms = 1_700_000_000_000 + number * 1000
+        log.append(0, event(str(number), type=f"t{number % 3}", subject="a b"))
+    chosen = spark.read.format("distributary").schema("type STRING, id STRING")
+    rows = chosen.load(str(log.data_dir)).where("type = 't1' AND length(id) = 1")
+    assert [tuple(row) for row in rows.orderBy("id").collect()] == [
+        ("t1", "1"),
+        ("t1", "4"),
+        ("t1", "7"),
+    ]
+    assert "EqualTo(type,t1)" in _plan(rows)
+    late = _read(spark, log).where(
+        "logged_at >= '2023-11-14 22:13:25' AND subject LIKE 'a %' AND offset < 8"
+    )
+    assert _ids(late) == ["5", "6", "7"]
+    plan = _plan(late)
+    assert "GreaterThanOrEqual(logged_at," in plan
+    assert "StringStartsWith(subject,a )" in plan
+    assert "LessThan(offset,8)" in plan
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        assert _ids(_read(spark, log).where("type = 't2'")) == ["2", "5", "8"]
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def test_tables_stand_in_a_catalog(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """Options go with the table; a wrong one fails when the table is made, not later."""
+    for number in range(4):
+        log.append(0, event(str(number), type=f"t{number % 2}"))
+    for _ in range(2):  # again: the tables are replaced
+        register(spark, log.data_dir)
+    found = spark.sql("SELECT id FROM distributary.events WHERE type = 't1' ORDER BY id")
+    assert [row.id for row in found.collect()] == ["1", "3"]
+    (comment,) = {
+        row.comment
+        for row in spark.sql("DESCRIBE distributary.events").collect()
+        if row.col_name == "offset"
+    }
+    assert comment.startswith("offset of the record")
+    for mistake, message in (
+        ("", "path: missing"),
+        (f"OPTIONS (path '{log.data_dir}', startingOffset 'latest')", "did you mean"),
+        (f"OPTIONS (path '{log.data_dir}', table 'x')", "table: expected one of events"),
+    ):
+        with pytest.raises(PySparkException, match=message):
+            spark.sql(f"CREATE TABLE mistaken USING distributary {mistake}")
+    spark.sql(f"CREATE TABLE narrow (id STRING) USING distributary OPTIONS (path '{log.data_dir}')")
+    try:
+        with pytest.raises(PySparkException, match="make it again without them"):
+            spark.table("narrow").count()
+    finally:
+        spark.sql("DROP TABLE narrow")
+        spark.sql("DROP DATABASE distributary CASCADE")
+    assert (log.data_dir / "log" / "FORMAT").exists()
 
 
 def _drop_first_segment(log: Any) -> int:
@@ -312,7 +385,7 @@ def test_the_examples_of_the_guide_run(
     namespace = {"spark": spark, "data_dir": str(log.data_dir)}
     page = (ROOT / "docs" / "how-to" / "read-the-log-with-spark.md").read_text("utf-8")
     blocks = re.findall(r"^```python run-spark\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 6
     for block in blocks:
         exec(compile(block, "guide", "exec"), namespace)
     assert spark.table("recent").count() == 2

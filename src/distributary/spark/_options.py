@@ -22,6 +22,9 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """In a JSON bound: the durable end."""
 
+TABLES: Final = ("events", "outcomes", "attempts", "dead_letters", "subscriptions")
+"""Names of the tables."""
+
 _RECORDS_PER_TASK_DEFAULT: Final = 100_000
 """A third of a second of work: long against the 0.05 s that a task costs, short enough to share
 a large range among all cores."""
@@ -49,24 +52,30 @@ class FormatOptions:
 
     Attributes:
         data_dir: The folder that ``distributary serve --data-dir`` uses.
+        table: Which table: one of ``TABLES``.
         start: Where to begin (the checkpoint of a streaming query overrides it).
         end: Where a batch ends, exclusive; a stream has no end.
         records_per_trigger_max: Limit of log records in one micro-batch; None: no limit.
         records_per_task_max: A batch read splits a partition into tasks of so many records.
+        archive: Path or URL of the archive of the log, whose events are read with those of the
+            log; empty: none.
         fail_on_data_loss: Whether a read fails on deleted or damaged records; otherwise it skips
             them with a warning.
     """
 
     data_dir: Path
+    table: str
     start: Bound
     end: Bound
     records_per_trigger_max: int | None
     records_per_task_max: int
     fail_on_data_loss: bool
+    archive: str = ""
 
 
 _NAMES: Final = (
     "path",
+    "table",
     "startingOffsets",
     "endingOffsets",
     "startingTimestamp",
@@ -74,6 +83,7 @@ _NAMES: Final = (
     "maxRecordsPerTrigger",
     "recordsPerTask",
     "failOnDataLoss",
+    "archive",
 )
 
 
@@ -108,13 +118,18 @@ def parse_options(options: Mapping[str, str]) -> FormatOptions:
     start = read("startingTimestamp", _time, read("startingOffsets", _offsets, earliest))
     end = read("endingTimestamp", _time, read("endingOffsets", _offsets, latest))
     parsed = FormatOptions(
-        data_dir=Path(given.get("path", ".").removeprefix("file://")),
+        data_dir=_path(given.get("path", ".")),
+        table=read("table", _table, TABLES[0]),
         start=start,
         end=end,
         records_per_trigger_max=read("maxRecordsPerTrigger", _count, None),
         records_per_task_max=read("recordsPerTask", _count, _RECORDS_PER_TASK_DEFAULT),
         fail_on_data_loss=read("failOnDataLoss", _truth, default=True),
+        archive=read("archive", _archive, ""),
     )
+    others = sorted(_LOWER[name] for name in given.keys() & (_LOWER.keys() - {"path", "table"}))
+    if parsed.table != "events" and others:
+        faults.append(f"{', '.join(others)}: of the table events alone")
     if faults:
         raise SettingsError("options of the format distributary: " + "; ".join(faults))
     return parsed
@@ -127,6 +142,24 @@ def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name.lower(), _LOWER, n=1)
     hint = f"did you mean {_LOWER[near[0]]}?" if near else f"known: {', '.join(_NAMES)}"
     return f"{name}: unknown; {hint}"
+
+
+def _table(text: str) -> str:
+    if text not in TABLES:
+        raise ValueError(f"expected one of {', '.join(TABLES)}")
+    return text
+
+
+def _path(text: str) -> Path:
+    """A path, or the URL that catalogs make of one."""
+    text = text.removeprefix("file:")
+    return Path("/" + text.lstrip("/") if text.startswith("//") else text)
+
+
+def _archive(text: str) -> str:
+    if "?" in text or "#" in text or not text.isprintable():
+        raise ValueError("expected a path, or a URL such as s3a://bucket/archive")
+    return text.rstrip("/") or "/"
 
 
 def _offsets(text: str) -> Bound:

@@ -1,4 +1,4 @@
-"""The public Spark format ``distributary``: the log as a table, for batch and streaming reads.
+"""The public Spark format ``distributary``: the log as a table, and what became of its events.
 
 ::
 
@@ -6,9 +6,12 @@
     spark.read.format("distributary").load(data_dir)
     spark.readStream.format("distributary").option("maxRecordsPerTrigger", 10_000).load(data_dir)
 
-One row is one event; ``_columns.SPARK_SCHEMA`` names the columns, ``_options`` the options.
+The option ``table`` chooses among ``TABLES``, of which ``events`` is a stream too: one row is one
+event. ``_options`` names the options.
 Streaming offsets are those of the log (partition -> next offset), so a query may be replayed from
 its checkpoint as long as retention keeps the records. Control records make no rows.
+
+``df.write`` and ``df.writeStream`` publish rows over HTTP: the package ``publish``.
 
 For users' jobs. Delivery has an internal source, ``delivery_source``, whose tasks deliver.
 
@@ -16,14 +19,15 @@ No read passes the durable end. Planning pins the end (a batch: at each action; 
 micro-batch), so a retried task reads the same rows again.
 """
 
-import contextlib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
 )
@@ -35,12 +39,25 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from distributary.core.errors import LogDamagedError, LogUnavailableError, SettingsError
-from distributary.core.flow import RecordKind
-from distributary.core.log import Damage, Reader, read_folder
-from distributary.spark import _columns, _ranges
-from distributary.spark._options import EARLIEST, LATEST, FormatOptions, parse_options
-from distributary.spark._ranges import OffsetRange, Offsets
+from distributary.core.errors import SettingsError
+from distributary.spark import _columns, _history_tables, _ranges, _schema, _state_tables
+from distributary.spark._bounded import TableReader
+from distributary.spark._history_tables import HistoryTable
+from distributary.spark._log_reads import EventReader, Log, Slice
+from distributary.spark._options import EARLIEST, FormatOptions, parse_options
+from distributary.spark._ranges import Offsets
+from distributary.spark._schema import Column
+from distributary.spark._state_tables import DeadLetterTable, SubscriptionTable
+from distributary.spark.publish import batch_writer, stream_writer
+
+TABLES: Final = {
+    "events": _columns.EVENTS,
+    "outcomes": _history_tables.OUTCOMES,
+    "attempts": _history_tables.ATTEMPTS,
+    "dead_letters": _state_tables.DEAD_LETTERS,
+    "subscriptions": _state_tables.SUBSCRIPTIONS,
+}
+"""Columns of each table."""
 
 
 class DistributarySource(DataSource):
@@ -51,147 +68,74 @@ class DistributarySource(DataSource):
         """Name of the format."""
         return "distributary"
 
-    def schema(self) -> str:
-        """Columns of a row; the same for every log."""
-        return _columns.SPARK_SCHEMA
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Returns a batch reader.
+    def schema(self) -> StructType:
+        """Columns of a row; the same for every log.
 
         Raises:
-            SettingsError: Invalid options, or a schema given by the user.
+            SettingsError: Invalid options.
         """
-        return _BatchReader(self._parse(schema))
+        options, of_catalog = _schema.without_catalog(self.options)
+        columns = TABLES[parse_options(options).table]
+        return _schema.spark_schema(columns, options if of_catalog else None)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Returns a batch reader of the columns of *schema*.
+
+        Raises:
+            SettingsError: Invalid options, or a schema with other columns.
+        """
+        options, columns = self._parse(schema)
+        if options.table == "events":
+            return EventReader(options, columns)
+        if options.table in {"outcomes", "attempts"}:
+            history = HistoryTable(options, columns)
+            return TableReader(history, history.take)
+        table = DeadLetterTable if options.table == "dead_letters" else SubscriptionTable
+        return TableReader(table(options, columns))
 
     def streamReader(  # noqa: N802 - Spark's name
         self, schema: StructType
     ) -> DataSourceStreamReader:
-        """Returns a stream reader.
+        """Returns a stream reader of the columns of *schema*.
 
         Raises:
             SettingsError: As ``reader``; or options for an end, which a stream does not have.
         """
-        options = self._parse(schema)
+        options, columns = self._parse(schema)
+        if options.table != "events":
+            raise SettingsError(f"{options.table} is a table for batch reads; events is a stream")
         if options.end.kind != "latest":
             raise SettingsError("endingOffsets and endingTimestamp belong to batch reads")
-        return _StreamReader(options)
+        return _StreamReader(options, columns)
 
-    def _parse(self, schema: StructType) -> FormatOptions:
-        expected = [column.split()[0] for column in _columns.SPARK_SCHEMA.split(", ")[:-2]]
-        if schema.fieldNames()[: len(expected)] != expected:
-            raise SettingsError("the format distributary has its own schema; give none")
-        return parse_options(self.options)
-
-
-class _Slice(InputPartition):
-    """One task: a range of one partition, pickled to an executor."""
-
-    def __init__(self, span: OffsetRange) -> None:
-        super().__init__(span)
-        self.span = span
-
-
-class _Log:
-    """The log of a data directory, for planning (driver) and reading (executor)."""
-
-    def __init__(self, options: FormatOptions) -> None:
-        self._log_dir = options.data_dir / "log"
-        self._fail_on_data_loss = options.fail_on_data_loss
-
-    @contextlib.contextmanager
-    def partitions(self) -> Iterator[Mapping[int, Reader]]:
-        """Yields number -> reader of every partition, open inside the ``with``.
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Returns a writer that publishes the rows of one action; see ``publish``.
 
         Raises:
-            LogError: This folder has no log, or one of another format version.
+            SettingsError: Options or columns cannot be used; nothing was sent.
         """
-        with contextlib.ExitStack() as stack:
-            yield {
-                number: stack.enter_context(contextlib.closing(Reader(self._log_dir, number)))
-                for number in range(read_folder(self._log_dir).partitions)
-            }
+        return batch_writer(self.options, schema, overwrite=overwrite)
 
-    def ends(self) -> Offsets:
-        """Returns the durable end of every partition."""
-        with self.partitions() as log:
-            return {number: reader.durable_end() for number, reader in log.items()}
-
-    def plan(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """Returns the non-empty ranges between two offsets, after the check for deleted records.
+    def streamWriter(  # noqa: N802 - Spark's name
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Returns a writer that publishes the rows of each micro-batch; see ``publish``.
 
         Raises:
-            LogUnavailableError: Records of a range are deleted, with ``failOnDataLoss``.
+            SettingsError: As ``writer``.
         """
-        planned = []
-        with self.partitions() as log:
-            for number, to_offset in sorted(end.items()):
-                # A partition that is not in the start was added since: read it whole.
-                span = OffsetRange(number, start.get(number, 0), to_offset)
-                lost = _ranges.deleted(span, log[number])
-                if lost.from_offset < lost.to_offset:
-                    self._lose(lost)
-                planned.append(span._replace(from_offset=lost.to_offset))
-        return [span for span in planned if span.from_offset < span.to_offset]
+        return stream_writer(self.options, schema, overwrite=overwrite)
 
-    def read(self, span: OffsetRange) -> Iterator[pa.RecordBatch]:
-        """Yields the events of *span* as Arrow batches. Runs on an executor.
-
-        Raises:
-            LogDamagedError: Records are damaged, with ``failOnDataLoss``.
-            LogUnavailableError: Retention has deleted records meanwhile, with ``failOnDataLoss``.
-        """
-        with contextlib.closing(Reader(self._log_dir, span.partition)) as reader:
-            records = reader.read(span.from_offset, span.to_offset)
-            kept = _ranges.without_loss(records, span, reader, self._lose)
-            yield from _columns.batches(span.partition, kept)
-            for damage in reader.damages():
-                self._damaged(damage)
-
-    def _lose(self, lost: OffsetRange) -> None:
-        message = (
-            f"partition {lost.partition}: records {lost.from_offset} to {lost.to_offset - 1} are "
-            "deleted (retention)"
-        )
-        if self._fail_on_data_loss:
-            raise LogUnavailableError(f"{message}; begin later, or set failOnDataLoss to false")
-        warnings.warn(f"{message}; they are left out", stacklevel=2)
-
-    def _damaged(self, damage: Damage) -> None:
-        if damage.kind not in {None, RecordKind.EVENTS, RecordKind.ADDRESSED, RecordKind.CARRIED}:
-            return
-        message = (
-            f"partition {damage.partition}: records from {damage.from_offset} are damaged "
-            f"({damage.segment}, byte {damage.byte_from})"
-        )
-        if self._fail_on_data_loss:
-            raise LogDamagedError(f"{message}; to read the others, set failOnDataLoss to false")
-        warnings.warn(f"{message}; they are left out", stacklevel=2)
-
-
-class _BatchReader(DataSourceReader):
-    """A bounded read; one for each action."""
-
-    def __init__(self, options: FormatOptions) -> None:
-        self._options = options
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Pin the range of every partition, and split it into tasks. Runs once, when planning."""
-        log = _Log(self._options)
-        with log.partitions() as extents:
-            end = _ranges.resolve(self._options.end, extents, absent=LATEST)
-            start = _ranges.resolve(self._options.start, extents, absent=EARLIEST)
-        return [
-            _Slice(piece)
-            for span in log.plan(start, end)
-            for piece in _ranges.split(span, self._options.records_per_task_max)
-        ]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of one task. Runs on an executor, again if the task is retried."""
-        # If nothing was planned, Spark makes one task with an ``InputPartition`` that is not ours.
-        if not isinstance(partition, _Slice):
-            return iter(())
-        return _Log(self._options).read(partition.span)
+    def _parse(self, schema: StructType) -> tuple[FormatOptions, list[Column]]:
+        given, _ = _schema.without_catalog(self.options)
+        kept = _schema.kept_options(schema)
+        if kept is None and not given:
+            raise SettingsError(
+                "this table has no options: Spark keeps those of CREATE TABLE only where the "
+                "statement names no columns; make it again without them"
+            )
+        options = parse_options(given or kept or {})
+        return options, _schema.chosen(options.table, TABLES[options.table], schema)
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -200,8 +144,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Spark keeps offsets as JSON objects with string keys: ``{"0": 1200, "1": 1180}``.
     """
 
-    def __init__(self, options: FormatOptions) -> None:
-        self._log = _Log(options)
+    def __init__(self, options: FormatOptions, columns: Sequence[Column]) -> None:
+        self._log = Log(options, columns)
         self._options = options
         self._target: Offsets | None = None
 
@@ -237,13 +181,16 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _encode(self._log.ends())
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Plan one task for each partition with records to read, which keeps its order."""
-        return [_Slice(span) for span in self._log.plan(_decode(start), _decode(end))]
+        """Plan one task for each partition with records to read, which keeps its order.
+
+        What is read from an archive has a task for each of its ranges.
+        """
+        return [Slice(part) for part in self._log.plan(_decode(start), _decode(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one task. Runs on an executor, again on a retry of task or batch."""
-        assert isinstance(partition, _Slice)
-        return self._log.read(partition.span)
+        assert isinstance(partition, Slice)
+        return self._log.read(partition.part)
 
 
 def _encode(offsets: Mapping[int, int]) -> dict[str, int]:

@@ -1,0 +1,182 @@
+"""Reads the log for the table ``events``: plans ranges on the driver, makes rows on executors.
+
+Called by ``format``. Hides: where the log lies, and how loss and damage are reported.
+"""
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from distributary.core.errors import LogDamagedError, LogUnavailableError
+from distributary.core.flow import RecordKind
+from distributary.core.log import Damage, Reader, read_folder
+from distributary.spark import _columns, _pushed, _ranges
+from distributary.spark._bounded import PushFilters
+from distributary.spark._options import EARLIEST, LATEST, FormatOptions
+from distributary.spark._pushed import EVERYTHING, Pushed
+from distributary.spark._ranges import Extent, OffsetRange, Offsets
+from distributary.spark._schema import Column
+from distributary.spark.archive.manifest import Contents
+from distributary.spark.archive.reading import ArchivedSpan, ArchiveReader, divide, extents
+
+
+class Slice(InputPartition):
+    """One task: a range of one partition, pickled to an executor."""
+
+    def __init__(self, part: OffsetRange | ArchivedSpan) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+class Log:
+    """The log of a data directory, for planning (driver) and reading (executor).
+
+    Args:
+        options: Of the read.
+        columns: Those wanted.
+    """
+
+    def __init__(self, options: FormatOptions, columns: Sequence[Column]) -> None:
+        self._log_dir = options.data_dir / "log"
+        self._fail_on_data_loss = options.fail_on_data_loss
+        self._columns = tuple(columns)
+        self._archive = ArchiveReader(options.archive) if options.archive else None
+
+    @contextlib.contextmanager
+    def partitions(self) -> Iterator[Mapping[int, Extent]]:
+        """Yields number -> what there is of every partition, inside the ``with``.
+
+        Raises:
+            LogError: This folder has no log, or one of another format version.
+            SettingsError: There is no archive where one is named.
+        """
+        with self._readers() as log:
+            if self._archive is None:
+                yield log
+            else:
+                yield extents(log, self._archive.contents(), self._archive)
+
+    @contextlib.contextmanager
+    def _readers(self) -> Iterator[Mapping[int, Reader]]:
+        with contextlib.ExitStack() as stack:
+            yield {
+                number: stack.enter_context(contextlib.closing(Reader(self._log_dir, number)))
+                for number in range(read_folder(self._log_dir).partitions)
+            }
+
+    def ends(self) -> Offsets:
+        """Returns the durable end of every partition."""
+        with self._readers() as log:
+            return {number: reader.durable_end() for number, reader in log.items()}
+
+    def plan(
+        self, start: Offsets, end: Offsets, pushed: Pushed = EVERYTHING
+    ) -> list[OffsetRange | ArchivedSpan]:
+        """Returns the non-empty ranges between two offsets, after the check for deleted records.
+
+        Raises:
+            LogUnavailableError: Records of a range are deleted, with ``failOnDataLoss``.
+        """
+        planned: list[OffsetRange | ArchivedSpan] = []
+        with self._readers() as log:
+            contents = Contents() if self._archive is None else self._archive.contents()
+            there = log if self._archive is None else extents(log, contents, self._archive)
+            for number, to_offset in sorted(end.items()):
+                # A partition that is not in the start was added since: read it whole.
+                span = OffsetRange(number, start.get(number, 0), to_offset)
+                span = pushed.within(span, there[number].offset_at)
+                for part in divide(span, contents.ranges.get(number, ())):
+                    if isinstance(part, ArchivedSpan):
+                        planned += [part] if part.files else []
+                        continue
+                    lost = _ranges.deleted(part, log[number])
+                    if lost.from_offset < lost.to_offset:
+                        self._lose(lost)
+                    if lost.to_offset < part.to_offset:
+                        planned.append(part._replace(from_offset=lost.to_offset))
+        return planned
+
+    def read(
+        self, part: OffsetRange | ArchivedSpan, pushed: Pushed = EVERYTHING
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields the events of *part* as Arrow batches. Runs on an executor.
+
+        Raises:
+            LogDamagedError: Records are damaged, with ``failOnDataLoss``.
+            LogUnavailableError: Retention has deleted records meanwhile, with ``failOnDataLoss``;
+                or the archive cannot be read.
+        """
+        if isinstance(part, ArchivedSpan):
+            assert self._archive is not None
+            yield from self._archive.read(part, self._columns, pushed)
+            return
+        with contextlib.closing(Reader(self._log_dir, part.partition)) as reader:
+            records = reader.read(part.from_offset, part.to_offset)
+            kept = _ranges.without_loss(records, part, reader, self._lose)
+            yield from _columns.batches(part.partition, kept, self._columns, pushed)
+            for damage in reader.damages():
+                self._damaged(damage)
+
+    def _lose(self, lost: OffsetRange) -> None:
+        message = (
+            f"partition {lost.partition}: records {lost.from_offset} to {lost.to_offset - 1} are "
+            "deleted (retention)"
+        )
+        if self._fail_on_data_loss:
+            raise LogUnavailableError(f"{message}; begin later, or set failOnDataLoss to false")
+        warnings.warn(f"{message}; they are left out", stacklevel=2)
+
+    def _damaged(self, damage: Damage) -> None:
+        if damage.kind not in {None, RecordKind.EVENTS, RecordKind.ADDRESSED, RecordKind.CARRIED}:
+            return
+        message = (
+            f"partition {damage.partition}: records from {damage.from_offset} are damaged "
+            f"({damage.segment}, byte {damage.byte_from})"
+        )
+        if self._fail_on_data_loss:
+            raise LogDamagedError(f"{message}; to read the others, set failOnDataLoss to false")
+        warnings.warn(f"{message}; they are left out", stacklevel=2)
+
+
+class EventReader(DataSourceReader):
+    """A bounded read of events; one for each action.
+
+    Args:
+        options: Of the read.
+        columns: Those wanted.
+    """
+
+    def __init__(self, options: FormatOptions, columns: Sequence[Column]) -> None:
+        self._options = options
+        self._log = Log(options, columns)
+        self.pushed = EVERYTHING
+        self.pushFilters = PushFilters(self.take)  # type: ignore[method-assign]  # see the class
+
+    def take(self, filters: list[Filter]) -> list[Filter]:
+        """Take what is decided here of *filters*; returns the others."""
+        self.pushed, left = _pushed.take(filters)
+        return left
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Pin the range of every partition, and split it into tasks. Runs once, when planning."""
+        with self._log.partitions() as extents:
+            end = _ranges.resolve(self._options.end, extents, absent=LATEST)
+            start = _ranges.resolve(self._options.start, extents, absent=EARLIEST)
+        slices = []
+        for part in self._log.plan(start, end, self.pushed):
+            if isinstance(part, ArchivedSpan):  # a segment: as large as a task should be
+                slices.append(Slice(part))
+            else:
+                pieces = _ranges.split(part, self._options.records_per_task_max)
+                slices += map(Slice, pieces)
+        return slices
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of one task. Runs on an executor, again if the task is retried."""
+        # If nothing was planned, Spark makes one task with an ``InputPartition`` that is not ours.
+        if not isinstance(partition, Slice):
+            return iter(())
+        return self._log.read(partition.part, self.pushed)

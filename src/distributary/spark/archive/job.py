@@ -1,0 +1,294 @@
+"""Archives old segments of the log: writes, reads back, compares, and only then says so.
+
+Called by ``server``, in a process that has a Spark of its own. A step is some ranges at once:
+
+1. Spark writes their rows, into folders that no other attempt uses.
+2. The log is read again, and counts and checksums of its events are summed by range and day.
+3. The files are read back: each event is made again of its row, its columns are compared with the
+   row, and its checksum is summed. Sums and counts have to be those of the log.
+4. The files are brought to the medium, then a manifest names them, then the data directory learns
+   how far the log is archived.
+
+A job that is killed at any point leaves files that no manifest names, and nothing else.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sql
+
+from distributary.core.errors import LogDamagedError
+from distributary.core.log import Reader, read_folder
+from distributary.datadir import DataDir
+from distributary.datadir.archived import write_archived
+from distributary.spark._schema import spark_schema
+from distributary.spark.archive import manifest, rows
+from distributary.spark.archive.manifest import (
+    ArchivedFile,
+    ArchivedRange,
+    Contents,
+    Known,
+    Manifest,
+    Stretch,
+)
+from distributary.spark.archive.place import Place
+
+WRITERS_MAX: Final = 8
+"""Files that one task keeps open: a range of more days than this is sorted first."""
+
+SETTINGS: Final = {
+    # Row by row in the order of the log, with no sort.
+    "spark.sql.maxConcurrentOutputFileWriters": str(WRITERS_MAX),
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.session.timeZone": "UTC",
+    # Rows are as large as events: few at a time.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.parquet.columnarReaderBatchSize": "256",
+    "spark.sql.sources.partitionOverwriteMode": "static",
+    "spark.sql.files.maxPartitionBytes": "64m",
+}
+"""Spark's settings of a job."""
+
+PARQUET: Final = {"parquet.block.size": str(16 * 1024 * 1024)}
+"""Options of the files: row groups that the heap of a small JVM holds, one for each task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a job is to do.
+
+    Attributes:
+        paths: Paths of the data directory.
+        to: Path or URL of the archive, as the setting ``archive`` has it.
+        newest: The newest segment of each partition too, as far as it goes.
+        skip_damaged: Whether damaged records are left out; otherwise they end the job.
+        ranges_per_step: How many segments are written before a manifest names them.
+    """
+
+    paths: DataDir
+    to: str
+    newest: bool
+    skip_damaged: bool
+    ranges_per_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a job has done.
+
+    Attributes:
+        ranges: Segments archived.
+        events: Events in them.
+        bytes: Size of their files.
+        lost: Records that retention had deleted before: by partition, first and after the last.
+        swept: Folders that killed jobs had left, deleted.
+        positions: Partition -> offset of the first record that is not archived.
+    """
+
+    ranges: int
+    events: int
+    bytes: int
+    lost: tuple[Stretch, ...]
+    swept: tuple[str, ...]
+    positions: dict[int, int]
+
+
+def archive(
+    spark: SparkSession, wanted: Wanted, told: Callable[[Done], None] = lambda _done: None
+) -> Done:
+    """Archive what there is to archive, and return.
+
+    Args:
+        spark: The session; its settings are changed (``SETTINGS``).
+        wanted: What is to be done.
+        told: Called after each step with what is done so far.
+
+    Raises:
+        DistributaryError: The log or the archive cannot be read, records are damaged, what was
+            read back is not what the log has, or the archive is of another log.
+        OSError: The file system of the archive failed.
+    """
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    place = Place(spark, wanted.to)
+    contents = place.contents()
+    known = _known(wanted.paths)
+    _compare_ends(contents, wanted.paths, known)
+    stretches = manifest.plan(contents, known, newest=wanted.newest)
+    lost = tuple(manifest.lost(contents, known))
+    swept = tuple(place.sweep(contents.names()))
+    done = Done(0, 0, 0, lost, swept, contents.positions())
+    write_archived(wanted.paths.archived, wanted.to, done.positions)
+    for start in range(0, len(stretches), wanted.ranges_per_step):
+        step = _Step(spark, place, wanted, stretches[start : start + wanted.ranges_per_step])
+        added = step.run(contents.count + 1)
+        contents.add(added)
+        done = replace(
+            done,
+            ranges=done.ranges + len(added.ranges),
+            events=done.events + sum(each.events for each in added.ranges),
+            bytes=done.bytes + sum(file.bytes for each in added.ranges for file in each.files),
+            positions=contents.positions(),
+        )
+        write_archived(wanted.paths.archived, wanted.to, done.positions)
+        told(done)
+    return done
+
+
+def _known(paths: DataDir) -> dict[int, Known]:
+    found = {}
+    for partition in range(read_folder(paths.log).partitions):
+        with closing(Reader(paths.log, partition)) as reader:
+            end = reader.durable_end()
+            bounds = [each for each in reader.segments() if each <= end]
+            found[partition] = Known(reader.start(), end, bounds)
+    return found
+
+
+def _compare_ends(contents: Contents, paths: DataDir, known: dict[int, Known]) -> None:
+    """Compare the newest archived record of each partition with that of the log."""
+    for partition, log in known.items():
+        archived, checksum = contents.archived(partition)
+        if not log.start < archived <= log.end or not checksum:
+            continue
+        with closing(Reader(paths.log, partition)) as reader:
+            for entry in reader.read(archived - 1, archived):
+                if entry.checksum != checksum:
+                    raise manifest.not_of_this_log(
+                        f"record {archived - 1} of partition {partition} is another one"
+                    )
+
+
+class _Step:
+    """Some ranges, written, compared and named by one manifest."""
+
+    def __init__(
+        self, spark: SparkSession, place: Place, wanted: Wanted, stretches: Sequence[Stretch]
+    ) -> None:
+        self._spark = spark
+        self._place = place
+        attempt = secrets.token_hex(8)
+        self._ranges = {manifest.range_name(*each, attempt): each for each in stretches}
+        paths = wanted.paths
+        self._source = rows.Source(paths.log, paths.publishers_folder, wanted.skip_damaged)
+
+    def run(self, number: int) -> Manifest:
+        """Write, compare and name; returns the manifest *number*."""
+        self._write()
+        totals = self._totals()
+        files = self._compare(totals)
+        ranges = tuple(
+            ArchivedRange(
+                partition=stretch.partition,
+                from_offset=stretch.from_offset,
+                to_offset=stretch.to_offset,
+                events=sum(events for events, _ in totals[name].days.values()),
+                check=sum(check for _, check in totals[name].days.values()),
+                from_ms=totals[name].from_ms,
+                to_ms=totals[name].to_ms,
+                last_checksum=totals[name].last_checksum,
+                name=name,
+                files=tuple(files.get(name, ())),
+            )
+            for name, stretch in self._ranges.items()
+        )
+        self._place.sync([file.path for each in ranges for file in each.files])
+        made = Manifest(format=manifest.FORMAT, number=number, ranges=ranges)
+        self._place.write_manifest(number, manifest.encode(made))
+        return made
+
+    def _write(self) -> None:
+        todo, source = list(self._ranges.items()), self._source
+
+        def of_ranges(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    name, stretch = todo[number]
+                    for made in source.rows(stretch, name):
+                        yield made.batch(stretch.partition)
+
+        numbers = self._spark.range(0, len(todo), 1, numPartitions=len(todo))
+        frame = numbers.mapInArrow(of_ranges, spark_schema(rows.WRITTEN))
+        writer = frame.write.mode("append").partitionBy(rows.DAY.name, rows.RANGE.name)
+        writer.options(**PARQUET).parquet(self._place.events)
+
+    def _totals(self) -> dict[str, rows.LogTotals]:
+        stretches = list(self._ranges.values())
+        found = self._spark.sparkContext.parallelize(stretches, len(stretches))
+        totals = found.map(self._source.totals).collect()
+        return dict(zip(self._ranges, totals, strict=True))
+
+    def _compare(self, totals: dict[str, rows.LogTotals]) -> dict[str, list[ArchivedFile]]:
+        """Read back; returns the files of each range.
+
+        Raises:
+            LogDamagedError: What was read is not what the log has.
+        """
+        expected = {
+            (name, day): sums for name, each in totals.items() for day, sums in each.days.items()
+        }
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        files: dict[str, dict[str, ArchivedFile]] = {}
+        for each in self._read_back([f"day={day}/range={name}" for name, day in expected]):
+            if each.fault:
+                raise LogDamagedError(f"{each.path}: {each.fault}; nothing of it counts")
+            place = each.range, each.day
+            events, check = found.get(place, (0, 0))
+            found[place] = events + each.events, check + int(each.check)
+            path = f"day={each.day}/range={each.range}/{each.path.rpartition('/')[2]}"
+            of_range = files.setdefault(each.range, {})
+            before = of_range.get(path)
+            events = each.events + (0 if before is None else before.events)
+            of_range[path] = ArchivedFile(path, each.bytes, events)
+        if found != expected:
+            wrong = next(key for key in expected | found if expected.get(key) != found.get(key))
+            raise LogDamagedError(
+                f"the archive's range {wrong[0]} of {wrong[1]} has (events, sum of checksums)"
+                f" {found.get(wrong)}, and the log {expected.get(wrong)}; nothing of it counts"
+            )
+        return {name: list(each.values()) for name, each in files.items()}
+
+    def _read_back(self, folders: Sequence[str]) -> Sequence[Any]:
+        if not folders:
+            return ()
+        reader = self._spark.read.option("basePath", self._place.events)
+        frame = reader.schema(_read_schema()).parquet(
+            *(f"{self._place.events}/{each}" for each in folders)
+        )
+        frame = _with_files(frame)
+
+        def compared(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                if len(batch):
+                    yield _as_batch(rows.compared(batch))
+
+        found: list[Row] = frame.mapInArrow(compared, rows.COMPARED).collect()
+        return found
+
+
+def _read_schema() -> Any:
+    """Columns of the files, and the two that are folders: the day stays a text."""
+    return spark_schema((*rows.ARCHIVED, rows.DAY, rows.RANGE))
+
+
+def _with_files(frame: DataFrame) -> DataFrame:
+    """Returns *frame* with the place and the size of each row's file."""
+    return frame.select(
+        *(sql.col(f"`{each.name}`") for each in rows.WRITTEN),
+        sql.col("_metadata.file_path").alias("file_path"),
+        sql.col("_metadata.file_size").alias("file_size"),
+    )
+
+
+def _as_batch(found: Sequence[rows.Compared]) -> pa.RecordBatch:
+    types = [pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.string()]
+    arrays = [
+        pa.array(values, kind) for values, kind in zip(zip(*found, strict=True), types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(rows.Compared._fields))

@@ -1,0 +1,96 @@
+"""Starts the Spark of an archive job: small, on this machine unless told otherwise."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from distributary.core.errors import StoreError
+from distributary.spark.archive.job import SETTINGS, Done, Wanted, archive
+from distributary.spark.master import is_local
+from distributary.spark.python import write_shim
+from distributary.spark.session import at_launch, authentication
+
+__all__ = ["Wanted", "run"]
+
+_REASON_CHARACTERS_MAX: Final = 2_000
+
+
+def run(
+    wanted: Wanted, master: str, overrides: Mapping[str, str], told: Callable[[Done], None]
+) -> Done:
+    """Start Spark, archive what there is to archive, stop Spark.
+
+    Args:
+        wanted: What is to be done.
+        master: Spark master. Executors elsewhere need the data directory at the same path.
+        overrides: The operator's Spark properties; they win.
+        told: Called after each step with what is done so far.
+
+    Raises:
+        DistributaryError: It cannot be done; what manifests name is archived nevertheless.
+    """
+    spark = _session(wanted.paths.archive_scratch, master, overrides)
+    try:
+        return archive(spark, wanted, told)
+    except (PySparkException, Py4JError, OSError) as error:
+        raise StoreError(f"archive: {_reason_of(error)}") from error
+    finally:
+        with contextlib.suppress(Py4JError, OSError):  # the JVM has ended
+            spark.stop()
+
+
+def _reason_of(error: Exception) -> str:
+    """What *error* says: our own error in a task, else the first line of Spark's."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("distributary.core.errors.")]
+    found = own[0].partition(": ")[2] if own else (lines[0] if lines else repr(error))
+    return found[:_REASON_CHARACTERS_MAX]
+
+
+def _session(scratch: Path, master: str, overrides: Mapping[str, str]) -> SparkSession:
+    """Start Spark with its files in *scratch*.
+
+    Raises:
+        StoreError: Spark does not start.
+    """
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if is_local(master):
+        os.environ["PYSPARK_PYTHON"] = str(write_shim(scratch / "bin"))
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    conf = {
+        "spark.app.name": "distributary archive",
+        "spark.master": master,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:-UsePerfData",
+        "spark.python.unix.domain.socket.enabled": "true",
+        # Spark sets permissions of its files explicitly, wider than our umask.
+        "spark.hadoop.fs.permissions.umask-mode": "077",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.log.level": "ERROR",
+        **SETTINGS,
+        **authentication(master, overrides),
+        **overrides,
+    }
+    try:
+        SparkContext._ensure_initialized(  # noqa: SLF001 - PySpark has no other step for it
+            conf=SparkConf().setAll(list(at_launch(conf).items()))
+        )
+        builder = SparkSession.builder
+        for name, value in conf.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+    except Exception as error:
+        raise StoreError(f"Spark does not start: {str(error).splitlines()[0]}") from error
