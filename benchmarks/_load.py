@@ -118,6 +118,9 @@ class Sender(asyncio.Protocol):
         if load.options.key:
             key = b"ce-partitionkey: %s\r\nce-sentns: " % load.options.key.encode()
             self.head = self.head.replace(b"ce-sentns: ", key)
+        if load.options.bearer:
+            shown = b"authorization: Bearer %s\r\nce-sentns: " % load.options.bearer.encode()
+            self.head = self.head.replace(b"ce-sentns: ", shown)
 
     def connection_made(self, transport):
         self.transport = transport
@@ -213,6 +216,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--path", default="/events", help="may hold no per cent sign")
     parser.add_argument("--key", default="", help="partitionkey of all events")
+    parser.add_argument("--bearer", default="", help="key or token that every event shows")
     parser.add_argument("--kinds", type=int, default=0, help="of ``_routes``; no key with them")
     uvloop.run(run(parser.parse_args()))
 

@@ -14,7 +14,7 @@ import psutil
 import _api_load
 import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
-from distributary.core.sqlite import sqlite_url
+from distributary.core.database import sqlite_url
 from distributary.resource import SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.service import rules

@@ -6,19 +6,30 @@ CPU time of each step in microseconds. An event has its own id and time; everyth
 """
 
 import asyncio
+import dataclasses
+import importlib.util
 import os
 import subprocess
 import sys
 import time
+import types
+import unittest.mock
 from pathlib import Path
 
 from distributary.core.clock import SystemClock
 from distributary.core.deliver import Destination
+from distributary.core.deliver.origins import origin_of
+from distributary.core.engine import EngineLimits
+from distributary.core.engine._completion import Completion
+from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine.effects import Effects
+from distributary.core.engine.state import PartitionState
 from distributary.core.flow import (
     Attempt,
     DoneKey,
     Ending,
     Logged,
+    Mark,
     Origin,
     Position,
     RouteRecord,
@@ -26,6 +37,7 @@ from distributary.core.flow import (
     Task,
     events_of,
 )
+from distributary.core.meter import Meter
 from distributary.core.policy import DELIVERED, Reply
 from distributary.core.route import RouteTable
 from distributary.history.rows import Recorder
@@ -36,6 +48,8 @@ from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._protocol import IngestConnection
 
 COUNT = 4_000
+SIGNS = importlib.util.find_spec("distributary.core.deliver.signing") is not None
+SCHEMES = ("v1", "v1a") if SIGNS else ()
 TIMES = 5
 BODY = b'{"temperature": 21.5, "unit": "C", "padding": "' + b"x" * 950 + b'"}'
 REQUEST = (
@@ -124,20 +138,27 @@ def first_of(logged):
     return events_of(logged).events[0]
 
 
-async def send(events):
-    """CPU time of a delivery of each, over a connection that is kept."""
+async def send(events, *, scheme=None):
+    """CPU time of a delivery of each, over a connection that is kept; signed if by a *scheme*."""
     wires = Wires()
     transport = HttpTransport(wires, CLOCK, asyncio.get_running_loop())
     destination = Destination("http://127.0.0.1/in")
+    if scheme is not None:
+        from distributary.core.deliver import signing as made  # noqa: PLC0415 - not in older ones
+
+        key = made.SigningKey(scheme, bytes(range(32)), 0)
+        signing = made.SigningKeys(origin_of(destination.uri), (key,))
+        destination = dataclasses.replace(destination, signing=signing)
     answers = []
-    transport.send(events[0], destination, 5.0, answers.append)
+    identity = "0123456789abcdef0123456789abcdef.0.1234567.0.89abcdef.1" if scheme else ""
+    transport.send(events[0], destination, 5.0, answers.append, identity)
     for _ in range(3):
         await asyncio.sleep(0)
     (connection,) = wires.connections
     connection.data_received(ANSWER)
     started = time.process_time()
     for event in events:
-        transport.send(event, destination, 5.0, answers.append)
+        transport.send(event, destination, 5.0, answers.append, identity)
         connection.data_received(ANSWER)
     spent = time.process_time() - started
     await transport.close()
@@ -161,6 +182,46 @@ def history_rows(events):
     return time.process_time() - started
 
 
+def complete(events):
+    """CPU time of an accepted delivery of each in the engine: counts, latency, outcome."""
+    nothing = unittest.mock.Mock(return_value=None)
+    ports = {field.name: nothing for field in dataclasses.fields(Effects)}
+    effects = Effects(**ports | {"watch": None, "attempted": ignore, "ended": ignore})
+    state = PartitionState(
+        partition=0,
+        mark=Mark(0, 0),
+        follower=nothing,
+        targets=nothing,
+        effects=effects,
+        meter=Meter(),
+        limits=EngineLimits(),
+    )
+    state.now_ms = 1
+    outcomes = Outcomes(state)
+    outcomes._tracker = types.SimpleNamespace(finish=ignore)  # is another step
+    outcomes._done = outcomes._final = ignore
+    parts = (nothing, nothing, nothing)
+    completion = Completion(state, outcomes, *parts)
+    routes = [f"u{n}" for n in range(10)]  # a task has the string of the table of routes
+    attempts = [
+        Attempt(
+            Task(Position(0, n, 0), 1, routes[n % 10], event, Stage.PRIMARY, 1, 1, Origin.LIVE),
+            Reply(202, None, None, b""),
+            0.001,
+        )
+        for n, event in enumerate(events)
+    ]
+    take = completion.take
+    started = time.process_time()
+    for attempt in attempts:
+        take(attempt)
+    return time.process_time() - started
+
+
+def ignore(*_told):
+    return True
+
+
 def measure():
     """Print each step of the version on the path, tab, its microseconds."""
     lowest = {}
@@ -172,6 +233,9 @@ def measure():
         events = list(map(first_of, records))
         steps["first delivery"] = asyncio.run(send(events))
         steps["another delivery"] = asyncio.run(send(events))
+        for scheme in SCHEMES:
+            steps[f"signed {scheme}"] = asyncio.run(send(events, scheme=scheme))
+        steps["completion"] = complete(events)
         steps["history"] = history_rows(list(map(first_of, records)))
         for step, seconds in steps.items():
             lowest[step] = min(lowest.get(step, seconds), seconds)

@@ -1,25 +1,32 @@
 """CPU of the receiver for each request, with a log that costs nothing.
 
-Two figures: the protocol alone (bytes in memory, no sockets), and the whole receiver over
-loopback sockets with uvloop, its CPU time read from the process itself. Run:
-``python benchmarks/ingest_receive.py [seconds] [connections]``.
+Figures: the protocol alone (bytes in memory, no sockets), without and with an API key and a bearer
+token, and the whole receiver over loopback sockets with uvloop, its CPU time read from the process
+itself. Run: ``PYTHONPATH=tests python benchmarks/ingest_receive.py [seconds] [connections]``.
 """
 
 import asyncio
 import cProfile
+import functools
+import itertools
 import multiprocessing
 import pstats
 import resource
+import secrets
 import socket
+import statistics
 import sys
 import time
 
 import uvloop
 
+from distributary.access import AccessSnapshot, Grant, IssuerRecord, KeyRecord, Verb, make_key
+from distributary.access.issuers import ClaimRule, Issuer
 from distributary.core.clock import SystemClock
 from distributary.server.ingest import IngestSettings, serve
 from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._protocol import IngestConnection
+from kit.minted import AUDIENCE, URL, claims_of, signing_key
 
 BODY = b'{"temperature": 21.5, "unit": "C", "padding": "' + b"x" * 950 + b'"}'
 REQUEST = (
@@ -28,6 +35,10 @@ REQUEST = (
     b"ce-id: 1234-5678\r\nce-source: /sensors/tn-1234567\r\nce-type: com.example.someevent\r\n"
     b"ce-time: 2026-01-01T00:00:00Z\r\nce-subject: abc\r\n\r\n"
 ) % len(BODY) + BODY
+
+
+PUBLISHERS = 100
+"""Connections in memory: as many with an identity as without one."""
 
 
 class InstantAppends:
@@ -60,29 +71,85 @@ class NullTransport(asyncio.Transport):
         pass
 
 
-def in_memory(count):
-    connection = IngestConnection(
-        IngestContext(InstantAppends(), IngestSettings(), SystemClock(), None)
-    )
-    connection.connection_made(NullTransport())
-    receive = connection.data_received
-    start = time.perf_counter()
+def showing(authorizations):
+    """The request with each of *authorizations*; itself, as often, where there are none."""
+    lines = [b"\r\nAuthorization: Bearer %b\r\n" % value for value in authorizations]
+    return [REQUEST.replace(b"\r\n", line, 1) for line in lines] or [REQUEST] * PUBLISHERS
+
+
+def in_memory(count, snapshot=None, authorizations=()):
+    """Microseconds of CPU a request; each of *authorizations* has a connection of its own."""
+    requests = showing(authorizations)
+    context = IngestContext(InstantAppends(), IngestSettings(), SystemClock(), None)
+    if snapshot is not None:
+        context.gate.replace(snapshot)
+    connections = [IngestConnection(context) for _ in requests]
+    for connection in connections:
+        connection.connection_made(NullTransport())
+    calls = [
+        functools.partial(connection.data_received, request)
+        for connection, request in zip(connections, requests, strict=True)
+    ]
+    for call in calls * 4:  # tokens are verified, and lines are known, after that
+        call()
+    start = time.process_time()
     for number in range(count):
-        if number % 9_000 == 0:
-            connection = IngestConnection(
-                IngestContext(InstantAppends(), IngestSettings(), SystemClock(), None)
-            )
-            connection.connection_made(NullTransport())
-            receive = connection.data_received
-        receive(REQUEST)
-    return (time.perf_counter() - start) / count * 1e6
+        calls[number % len(calls)]()
+    took_s = time.process_time() - start
+    accepted = context.counters.accepted_requests
+    assert accepted == count + 4 * len(calls), (accepted, count)
+    return took_s / count * 1e6
 
 
-def load(port, seconds, connections, result):
+def identities(publishers=PUBLISHERS):
+    """What is shown, with what the receiver knows: nothing, API keys, tokens."""
+    grant = Grant(may=(Verb.PUBLISH,), namespaces=("default",))
+    keys = [make_key(secrets.token_bytes) for _ in range(publishers)]
+    records = tuple(
+        KeyRecord(id=key.id, name=f"k{at}", sha256=key.sha256, grants=(grant,))
+        for at, key in enumerate(keys)
+    )
+    signs = signing_key("RS256")
+    rule = ClaimRule(may=grant.may, subjects=("*",), namespaces=grant.namespaces)
+    issuer = Issuer(name="a", url=URL, audiences=(AUDIENCE,), grants=(rule,))
+    issuers = (IssuerRecord(issuer=issuer, keys=(signs.jwk(),)),)
+    now_s = int(time.time())
+    tokens = [
+        signs.mint(claims_of(sub=f"s{at}", iat=now_s, exp=now_s + 3600)) for at in range(publishers)
+    ]
+    return {
+        "without authentication": (None, ()),
+        "with keys": (
+            AccessSnapshot(required=True, keys=records),
+            [key.text.encode() for key in keys],
+        ),
+        "with tokens": (AccessSnapshot(required=True, issuers=issuers), tokens),
+    }
+
+
+def with_identities(where, measure, rounds):
+    """Microseconds of each kind, in turns, and how much more than none it is.
+
+    CPU time and the median of the pairs: what else the machine does takes little part in them.
+    """
+    shown = identities()
+    figures = {kind: [] for kind in shown}
+    for _ in range(rounds):
+        for kind, (snapshot, authorizations) in shown.items():
+            figures[kind].append(measure(snapshot, authorizations))
+    base = figures["without authentication"]
+    for kind, found in figures.items():
+        more_us = statistics.median(each - one for each, one in zip(found, base, strict=True))
+        of = statistics.median(found)
+        print(f"{where}, {kind}: {of:.2f} us of CPU a request, {more_us:+.2f} us")
+
+
+def load(port, seconds, connections, requests, result):
     class Sender(asyncio.Protocol):
         def connection_made(self, transport):
             self.transport = transport
-            transport.write(REQUEST)
+            self.request = next(shown)
+            transport.write(self.request)
 
         def data_received(self, data):
             counts[0] += data.count(b" 202 ")
@@ -91,7 +158,7 @@ def load(port, seconds, connections, result):
                 task = loop.create_task(loop.create_connection(Sender, "127.0.0.1", port))
                 tasks.append(task)
             elif not over:
-                self.transport.write(REQUEST)
+                self.transport.write(self.request)
 
     async def run():
         nonlocal loop
@@ -102,11 +169,12 @@ def load(port, seconds, connections, result):
         over.append(True)
 
     counts, over, tasks, loop = [0], [], [], None
+    shown = itertools.cycle(requests)
     uvloop.run(run())
     result.put(counts[0])
 
 
-def over_sockets(seconds, connections):
+def over_sockets(seconds, connections, snapshot=None, authorizations=()):
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     sock.listen(1024)
@@ -118,10 +186,12 @@ def over_sockets(seconds, connections):
             settings=IngestSettings(),
             control_socket=None,
             clock=SystemClock(),
+            access=snapshot,
         )
         result = multiprocessing.Queue()
         sender = multiprocessing.Process(
-            target=load, args=(sock.getsockname()[1], seconds, connections, result)
+            target=load,
+            args=(sock.getsockname()[1], seconds, connections, showing(authorizations), result),
         )
         sender.start()
         before = resource.getrusage(resource.RUSAGE_SELF)
@@ -138,12 +208,13 @@ def over_sockets(seconds, connections):
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     connections = int(sys.argv[2]) if len(sys.argv) > 2 else 64
-    print(f"in memory: {in_memory(50_000):.1f} us a request")
-    rate, user_us, kernel_us = over_sockets(seconds, connections)
-    print(
-        f"over sockets, {connections} connections: {rate:,.0f} requests/s, "
-        f"{user_us:.1f} us user + {kernel_us:.1f} us kernel a request"
-    )
+    with_identities("in memory", functools.partial(in_memory, 9_000), 40)
+
+    def over_them(snapshot, authorizations):
+        _, user_us, kernel_us = over_sockets(seconds, connections, snapshot, authorizations)
+        return user_us + kernel_us
+
+    with_identities(f"over {connections} sockets", over_them, 8)
     profile = cProfile.Profile()
     profile.enable()
     in_memory(20_000)

@@ -223,12 +223,12 @@ def _one_rollover(server):
 def _newer_settings(server, config, number):
     """Change a setting of the owners; when it was changed, and when all had it."""
     time.sleep(STEADY_S)
-    before = _lock_holders(server)
+    before = _settings(server)
     began_s = time.monotonic()
     config.write_text(LEVEL.format(LEVELS[number % 2]))
     os.kill(server.pid, signal.SIGHUP)
     wait_until(
-        lambda: all(now != then for now, then in zip(_lock_holders(server), before, strict=True)),
+        lambda: all(now != then for now, then in zip(_settings(server), before, strict=True)),
         RECOVER_S_MAX,
         "owners with newer settings",
         0.02,
@@ -237,9 +237,9 @@ def _newer_settings(server, config, number):
     return began_s, time.monotonic()
 
 
-def _lock_holders(server):
-    """Process and generation of each owner."""
-    return [server.paths.owner_lock(number).read_bytes() for number in range(PARTITIONS)]
+def _settings(server):
+    """Number of the settings of each owner."""
+    return [server.look(number, StatusField.SETTINGS) for number in range(PARTITIONS)]
 
 
 def _added(traffic, span):

@@ -1,6 +1,7 @@
 """The long run: kills under load, seeds, the tests of the soak, planted faults, flat memory.
 
     python benchmarks/run.py --soak [--kills 100] [--broker-kills 20] [--resource-changes 1000]
+                                    [--cluster-kills 20] [--cluster-cuts 5] [--cluster-sleeps 5]
                                     [--seeds 1000] [--no-tests] [--no-faults] [--minutes 10]
                                     [--seed N]
 
@@ -25,6 +26,9 @@ import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
 from kit.broker_kills import Silence, run_broker_kills
 from kit.broker_scenarios import SCENARIOS
+from kit.cluster.faults import CUTS, KILLS
+from kit.cluster.runs import run_faults
+from kit.cluster.trial import table
 from kit.kills import run_kills
 from kit.planted_faults import FAULTS, find
 from kit.resource_kills import run_resource_kills
@@ -49,6 +53,9 @@ def main(arguments):
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--broker-kills", type=int, default=20, help="of each broker")
     parser.add_argument("--resource-changes", type=int, default=1000, help="while parts are killed")
+    parser.add_argument("--cluster-kills", type=int, default=20, help="of each role of a cluster")
+    parser.add_argument("--cluster-cuts", type=int, default=5, help="of each wire, in each way")
+    parser.add_argument("--cluster-sleeps", type=int, default=5, help="of owners, a minute each")
     parser.add_argument("--seeds", type=int, default=1000, help="of the simulation")
     parser.add_argument("--tests", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--faults", action=argparse.BooleanOptionalAction, default=True)
@@ -62,6 +69,9 @@ def main(arguments):
         verdicts += _broker_kills(options.broker_kills, options.seed)
     if options.resource_changes:
         verdicts += _resource_kills(options.resource_changes, options.seed)
+    if options.cluster_kills or options.cluster_cuts:
+        counts = options.cluster_kills, options.cluster_cuts, options.cluster_sleeps
+        verdicts += _cluster_faults(*counts, options.seed)
     if options.seeds:
         verdicts += _seeds(options.seeds)
     if options.tests:
@@ -133,14 +143,47 @@ def _resource_kills(changes, seed):
     return [(what, "; ".join(report.faults[:3]) or figure, good)]
 
 
+def _cluster_faults(kills, cuts, sleeps, seed):
+    faults = [*KILLS * kills, *CUTS * cuts]
+    random.Random(seed).shuffle(faults)
+    with tempfile.TemporaryDirectory(prefix="distributary-soak-") as folder:
+        report, woken = run_faults(
+            Path(folder), faults, seed, sleeps=sleeps, say=lambda text: print(text, flush=True)
+        )
+    print(table(report))
+    verdict, strays = report.verdict, len(report.unexplained)
+    verdicts = [
+        (f"cluster: {len(faults)} faults, {report.acked:,} events", "", verdict.passed),
+        ("copies that no fault explains", str(strays), not strays),
+    ]
+    late = sum(len(each.late) for each in woken)
+    if sleeps:
+        verdicts.append((f"sent by {sleeps} former owners later than 1 s", str(late), not late))
+    for fault in KILLS if kills else ():
+        longest = max(seen.delivering_s for seen in report.seen if seen.fault == fault.name)
+        bound = fault.delivering_s
+        what = f"{fault.name}, until delivering again{f' ({bound:g} s)' if bound else ''}"
+        verdicts.append((what, f"{longest:.2f} s", bound is None or longest <= bound))
+    return verdicts
+
+
 def _seeds(count):
     environ = {"DISTRIBUTARY_SEEDS": str(count), "DISTRIBUTARY_FIRST_SEED": "0"}
-    good = _pytest(["tests/simulation/test_seeds.py"], environ)
-    return [(f"simulation: {count} seeds, each in two settings", "", good)]
+    seeds = ["tests/simulation/test_seeds.py", "tests/simulation/test_shared_seeds.py"]
+    what = f"simulation: {count} seeds over files and over shared places"
+    return [(what, "", _pytest(seeds, environ))]
 
 
 def _tests():
-    return [("tests that the gate leaves to the soak", "", _pytest(["-m", "soak", "tests"], {}))]
+    moves = _pytest(
+        ["-k", "everything", "tests/postgres/test_migrate.py"], {"DISTRIBUTARY_EVENTS": "200000"}
+    )
+    redrive = _pytest(["tests/crash/test_redrive_kills.py"], {"DISTRIBUTARY_LETTERS": "100000"})
+    return [
+        ("tests that the gate leaves to the soak", "", _pytest(["-m", "soak", "tests"], {})),
+        ("100,000 dead letters, redriven over two kills", "", redrive),
+        ("200,000 events, half delivered, moved to shared places", "", moves),
+    ]
 
 
 def _pytest(arguments, environ):

@@ -13,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-ARROWS_MAX = 60
+ARROWS_MAX = 68
+"""Every surface asks ``access``, so that slice alone brings five; and who tells of events asks the
+log, the subscriptions and the history. Tables for Spark ask the subscriptions too."""
 
 
 def _lint(folder: Path) -> tuple[int, str]:

@@ -9,18 +9,33 @@ SRC = Path(__file__).parents[1] / "src" / "distributary"
 NAMES = re.compile(r"amqp|kafka|mqtt|nats", re.IGNORECASE)
 """Brokers' protocols. HTTP is how events come in, and what Knative delivers by."""
 
-HOMES = (SRC / "protocols", SRC / "subscriptions" / "amqp")
+HOMES = (SRC / "protocols", SRC / "subscriptions" / "amqp", SRC / "core" / "log" / "kafka")
 """Folders that are about one, or about each."""
 
 API = "starts the Subscriptions API over AMQP"
 
 ALLOWED = {
+    "cli/_migrate.py": "where the log moves to",
     "cli/_subscribe.py": "examples of its help",
+    "core/cluster.py": "where the log lies that several machines share",
     "knative/kinds/export.py": "kinds of channels that other systems have",
+    "partitions/cluster_places.py": "the log that several machines share",
+    "server/migrate/_log.py": "the log that several machines share",
+    "server/migrate/_run.py": "likewise",
+    "server/migrate/_source.py": "checksums of that log",
     "server/processes/_ground.py": API,
     "server/processes/_banner.py": API,
+    "server/processes/_listeners.py": API,
     "server/processes/_running.py": API,
     "server/processes/_serve.py": API,
+    "server/processes/_led.py": "the log that several machines share",
+    "server/processes/_node.py": "the log that several machines share",
+    "server/processes/_shared_log.py": "the log that several machines share",
+    "server/processes/_growth.py": "the log that several machines share",
+    "server/processes/_shared_retention.py": "the log that several machines share",
+    "server/processes/_shared_views.py": "the log that several machines share",
+    "server/processes/_tls.py": "handshakes of that API's port",
+    "server/settings/_cluster.py": "where the log lies that several machines share",
     "server/settings/__init__.py": "the port of that API; what help texts say of KAFKA",
 }
 """File below the package -> why it may name a protocol."""

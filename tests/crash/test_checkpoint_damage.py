@@ -138,7 +138,7 @@ def test_damage_that_spark_cannot_mend_is_found(
     damage(copy)
     damaged = {path.relative_to(copy) for path in copy.rglob("*")}
 
-    found = checkpoints.prepare(copy)
+    found = checkpoints.prepare(copy, 2)
 
     if reason is None:
         assert found is None

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from distributary.core.log import lock
+from kit.ports import free_port
 from kit.running_server import (
     Role,
     RunningServer,
     clean_environ,
-    free_port,
     wait_until,
 )
 

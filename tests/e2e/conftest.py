@@ -1,12 +1,17 @@
 """One server for all tests that ask for nothing special of it."""
 
+import contextlib
+import sqlite3
 import urllib.parse
 from collections.abc import Iterator
 
 import pytest
 
 from kit import proton_client
-from kit.running_server import RunningServer, free_port, wait_until
+from kit.browser import Browser, installed
+from kit.ports import free_port
+from kit.running_server import RunningServer, wait_until
+from kit.servers.fixtures import not_run
 
 SETTLE_S_MAX = 60.0
 """Longest wait until nothing is under way for subscriptions that are gone."""
@@ -36,7 +41,21 @@ def shared_server(
 def plain_server(shared_server: RunningServer) -> Iterator[RunningServer]:
     """The same for one module, whose subscriptions are gone at its end."""
     yield shared_server
-    for subscription in shared_server.request("GET", "/subscriptions?limit=1000").json():
-        name = urllib.parse.quote(subscription["id"], safe="")
-        shared_server.request("DELETE", f"/subscriptions/{name}")
+    with contextlib.closing(sqlite3.connect(shared_server.paths.state_db)) as store:
+        found = store.execute("SELECT DISTINCT namespace FROM api_subscription").fetchall()
+    for (namespace,) in found:
+        path = f"/namespaces/{namespace}/subscriptions"
+        for subscription in shared_server.request("GET", f"{path}?limit=1000").json():
+            name = urllib.parse.quote(subscription["id"], safe="")
+            shared_server.request("DELETE", f"{path}/{name}")
     wait_until(shared_server.settled, SETTLE_S_MAX, "what was under way ends")
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of pages; not run where there is none."""
+    if not installed():
+        not_run("chromium", "there is no chromium on this machine")
+    made = Browser(tmp_path_factory.mktemp("browser"))
+    yield made
+    made.close()

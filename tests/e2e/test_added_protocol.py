@@ -75,7 +75,7 @@ def test_a_package_of_somebody_else_adds_a_protocol(tmp_path: Path) -> None:
 
     _install(tmp_path / "site", "broken", "raise RuntimeError('no client library')\n")
     _install(tmp_path / "site", "half", HALF)
-    told = cli("version")
+    told = cli("subscribe", "--help")
     assert told.returncode == 0
     assert told.stdout
     assert told.stderr == (

@@ -73,7 +73,8 @@ def test_an_update_that_is_rejected_leaves_the_old_subscription_at_work(wire):
     assert [answer.status for answer in rejected] == [400, 400, 400, 412]
     assert rejected[0].json()["faults"][0]["path"] == "$.filters[0].exact.type"
     read = wire.server.request("GET", "/subscriptions/kept")
-    assert (read.body, read.headers["etag"]) == (created.body, created.headers["etag"])
+    kept = {name: value for name, value in read.json().items() if name != "status"}
+    assert (kept, read.headers["etag"]) == (created.json(), created.headers["etag"])
     wire.publish("1", "a", "/kept")
     wire.publish("2", "b", "/kept")
     wire.publish("3", "a", "/kept")

@@ -22,12 +22,12 @@ import uvicorn
 
 from distributary.core import filter as filter_room
 from distributary.core.clock import SystemClock, SystemRandom
-from distributary.core.sqlite import sqlite_url
+from distributary.core.database import sqlite_url
 from distributary.knative import kinds as knative
 from distributary.knative.apiserver.http import KubernetesApi
 from distributary.knative.apiserver.objects import Objects
 from distributary.server.ingest import IngestSettings, serve
-from kit.running_server import free_port
+from kit.ports import free_port
 from kit.servers.fixtures import not_run
 
 pytestmark = pytest.mark.slow
@@ -163,6 +163,8 @@ class HostilePages:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                if self.path != "/":
+                    return  # unanswered: what the page asks for is not here, or not any more
                 self._answer(page.encode())
                 pages.shown.set()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import ipaddress
 
 import uvloop
 
@@ -133,3 +134,36 @@ def test_an_error_that_repeats_the_request_is_kept_without_the_secret():
 
     for reply in run(scenario()):
         assert (reply.status, reply.body) == (401, b"no access with *** or ***")
+
+
+def test_a_credential_in_the_clear_has_a_connection_of_its_own():
+    """One that was opened without the rule may end at another machine."""
+
+    async def scenario():
+        async with FakeSink() as sink, opened() as transport:
+            for stays_here in (False, True, False, True):
+                await send(transport, sink.uri(), credential=PLAIN, stays_here=stays_here)
+            return [request.connection for request in sink.requests]
+
+    first, second, *again = run(scenario())
+    assert first != second
+    assert again == [first, second]
+
+
+def test_a_credential_in_the_clear_goes_nowhere_but_here():
+    """Whatever the operator allows beside, and whatever its name is."""
+
+    async def scenario():
+        rule = AddressRule(allow=(ipaddress.ip_network("192.0.2.0/24"),), loopback_allowed=True)
+        resolver = TableResolver({"here.example": ["127.0.0.1"], "moved.example": ["192.0.2.1"]})
+        async with FakeSink() as sink, opened(rule, resolver) as transport:
+            port = sink.uri().rpartition(":")[2].rstrip("/")
+            return [
+                await send(transport, f"http://{name}:{port}/", credential=PLAIN, stays_here=True)
+                for name in ("here.example", "moved.example")
+            ]
+
+    here, moved = run(scenario())
+    assert here.status == 204
+    assert (moved.reason, moved.retryable) == ("blocked-address", True)
+    assert "cleartext_credentials" in str(moved)

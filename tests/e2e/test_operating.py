@@ -12,7 +12,8 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour
 from distributary.datadir import StatusField
-from kit.running_server import Role, RunningServer, free_port, wait_until
+from kit.ports import free_port
+from kit.running_server import Role, RunningServer, wait_until
 from kit.traffic import Traffic
 from kit.world import World
 

@@ -14,6 +14,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ARRIVE_S_MAX = 60.0
 """Longest wait for what must come: longer means that it never does."""
+MISSED = 300
+"""Events that are missed: six mebibytes, of which a store gives back all but one a partition."""
 BATCH = 40
 
 
@@ -101,25 +103,25 @@ def test_a_sink_that_is_gone_parks_its_subscription_until_it_is_resumed(world: W
 def test_dead_letters_that_fifty_subscriptions_missed_stand_once_and_are_sent_again(
     world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """2 MB missed by fifty keep little more; a redrive delivers; deletion frees the rest."""
+    """6 MB missed by fifty keep little more; a redrive delivers; deletion frees the rest."""
     world.answer("bad", 400)
     ids = [world.subscribe("/bad", "bad", retry=0) for _ in range(50)]
-    world.publish("/bad", 100, "x" * 20_000)
+    world.publish("/bad", MISSED, "x" * 20_000)
 
     def kept(id_: str) -> int:
         return int(world.status(id_)["kept"]["count"])
 
-    wait_until(lambda: all(kept(id_) == 100 for id_ in ids), ARRIVE_S_MAX, "all are kept")
+    wait_until(lambda: all(kept(id_) == MISSED for id_ in ids), ARRIVE_S_MAX, "all are kept")
     assert stored_bytes(world) < 10 * 1024 * 1024
     world.answer("bad")
     tried = len(world.got("/bad", "bad"))
     assert command(world, "dead-letters", "redrive", "--subscription", ids[0]) == 0
-    assert "sent again: 100" in capfd.readouterr().out
-    wait_until(lambda: len(world.got("/bad", "bad")) >= tried + 100, ARRIVE_S_MAX, "all come")
+    assert f"sent again: {MISSED}" in capfd.readouterr().out
+    wait_until(lambda: len(world.got("/bad", "bad")) >= tried + MISSED, ARRIVE_S_MAX, "all come")
     assert command(world, "dead-letters", "list", "--subscription", ids[1], "--json") == 0
-    assert len(capfd.readouterr().out.splitlines()) == 100
+    assert len(capfd.readouterr().out.splitlines()) == MISSED
     assert command(world, "dead-letters", "purge", "--subscription", ids[1]) == 0
-    assert "deleted: 100" in capfd.readouterr().out
+    assert f"deleted: {MISSED}" in capfd.readouterr().out
     for id_ in ids:
         world.server.request("DELETE", f"/subscriptions/{id_}")
 
@@ -128,7 +130,8 @@ def test_dead_letters_that_fifty_subscriptions_missed_stand_once_and_are_sent_ag
         return found
 
     wait_until(lambda: not left(), ARRIVE_S_MAX, "nothing is kept")
-    wait_until(lambda: stored_bytes(world) < 1024 * 1024, ARRIVE_S_MAX, "the files shrink")
+    # Each of two partitions may keep a mebibyte of free pages.
+    wait_until(lambda: stored_bytes(world) < 2_500_000, ARRIVE_S_MAX, "the files shrink")
 
 
 def stored_bytes(world: World) -> int:

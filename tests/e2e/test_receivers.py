@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PARTITIONS = 4
 CONNECTIONS = 24
 """Of the publishers: enough for both receivers, and below the limit of the server."""
-CONNECTIONS_MAX = 40
+CONNECTIONS_MAX = 60
 """Limit of the server under test."""
 KEYS = [f"key-{number}" for number in range(12)]
 """One publisher each; every partition is the partition of some."""

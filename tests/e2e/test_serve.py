@@ -12,8 +12,8 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.cli._listen_server import Request
+from distributary.core.database import sqlite_url
 from distributary.core.outcome import DeliveryStore
-from distributary.core.sqlite import sqlite_url
 from distributary.datadir import StatusField
 from kit.proton_client import ProtonClient
 from kit.running_server import (

@@ -180,8 +180,9 @@ def test_a_session_makes_way_between_two_tasks(worker):
 
 
 def test_newer_settings_come_within_a_task(worker):
-    """Each in a session of its own, in the same process and the same epoch."""
+    """Each in a session of its own, in the same process and epoch, under the same lock."""
     worker.serve(1)
+    owner = worker.paths.owner_lock(0).read_bytes()
     for number in (1, 2, 3):
         worker.reload(number)
         began = len(worker.sessions)
@@ -191,6 +192,35 @@ def test_newer_settings_come_within_a_task(worker):
             if len(worker.sessions) > began and page[StatusField.PHASE] == ConsumerPhase.RUNNING:
                 page[StatusField.END_EPOCH] = number + 1
     assert len(worker.sessions) == 4
+    assert worker.paths.owner_lock(0).read_bytes() == owner
+
+
+def test_a_session_that_cannot_begin_with_newer_settings_frees_the_partition(worker, monkeypatch):
+    """Readiness says why, and the same task tries again."""
+    worker.serve(1)
+    noted = _delivery_task.PartitionSession
+    failures = iter([StoreError("the store is gone")])
+
+    def fails_once(*arguments):
+        for failure in failures:
+            arguments[-1].close()
+            raise failure
+        return noted(*arguments)
+
+    monkeypatch.setattr(_delivery_task, "PartitionSession", fails_once)
+    worker.reload(1)
+    seen = []
+    until_s = time.monotonic() + MEND_S_MAX
+    for _ in _delivery_task.rows(worker.words, 0, 2):
+        page = worker.status_page
+        seen.append(page[StatusField.FAILURES])
+        page[StatusField.RETRY_AT_MS] = 0
+        running = page[StatusField.PHASE] == ConsumerPhase.RUNNING
+        if (len(worker.sessions) > 1 and running) or time.monotonic() > until_s:
+            page[StatusField.END_EPOCH] = 2
+    assert 1 in seen
+    assert len(worker.sessions) == 2
+    assert worker.status_page[StatusField.SETTINGS] == 1
 
 
 def test_a_partition_that_cannot_be_owned_waits_in_its_task(settings, monkeypatch):

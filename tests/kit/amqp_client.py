@@ -14,6 +14,7 @@ import msgspec
 from distributary.protocols.amqp.engine import (
     AmqpEngine,
     AmqpLink,
+    AmqpLogin,
     AmqpMessage,
     DeliveryState,
     Ended,
@@ -146,10 +147,17 @@ class AmqpClient:
     Args:
         address: Node of the requests.
         credit: Responses that may arrive at once; the credit is renewed as they are taken.
+        login: Shows who it is; None: nothing does.
     """
 
-    def __init__(self, address: str = "subscriptions", *, credit: int = 10) -> None:
-        self.engine = AmqpEngine(self, host="sut.example")
+    def __init__(
+        self,
+        address: str = "subscriptions",
+        *,
+        credit: int = 10,
+        login: AmqpLogin | None = None,
+    ) -> None:
+        self.engine = AmqpEngine(self, host="sut.example", login=login)
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._address = address
         self._credit = credit

@@ -16,13 +16,13 @@ import msgspec
 
 from distributary.cli._outgoing import canonical_attributes
 from distributary.cli.ledger import Sent
+from distributary.core.database import sqlite_url
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import DoneKey, RecordKind, decode_addressed, decode_timer_event
 from distributary.core.journal import JournalState, read_journal
 from distributary.core.log import Reader, read_folder
 from distributary.core.outcome import DeliveryStore
-from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir
 from distributary.subscriptions.store.store import Store
 from distributary.testing.check_ledgers import Kept, State

@@ -20,7 +20,7 @@ from distributary.protocols.amqp.engine import (
     _values,
     decode_message,
 )
-from distributary.protocols.amqp.engine._login import HEADER
+from distributary.protocols.amqp.engine._sasl_frames import HEADER
 from distributary.protocols.amqp.engine._values import Symbol
 from kit.listening import stop_listening
 

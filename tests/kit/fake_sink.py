@@ -169,10 +169,12 @@ class FakeSink:
     ) -> None:
         assert self._server is not None
         await stop_listening(self._server)
-        serving = tuple(self._serving)
-        for task in serving:
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+        await asyncio.sleep(0)  # what has got its transport begins to be served
+        while self._serving:
+            serving = tuple(self._serving)
+            for task in serving:
+                task.cancel()
+            await asyncio.gather(*serving, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributary.core.clock import SystemClock
+from distributary.core.database import sqlite_url
 from distributary.core.flow import RecordKind
-from distributary.core.log import Appender, open_folder
-from distributary.core.sqlite import sqlite_url
+from distributary.core.log import SEGMENT_BYTES, Appender, open_folder
 from distributary.datadir import DataDir
 from distributary.resource import SinkRule
 from distributary.subscriptions import resource as api_subscription
@@ -25,7 +25,12 @@ BATCH = 1_000
 
 
 def fill(
-    paths: DataDir, count: int, partitions: int, body: Callable[[int], Mapping[str, Any]]
+    paths: DataDir,
+    count: int,
+    partitions: int,
+    body: Callable[[int], Mapping[str, Any]],
+    *,
+    segment_bytes: int = SEGMENT_BYTES,
 ) -> None:
     """Make a data directory with *count* subscriptions; ``body(n)`` is what the n-th asks for."""
     for folder in (paths.root, paths.run, paths.root / "logs"):
@@ -33,7 +38,10 @@ def fill(
     checked = rules(SinkRule(local_allowed=True))
     store = Store(sqlite_url(paths.state_db))
     open_folder(paths.log, partitions)
-    appenders = [Appender.open(paths.log, n, clock=SystemClock()) for n in range(partitions)]
+    appenders = [
+        Appender.open(paths.log, n, clock=SystemClock(), segment_bytes=segment_bytes)
+        for n in range(partitions)
+    ]
     for first in range(0, count, BATCH):
         numbers = range(first, min(first + BATCH, count))
         store.apply(

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
-from distributary.core.clock import SystemClock
+from distributary.core.clock import Clock, SystemClock
 from distributary.core.deliver import Answer, Destination
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
@@ -52,6 +52,7 @@ async def opened(
     resolver: TableResolver | None = None,
     tls: ssl.SSLContext | None = None,
     error_data: ErrorData = "all",
+    clock: Clock | None = None,
 ) -> AsyncIterator[HttpTransport]:
     """A transport of the running loop, closed at the end.
 
@@ -60,8 +61,9 @@ async def opened(
         resolver: Default: knows no name.
         tls: Default: the product's own.
         error_data: Of which sinks' errors the body is kept.
+        clock: Default: the machine's.
     """
-    clock = SystemClock()
+    clock = clock or SystemClock()
     connector = Connector(
         rule or AddressRule(loopback_allowed=True),
         CachingResolver(resolver or TableResolver({}), clock),

@@ -16,6 +16,8 @@ class MemoryRouteAppender:
         calls: Count of appends.
         failing: While True, an append fails after ``partial`` bodies.
         partial: Bodies that the first partition accepts before the append fails.
+        looks: Count of looks for new paths.
+        look_fault: What a look fails with.
     """
 
     def __init__(self, partition_count: int = 2) -> None:
@@ -23,6 +25,14 @@ class MemoryRouteAppender:
         self.calls = 0
         self.failing = False
         self.partial = 0
+        self.looks = 0
+        self.look_fault: LogUnavailableError | None = None
+
+    async def look_again(self) -> None:
+        """Count, or fail."""
+        self.looks += 1
+        if self.look_fault is not None:
+            raise self.look_fault
 
     async def append_routes(self, bodies: Sequence[bytes]) -> None:
         """Append *bodies* to every partition, or fail."""

@@ -20,7 +20,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["FAULTS", "Fault", "Found", "find", "main", "places_of", "plant"]
+from kit.owner_faults import OWNERS, Fault
+
+__all__ = ["FAULTS", "Found", "find", "main", "places_of", "plant"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -46,22 +48,6 @@ _NOT_UNDERSTOOD: Final = 4
 """What pytest ends with where it has nothing to run, and where it does not understand what to."""
 
 
-class Fault(NamedTuple):
-    """A fault to plant.
-
-    Attributes:
-        name: Its effect, for people.
-        room: Folder of the tests to run first, at any depth.
-        old: A text that occurs once in the package.
-        new: Its replacement.
-    """
-
-    name: str
-    room: str
-    old: str
-    new: str
-
-
 class Found(NamedTuple):
     """The result for one fault.
 
@@ -77,6 +63,7 @@ class Found(NamedTuple):
 
 
 FAULTS: Final = (
+    *OWNERS,
     # -- the log ------------------------------------------------------------------------------
     Fault("acknowledged before the sync", "log", "self._disk.fdatasync(self._handle)", "pass"),
     Fault(
@@ -211,7 +198,7 @@ FAULTS: Final = (
     Fault(
         "ticks pass a filter that refuses them",
         "engine",
-        "if not self._table.matches(route, event):",
+        "if held.address != TOLD and not self._table.matches(route, event):",
         "if not self._table:",
     ),
     Fault(
@@ -267,6 +254,118 @@ FAULTS: Final = (
         "engine",
         "if task.stage is Stage.PRIMARY and target.dead_letter is not None:",
         "if task.stage is Stage.PRIMARY and target.dead_letter is None and target.reply is task:",
+    ),
+    # -- tokens -------------------------------------------------------------------------------
+    Fault(
+        "token: the issuer's algorithms do not count",
+        "access",
+        "if algorithm not in one.issuer.algorithms:",
+        "if False:",
+    ),
+    Fault(
+        "token: the key need not fit the algorithm",
+        "access",
+        "found = [key for key in named if algorithm in key.fits]",
+        "found = list(named)",
+    ),
+    Fault(
+        "token: any signature counts",
+        "access",
+        "if not jwks.is_signed(key, algorithm, parts.signed, parts.signature):",
+        "if False:",
+    ),
+    Fault(
+        "token: one without an end counts for ever",
+        "access",
+        'if not all(map(_is_time, (claims.get("exp"), *begins))):',
+        'if not all(map(_is_time, (claims.setdefault("exp", 9e10), *begins))):',
+    ),
+    Fault(
+        "token: one for another audience counts",
+        "access",
+        "return None if meant else TokenFault.AUDIENCE",
+        "return None",
+    ),
+    Fault(
+        "token: bits beyond its end are ignored",
+        "access",
+        'return raw if base64.urlsafe_b64encode(raw).rstrip(b"=") == part else None',
+        "return raw",
+    ),
+    Fault(
+        "token: critical extensions are ignored",
+        "access",
+        'if "crit" in header or "b64" in header:',
+        "if False:",
+    ),
+    Fault(
+        "token: keys of any size are read",
+        "access",
+        "if isinstance(key, RSAPublicKey) and not RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX:",
+        "if False:",
+    ),
+    Fault(
+        "token: a claim can name all namespaces",
+        "access",
+        "if isinstance(name, str) and is_namespace(name))",
+        "if isinstance(name, str))",
+    ),
+    Fault(
+        "token: withdrawn keys are remembered",
+        "access",
+        "if _trusted(snapshot) == _trusted(before):",
+        "if True:",
+    ),
+    Fault(
+        "issuer: a discovery document of another is believed",
+        "issuers",
+        'if found.get("issuer") != url:',
+        "if False:",
+    ),
+    Fault(
+        "issuer: whoever sends tokens decides how often it is asked",
+        "issuers",
+        "may_ask = self.asked_s is None or now_s >= self.asked_s + ASKED_S_MIN",
+        "may_ask = True",
+    ),
+    # -- keys ---------------------------------------------------------------------------------
+    Fault(
+        "key: it allows more than its maker may do",
+        "access",
+        "return [each for each in wanted if not giver.may(each)]",
+        "return []",
+    ),
+    Fault(
+        "key: an administrator sees those of other namespaces",
+        "subscriptions",
+        "if oversees(reader, key.record.grants)]",
+        "if reader]",
+    ),
+    Fault(
+        "key: it outlives the key that made it",
+        "subscriptions",
+        "proposal.until_ms is None or proposal.until_ms > ends",
+        "False",
+    ),
+    Fault(
+        "key: a change is answered before receivers know it",
+        "processes",
+        "min(numbers(), default=number) < number",
+        "False",
+    ),
+    Fault(
+        "key: a full disk delays a revocation in the control process too",
+        "processes",
+        "            self.gate.replace(snapshot)\n"
+        "            self._board.publish(snapshot.number, snapshot.encode())",
+        "            self._board.publish(snapshot.number, snapshot.encode())\n"
+        "            self.gate.replace(snapshot)",
+    ),
+    Fault(
+        "key: it goes wherever the operator's variable is set",
+        "cli",
+        "    if token_from is None:\n        return {}",
+        "    if token_from is None and read_token(None) is None:\n        return {}",
     ),
 )
 

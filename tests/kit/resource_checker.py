@@ -201,7 +201,9 @@ def _address_path(key: Key) -> str:
 
 def _own_address(key: Key, content: Object) -> str:
     uid: str = content["metadata"]["uid"]
-    return "" if key == Key(BROKER.resource, "default", "default") else uid
+    if (key.resource, key.name) == (BROKER.resource, "default"):
+        return "" if key.namespace == "default" else f"@{key.namespace}"
+    return uid
 
 
 def _table(records: Iterable[Logged]) -> tuple[list[bytes], RouteTable]:

@@ -10,7 +10,7 @@ import http.client
 import os
 import re
 import signal
-import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -23,6 +23,7 @@ import psutil
 
 from distributary.core.errors import DistributaryError
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
+from kit.ports import free_port
 
 __all__ = [
     "Answer",
@@ -30,7 +31,7 @@ __all__ = [
     "RunningServer",
     "ServerError",
     "clean_environ",
-    "free_port",
+    "samples",
     "total",
     "wait_until",
 ]
@@ -88,13 +89,6 @@ class Answer(NamedTuple):
         return msgspec.json.decode(self.body)
 
 
-def free_port() -> int:
-    """A TCP port on loopback that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
-
-
 def wait_until(
     holds: Callable[[], bool], timeout_s: float, what: str, look_s: float = LOOK_S
 ) -> float:
@@ -118,6 +112,8 @@ class RunningServer:
         data_dir: Its data directory; a log of its output is kept beside it.
         flags: More flags of ``serve``.
         environ: Its environment; None: ours without ``DISTRIBUTARY_*``.
+        tls: How to reach it by TLS, which *flags* switch on; None: in plain HTTP.
+        launcher: Program and arguments that become the server: what to run is appended.
     """
 
     def __init__(
@@ -126,13 +122,17 @@ class RunningServer:
         *,
         flags: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+        launcher: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir
         self.paths = DataDir(data_dir)
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
+        self.tls = tls
         self.log = data_dir.with_name(data_dir.name + ".log")
         self._flags = list(flags)
+        self._launcher = tuple(launcher)
         self._environ = dict(environ if environ is not None else clean_environ())
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -140,7 +140,7 @@ class RunningServer:
 
     def start(self) -> None:
         """Start it; does not wait."""
-        command = [sys.executable, "-m", "distributary.cli", "serve"]
+        command = [*self._launcher, sys.executable, "-m", "distributary.cli", "serve"]
         command += ["--data-dir", str(self.data_dir), "--port", str(self.port), *self._flags]
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -298,7 +298,7 @@ class RunningServer:
         Raises:
             OSError, http.client.HTTPException: No answer came.
         """
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=REQUEST_S_MAX)
+        connection = self.connection()
         try:
             connection.request(method, path, body, dict(headers or {}))
             answer = connection.getresponse()
@@ -306,6 +306,14 @@ class RunningServer:
             return Answer(answer.status, fields, answer.read())
         finally:
             connection.close()
+
+    def connection(self) -> http.client.HTTPConnection:
+        """A connection to it, not opened yet."""
+        if self.tls is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=REQUEST_S_MAX)
+        return http.client.HTTPSConnection(
+            "127.0.0.1", self.port, timeout=REQUEST_S_MAX, context=self.tls
+        )
 
     def subscribe(self, sink: str, **members: Any) -> str:
         """Create a subscription; its id. *members* are more members of the object."""
@@ -319,7 +327,7 @@ class RunningServer:
 
     def metrics(self) -> dict[str, float]:
         """Every number of ``GET /metrics`` by name with labels, without our prefix."""
-        return dict(_samples(self.request("GET", "/metrics").body.decode()))
+        return dict(samples(self.request("GET", "/metrics").body.decode()))
 
     def metric(self, name: str) -> float:
         """The sum of the metric *name* over its labels; 0 where there is none."""
@@ -342,7 +350,8 @@ def total(metrics: Mapping[str, float], name: str) -> float:
     return sum(value for key, value in metrics.items() if key.partition("{")[0] == name)
 
 
-def _samples(text: str) -> Iterator[tuple[str, float]]:
+def samples(text: str) -> Iterator[tuple[str, float]]:
+    """Every number of *text*, metrics as Prometheus reads them, by name without our prefix."""
     for line in text.splitlines():
         found = _METRIC.match(line)
         if found:

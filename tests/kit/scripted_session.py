@@ -143,6 +143,7 @@ class Bench:
         timeout_s: float = 30.0,
         destination: Destination | None = None,
         then: Callable[[], None] = lambda: None,
+        carried: bytes = b"",
     ) -> None:
         """Start an attempt; *then* is called after its answer is noted.
 
@@ -158,7 +159,8 @@ class Bench:
             self.when[number] = self.loop.time()
             then()
 
-        self.transport.send(an_event(number), destination or a_place(), timeout_s, done)
+        to = destination or a_place()
+        self.transport.send(an_event(number), to, timeout_s, done, carried=carried)
         inside = False
 
     async def open(self) -> ScriptedSession:

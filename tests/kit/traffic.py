@@ -10,19 +10,19 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from distributary.cli._behaviour import Behaviour
-from distributary.cli._http import Client, parse_address
+from distributary.cli._http import Client, Response, parse_address
 from distributary.cli._listen import arrivals_of
 from distributary.cli._listen_server import ListenServer, Request
 from distributary.cli._outgoing import Envelope, wrap
 from distributary.cli._publish import Publisher, PublishResult, ledger_lines, publish_all
 from distributary.cli.ledger import LedgerWriter
 from distributary.core.clock import SystemClock, SystemRandom
-from distributary.core.errors import EventError
+from distributary.core.errors import EventError, TransportError
 from distributary.core.event import Event
 from distributary.protocols.http import binding as event_http
 
@@ -37,7 +37,40 @@ GIVE_UP_S = 120.0
 JOIN_S_MAX = 300.0
 """Longest wait for the publisher to finish what is under way."""
 
+ANSWER_S_MAX = 10.0
+"""How long a publisher waits for one answer by default."""
+
 _T = TypeVar("_T")
+
+
+class _AnyNode:
+    """Sends to one of several nodes, and to the next one after a failure: a good client.
+
+    Args:
+        clients: One for each node.
+        turn: Which one is the first.
+    """
+
+    def __init__(self, clients: Sequence[Client], turn: int) -> None:
+        self._clients = clients
+        self._turn = turn
+
+    async def request_raw(self, method: str, path: str, lines: bytes, body: bytes) -> Response:
+        """Send a request; one response, or ``TransportError``."""
+        client = self._clients[self._turn % len(self._clients)]
+        try:
+            response = await client.request_raw(method, path, lines, body)
+        except TransportError:
+            self._turn += 1
+            raise
+        if response.status >= 500:
+            self._turn += 1
+        return response
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients:
+            client.close()
 
 
 class Sink:
@@ -110,6 +143,8 @@ class Traffic:
         """Numbers of acknowledged events, with the monotonic time of the acknowledgement."""
         self.begun = 0
         """Events whose sending has begun: the number of the next one."""
+        self.begun_s: dict[int, float] = {}
+        """Numbers of events whose sending has begun, with the monotonic time of it."""
         self.resent: set[str] = set()
         """Ids of events whose sending was repeated: the log may hold them twice, rightly."""
         self._behaviours = dict(sinks)
@@ -153,16 +188,35 @@ class Traffic:
         self.sinks[name].server.behaviour = behaviour
 
     def publish(
-        self, url: str, make: Callable[[int], Event], rate_per_s: float, *, path: str = "/events"
+        self,
+        url: str | Sequence[str],
+        make: Callable[[int], Event],
+        rate_per_s: float,
+        *,
+        path: str = "/events",
+        answer_s_max: float = ANSWER_S_MAX,
+        pause_s_max: float = GIVE_UP_S,
     ) -> None:
-        """Begin to publish ``make(0)``, ``make(1)``… to *path* until ``finish``."""
+        """Begin to publish ``make(0)``, ``make(1)``… to *path* until ``finish``.
+
+        Args:
+            url: The server, or its nodes: a publisher turns to the next one after a failure.
+            make: Makes the events.
+            rate_per_s: Events a second.
+            path: Where to.
+            answer_s_max: Longest wait for one answer, seconds.
+            pause_s_max: Longest pause before an event is sent again, whatever was asked for.
+        """
         self._over = False
-        work = self._publish(url, make, rate_per_s, path=path)
+        urls = [url] if isinstance(url, str) else list(url)
+        publishers = self._publishers(urls, path, answer_s_max, pause_s_max)
+        work = self._publish(publishers, make, rate_per_s)
         self._publishing = asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def publish_now(self, url: str, make: Callable[[int], Event], count: int) -> None:
         """Publish *count* more events as fast as they are taken, and wait for the end."""
-        self._call(self._publish(url, make, 1e9, self.begun + count))
+        publishers = self._publishers([url], "/events", ANSWER_S_MAX, GIVE_UP_S)
+        self._call(self._publish(publishers, make, 1e9, self.begun + count))
 
     def finish(self) -> None:
         """Begin no more events; wait until the end of every one under way is known."""
@@ -172,19 +226,34 @@ class Traffic:
             publishing.result(JOIN_S_MAX)
         self._ledger.flush()
 
+    def _publishers(
+        self, urls: Sequence[str], path: str, answer_s_max: float, pause_s_max: float
+    ) -> list[tuple[_AnyNode, Publisher]]:
+        async def pause(asked_s: float) -> None:
+            await asyncio.sleep(min(asked_s, pause_s_max))
+
+        made = []
+        for turn in range(PUBLISHERS):
+            clients = [Client(parse_address(url), timeout_s=answer_s_max) for url in urls]
+            node = _AnyNode(clients, turn)
+            publisher = Publisher(
+                node,
+                path,
+                clock=self._clock,
+                random=SystemRandom(),
+                give_up_s=GIVE_UP_S,
+                sleep=pause,
+            )
+            made.append((node, publisher))
+        return made
+
     async def _publish(
         self,
-        url: str,
+        publishers: Sequence[tuple[_AnyNode, Publisher]],
         make: Callable[[int], Event],
         rate_per_s: float,
         stop: int = 1 << 60,
-        path: str = "/events",
     ) -> None:
-        clients = [Client(parse_address(url), timeout_s=10.0) for _ in range(PUBLISHERS)]
-        publishers = [
-            Publisher(client, path, clock=self._clock, random=SystemRandom(), give_up_s=GIVE_UP_S)
-            for client in clients
-        ]
         numbers: dict[str, int] = {}
 
         def note(published: PublishResult) -> None:
@@ -197,10 +266,11 @@ class Traffic:
                 self.acked[number] = self._clock.monotonic_s()
 
         try:
-            await publish_all(self._paced(make, rate_per_s, stop, numbers), publishers, note)
+            events = self._paced(make, rate_per_s, stop, numbers)
+            await publish_all(events, [publisher for _, publisher in publishers], note)
         finally:
-            for client in clients:
-                client.close()
+            for node, _ in publishers:
+                node.close()
 
     async def _paced(
         self,
@@ -213,6 +283,7 @@ class Traffic:
         while not self._over and self.begun < stop:
             event = make(self.begun)
             numbers[str(event.attributes["id"])] = self.begun
+            self.begun_s[self.begun] = time.monotonic()
             self.begun += 1
             yield wrap([event], "binary")
             # What an outage kept from being sent is not made up for: the rate is the rate.

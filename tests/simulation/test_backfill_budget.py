@@ -1,6 +1,12 @@
-"""A backfill beyond its budget gives its oldest matches up: counted and told, whatever crashes."""
+"""A backfill beyond its budget gives its oldest matches up: counted and told, whatever crashes.
+
+Beyond the quota of its namespace they become kept dead letters.
+"""
+
+import dataclasses
 
 from distributary.core.policy import DeliveryPolicy
+from distributary.core.quotas import Quotas, QuotaTable
 from distributary.partitions.ports import BackfillBudget
 from distributary.testing.simulation import answers, hangs
 
@@ -83,3 +89,53 @@ def test_a_backfill_ends_where_it_keeps_too_many_bytes(make_partition):
     assert given_up(partition)["dead"] > 60
     partition.rest()
     assert partition.checker.fate(events[-1], "dead").final == "delivered"
+
+
+QUOTA = QuotaTable(named={"small": Quotas(pinned_log_bytes=10_000)})
+"""Over two partitions, of which one is simulated."""
+
+
+def set_aside(partition):
+    """How many matches of each route became dead letters by a quota, as the owner told people."""
+    told = [fields for event, fields in partition.warnings if event == "matches-set-aside"]
+    counts = {}
+    for fields in told:
+        counts[fields["route"]] = counts.get(fields["route"], 0) + fields["count"]
+    return counts
+
+
+def in_namespace(partition, route, namespace):
+    """Let *route* be of *namespace*."""
+    target = partition.targets.now[route]
+    partition.targets.put(route, dataclasses.replace(target, namespace=namespace))
+
+
+def test_matches_beyond_the_quota_of_a_namespace_are_kept_as_dead_letters(make_partition):
+    """The log goes on, nothing is lost, and another namespace is not touched; whatever crashes."""
+    partition = make_partition(backfill_budget=BackfillBudget(quotas=QUOTA, partitions=2))
+    for route, sink in (("dead", A), ("other", B)):
+        partition.put_route(route, sink, policy=PATIENT, dead_letter="http://dead.example/")
+        partition.sinks[sink] = answers(503)
+    in_namespace(partition, "dead", "small")
+    in_namespace(partition, "other", "large")
+    partition.start()
+    events = []
+    for number in range(150):
+        events += partition.publish("t")
+        partition.advance(1.0)
+        if number % 50 == 49:
+            partition.crash()
+            partition.start()
+    partition.advance(30.0)
+    count = set_aside(partition)["dead"]
+    assert count > 60
+    assert set_aside(partition).keys() == {"dead"}
+    floors = partition.store.kept_backfills.values()
+    assert min(row.from_offset for row in floors if row.route == "dead") > 60
+    partition.sinks[B] = answers(200)
+    partition.rest()
+    assert not dropped(partition)
+    kept = [partition.checker.fate(event, "dead") for event in events]
+    assert sum(fate.final == "kept" for fate in kept) >= 60
+    assert {fate.final for fate in kept} == {"kept", "delivered"}
+    assert {partition.checker.fate(event, "other").final for event in events} == {"delivered"}

@@ -56,6 +56,18 @@ def test_a_reply_is_sent_on_and_then_the_delivery_is_done(trigger):
     trigger.rest()
 
 
+def test_the_status_of_an_answer_with_an_event_is_the_last_one(trigger):
+    """Not that of a failure long ago: people see it beside the subscription."""
+    trigger.sinks[SINK] = answers(503)
+    trigger.publish("t")
+    trigger.advance(2.5)
+    assert trigger.tallies.kept["r"].answer_status == 503
+    trigger.sinks[SINK] = replies()
+    trigger.advance(10.0)
+    assert trigger.tallies.kept["r"].answer_status == 200
+    trigger.rest()
+
+
 def test_a_delivery_is_not_done_while_its_reply_is_under_way(trigger):
     """The cursor waits for it, and a crash makes the delivery again, with its reply."""
     trigger.sinks[BACK] = hangs

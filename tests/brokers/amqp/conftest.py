@@ -23,7 +23,8 @@ class Way:
 
     def to(self, port, address="somewhere", *, scheme="amqp", host="127.0.0.1", **more):
         """A destination; *more* are settings, but for ``credential`` and the like."""
-        own = {key: more.pop(key) for key in ("credential", "ca_certs", "format") if key in more}
+        names = ("credential", "ca_certs", "client_certificate", "format")
+        own = {key: more.pop(key) for key in names if key in more}
         settings = AmqpSettings(address, **more)
         uri = f"{scheme}://{host}:{port}"
         return Destination(uri, protocol="AMQP", settings=settings, **own)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.credential import ClientCertificate, Credential
 from distributary.core.errors import TransportError
 from distributary.core.policy import (
     Acknowledgement,
@@ -413,6 +413,29 @@ def test_logs_in_by_the_best_way_that_the_peer_offers(run, way, offered, credent
             assert answer.code == "sasl-auth"
             assert peer.said == [said]
             assert "t0k" not in repr(answer)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("offered", "credential", "said"),
+    [
+        (("ANONYMOUS", "EXTERNAL"), None, "EXTERNAL"),
+        (("ANONYMOUS", "PLAIN"), None, "ANONYMOUS"),
+        (("EXTERNAL", "PLAIN"), Credential("PLAIN", "u", "p:w"), "PLAIN"),
+    ],
+    ids=["offered", "not-offered", "with-a-password"],
+)
+def test_a_client_certificate_may_be_the_account(run, way, offered, credential, said):
+    """The peer takes it from the certificate that TLS has shown, where nothing else is said."""
+
+    async def scenario():
+        certificate = ClientCertificate("certificate", "key")
+        async with FakeLogin(offered) as peer, way() as here:
+            await here.send(
+                here.to(peer.port, credential=credential, client_certificate=certificate)
+            )
+            assert [mechanism for mechanism, _ in peer.said] == [said]
 
     run(scenario())
 

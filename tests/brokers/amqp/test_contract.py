@@ -19,7 +19,8 @@ from distributary.testing.check_transport import Behaviour
 from kit import fake_amqp
 from kit.amqp_checker import AmqpChecker
 from kit.fake_amqp import FakeAmqp
-from kit.servers import PASSWORD, USER, Cut, free_port
+from kit.ports import free_port
+from kit.servers import PASSWORD, USER, Cut
 
 pytestmark = pytest.mark.slow
 

@@ -26,6 +26,7 @@ class Way:
         """A destination; *more* are settings, ``credential`` and ``format`` apart."""
         credential = more.pop("credential", self.credential)
         mode = more.pop("format", "binary")
+        certificate = more.pop("client_certificate", None)
         return Destination(
             uri or f"mqtt://127.0.0.1:{port}",
             protocol=protocol,
@@ -33,6 +34,7 @@ class Way:
             credential=credential,
             settings=MqttSettings(topic, qos, **more),
             ca_certs=ca_certs,
+            client_certificate=certificate,
         )
 
     async def send(self, destination, event=None, timeout_s=5.0):

@@ -18,7 +18,8 @@ from distributary.testing.check_transport import Behaviour
 from kit import fake_mqtt
 from kit.fake_mqtt import FakeMqtt
 from kit.mqtt_checker import MqttChecker
-from kit.servers import PASSWORD, USER, Cut, free_port
+from kit.ports import free_port
+from kit.servers import PASSWORD, USER, Cut
 from kit.servers.mosquitto import FORBIDDEN
 
 

@@ -3,7 +3,7 @@
 import pytest
 import uvloop
 
-from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.credential import ClientCertificate, Credential
 from distributary.core.errors import TransportError
 from distributary.core.policy import delivered
 from kit import fake_mqtt
@@ -155,3 +155,25 @@ def test_an_address_that_must_not_be_dialled_is_not(way):
     answer = uvloop.run(answer_of(way, "mqtt://169.254.169.254:1883", "t"))
     assert isinstance(answer, TransportError)
     assert (answer.reason, answer.retryable) == ("blocked-address", False)
+
+
+@BOTH
+def test_a_client_certificate_is_an_account(mosquitto, authority, way, topic, protocol):
+    """The broker takes the account from it; without one, or with a stranger's, nobody comes in."""
+    uri = f"mqtts://localhost:{mosquitto.certified_port}"
+
+    def by(certificate):
+        trust = {"ca_certs": authority.ca_certs, "client_certificate": certificate}
+        answering = answer_of(way, uri, topic, protocol=protocol, credential=None, **trust)
+        return uvloop.run(answering)
+
+    assert delivered(by(client_certificate(authority, USER)))
+    assert isinstance(by(None), TransportError)
+    stranger = Authority(mosquitto.folder / f"stranger-{protocol}")
+    assert isinstance(by(client_certificate(stranger, USER)), TransportError)
+
+
+def client_certificate(authority, name):
+    """A certificate for an account."""
+    files = authority.server(name)
+    return ClientCertificate(files.certificate.read_text(), files.key.read_text())

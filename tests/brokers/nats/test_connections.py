@@ -6,7 +6,7 @@ import pytest
 
 from distributary.core.clock import SystemClock
 from distributary.core.deliver import Destination
-from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.credential import ClientCertificate, Credential
 from distributary.core.errors import TransportError
 from distributary.core.policy import delivered
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
@@ -340,3 +340,26 @@ def test_a_wire_that_is_half_open_is_found_by_pings(way, run, until, monkeypatch
             assert (await here.send(here.to(server.port, "a.b"))).code == "stored"
 
     run(scenario())
+
+
+def test_a_client_certificate_is_shown_to_a_server_that_asks_for_one(way, run, authority, name):
+    """After the upgrade to TLS; without one nothing is delivered."""
+    files = authority.server("client")
+    shown = ClientCertificate(files.certificate.read_text(), files.key.read_text())
+
+    async def scenario():
+        with NatsServer(authority, tls="required", certified=True) as server:
+            async with way() as it:
+                uri = f"tls://localhost:{server.port}"
+                return [
+                    await it.send(
+                        it.to(
+                            0, name, uri=uri, ca_certs=authority.ca_certs, client_certificate=each
+                        )
+                    )
+                    for each in (shown, None)
+                ]
+
+    with_it, without = run(scenario())
+    assert delivered(with_it)
+    assert isinstance(without, TransportError)

@@ -17,7 +17,8 @@ from distributary.protocols.nats.settings import NatsSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit.fake_nats import FakeNats
-from kit.servers import PASSWORD, USER, Cut, free_port
+from kit.ports import free_port
+from kit.servers import PASSWORD, USER, Cut
 
 LOGIN = Credential("PLAIN", USER, PASSWORD)
 

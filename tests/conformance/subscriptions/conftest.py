@@ -8,29 +8,36 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
+import msgspec
 import pytest
 
 from distributary.core.clock import SystemClock
+from distributary.core.database import sqlite_url
 from distributary.core.deliver import Destination
 from distributary.core.engine import RouteTarget
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import Position, RecordKind, RouteRecord, Stage
+from distributary.core.log.finder import FileLog
 from distributary.core.policy import DeliveryPolicy
-from distributary.core.sqlite import sqlite_url
 from distributary.datadir.seen import SeenNames
 from distributary.resource import SinkRule
 from distributary.subscriptions.amqp import AmqpServer
+from distributary.subscriptions.api_keys import ApiKeys, ApiKeyStore
+from distributary.subscriptions.events import EventPlaces, Events
 from distributary.subscriptions.http import create_app
 from distributary.subscriptions.service import Deliveries as StandingDeliveries
-from distributary.subscriptions.service import Subscriptions, rules
+from distributary.subscriptions.service import Statuses, Subscriptions, rules
 from distributary.subscriptions.store.store import Store
 from distributary.testing.simulated_sinks import ScriptSettings
 from distributary.testing.simulation import Partition
 from kit import given
 from kit.amqp_client import AmqpClient, join
+from kit.announcer import CountingAnnouncer
 from kit.asgi_client import Answer, AsgiClient
+from kit.event_log import ListedRoutes
 from kit.memory_routes import MemoryRouteAppender
+from kit.standing import watcher_of
 
 
 class AlwaysReady:
@@ -112,7 +119,7 @@ class SubscriptionManager:
         """One request, with *value* as JSON."""
         if value is not None:
             return self.ask_raw(method, target, json.dumps(value).encode(), headers)
-        return self._client.request(method, target, b"", (headers or {}).items())
+        return _configured(self._client.request(method, target, b"", (headers or {}).items()))
 
     def ask_raw(
         self, method: str, target: str, body: bytes, headers: Mapping[str, str] | None = None
@@ -140,6 +147,17 @@ class SubscriptionManager:
         return {fault["path"]: fault["code"] for fault in answer.json()["faults"]}
 
 
+def _configured(answer: Answer) -> Answer:
+    """*answer* without the member ``status``, which the specification leaves to the server."""
+    if answer.status != 200 or not answer.body:
+        return answer
+    found = answer.json()
+    for each in found if isinstance(found, list) else [found]:
+        if isinstance(each, dict) and "sink" in each:
+            each.pop("status", None)
+    return answer._replace(body=msgspec.json.encode(found))
+
+
 class Standing(NamedTuple):
     """What stands behind the bindings."""
 
@@ -165,11 +183,28 @@ def standing(tmp_path) -> Iterator[Standing]:
 
 
 @pytest.fixture
-def subscription_manager(standing) -> SubscriptionManager:
+def subscription_manager(standing, tmp_path) -> Iterator[SubscriptionManager]:
     """A manager without subscriptions."""
-    deliveries = StandingDeliveries(standing.store, SystemClock(), [], [])
-    app = create_app(standing.subscriptions, AlwaysReady(), SeenNames, deliveries)
-    return SubscriptionManager(AsgiClient(app, standing.runner), standing.routes)
+    deliveries = StandingDeliveries(standing.store, SystemClock(), [])
+    key_store = ApiKeyStore(sqlite_url(tmp_path / "control.db"))
+    keys = ApiKeys(key_store, CountingAnnouncer(), SystemClock())
+    app = create_app(
+        standing.subscriptions,
+        AlwaysReady(),
+        SeenNames,
+        deliveries,
+        events=Events(
+            EventPlaces(FileLog(tmp_path, []), [], [], lambda: "all"),
+            standing.store,
+            ListedRoutes(),
+        ),
+        statuses=Statuses(
+            standing.store, [], [], watcher_of(standing.store, SystemClock()), clock=SystemClock()
+        ),
+        keys=keys,
+    )
+    yield SubscriptionManager(AsgiClient(app, standing.runner), standing.routes)
+    key_store.close()
 
 
 @pytest.fixture

@@ -86,6 +86,8 @@ CONFIG = {
     "start": "earliest",
     "expires": "2999-01-01T00:00:00Z",
     "maxevents": 3,
+    "broker": "default",
+    "lifecycle": True,
 }
 
 

@@ -16,7 +16,8 @@ from distributary.protocols.http.sink import HttpTransport
 from distributary.testing import check_transport, scripted_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_sink
-from kit.servers import Cut, free_port
+from kit.ports import free_port
+from kit.servers import Cut
 
 pytestmark = pytest.mark.slow
 

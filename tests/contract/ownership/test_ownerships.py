@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.journal import Journal, JournalState
 from distributary.core.lease import FileLease
 from distributary.core.outcome import DeliveryStore, FileOwnership
-from distributary.core.sqlite import sqlite_url
 from distributary.testing import check_ownership
 from distributary.testing.memory_lease import MemoryLeases
 from distributary.testing.memory_ownership import MemoryOwnership, MemoryStore

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.deliver import Destination
 from distributary.core.engine import RouteTarget
 from distributary.core.flow import RouteRecord
-from distributary.core.sqlite import sqlite_url
 from distributary.partitions._targets import DirectoryTargets
 from distributary.resource import SinkRule
 from distributary.subscriptions import resource as api_subscription
@@ -21,14 +21,14 @@ from distributary.testing.simulated_ports import SimulatedTargets, TargetsView
 class StoredResources:
     """Those of the Subscriptions API, in their store."""
 
-    def __init__(self, folder):
-        self._path = folder / "state.db"
-        self._store = Store(sqlite_url(self._path))
+    def __init__(self, url):
+        self._url = url
+        self._store = Store(self._url)
         self._readers = []
         self._runs = itertools.count(1)
 
     def look(self):
-        reader = DirectoryTargets(self._path)
+        reader = DirectoryTargets(self._url)
         self._readers.append(reader)
         return reader, reader
 
@@ -44,6 +44,12 @@ class StoredResources:
 
     def ask(self, kind, route):
         self._store.demand(kind, route, f"run-{next(self._runs)}", 5)
+
+    def halt(self, route):
+        self._store.pause(route, "anna", 5)
+
+    def unhalt(self, route):
+        self._store.resume(route, "anna", 6)
 
     def append(self):
         self._store.mark_appended(self._readers[0].newest_seq())
@@ -84,6 +90,12 @@ class SimulatedResources:
     def ask(self, kind, route):
         self._targets.ask(kind, route)
 
+    def halt(self, route):
+        self._targets.halt(route)
+
+    def unhalt(self, route):
+        self._targets.unhalt(route)
+
     def append(self):
         """They stand there at once."""
 
@@ -95,7 +107,9 @@ class SimulatedResources:
 def made(request, tmp_path):
     """A store in which nobody has written."""
     simulated = request.param == "simulated"
-    resources = SimulatedResources() if simulated else StoredResources(tmp_path)
+    resources = (
+        SimulatedResources() if simulated else StoredResources(sqlite_url(tmp_path / "state.db"))
+    )
     yield resources
     resources.close()
 

@@ -9,7 +9,6 @@ from kit.servers._base import (
     USER,
     BrokerServer,
     ServerNotHadError,
-    free_port,
 )
 from kit.servers._cut import Cut, CutRig
 from kit.servers._tls import Authority, Certificate
@@ -23,5 +22,4 @@ __all__ = [
     "Cut",
     "CutRig",
     "ServerNotHadError",
-    "free_port",
 ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from kit.ports import free_port
 from kit.servers._tls import Authority, Certificate
 
 USER: Final = "tester"
@@ -28,14 +29,6 @@ STOP_S_MAX: Final = 20.0
 
 class ServerNotHadError(Exception):
     """A server cannot be had on this machine; the message says why and how to change that."""
-
-
-def free_port() -> int:
-    """A TCP port of loopback that nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class BrokerServer(abc.ABC):

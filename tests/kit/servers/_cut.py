@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kit.listening import stop_listening
-from kit.servers._base import free_port
+from kit.ports import free_port
 
 CHUNK_BYTES = 64 * 1024
 

@@ -11,28 +11,36 @@ where the variable ``TESTS_REQUIRE`` names it, they fail.
 import importlib
 import os
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
+from distributary.core.cluster import PostgresPlace
 from kit.servers._base import BrokerServer, ServerNotHadError
 from kit.servers._tls import Authority
+
+if TYPE_CHECKING:
+    from kit.servers.kafka_cluster import KafkaCluster
+    from kit.servers.postgres import Postgres
 
 __all__ = [
     "artemis",
     "authority",
     "kafka",
+    "kafka_cluster",
     "mosquitto",
     "nats_server",
     "not_run",
+    "postgres",
+    "postgres_place",
     "rabbitmq",
     "start",
 ]
 
 REQUIRE: Final = "TESTS_REQUIRE"
 """Environment variable: names of what must be had, with commas between them: ``mosquitto``,
-``nats``, ``rabbitmq``, ``artemis``, ``kafka``, ``amqp`` for AMQP's client library, and
-``chromium``, a browser."""
+``nats``, ``rabbitmq``, ``artemis``, ``kafka``, ``postgres``, ``amqp`` for AMQP's client library,
+and ``chromium``, a browser."""
 
 
 class _Kind(NamedTuple):
@@ -56,6 +64,7 @@ KINDS: Final = {
         _Kind("rabbitmq", "RabbitMq"),
         _Kind("artemis", "Artemis"),
         _Kind("nats", "NatsServer"),
+        _Kind("postgres", "Postgres"),
         _Kind(
             "kafka",
             "Kafka",
@@ -145,3 +154,34 @@ def nats_server(authority: Authority) -> Iterator[BrokerServer]:
 def kafka(authority: Authority) -> Iterator[BrokerServer]:
     """Apache Kafka, one broker in KRaft mode."""
     yield from _serve("kafka", authority)
+
+
+@pytest.fixture(scope="session")
+def postgres(authority: Authority) -> Iterator[BrokerServer]:
+    """PostgreSQL with ``fsync``."""
+    yield from _serve("postgres", authority)
+
+
+@pytest.fixture
+def postgres_place(postgres: "Postgres") -> PostgresPlace:
+    """An empty database of PostgreSQL."""
+    return postgres.new_database()
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster() -> Iterator["KafkaCluster"]:
+    """Apache Kafka, three brokers. Who kills one starts it again, and waits until all is whole.
+
+    For ``tests/conftest.py`` alone, so that it is started once in a run.
+    """
+    from kit.servers.kafka_cluster import KafkaCluster  # noqa: PLC0415 - few runs want it
+
+    try:
+        cluster = KafkaCluster().__enter__()
+    except ServerNotHadError as error:
+        not_run("kafka", str(error))
+        raise
+    try:
+        yield cluster
+    finally:
+        cluster.__exit__(None, None, None)

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 from typing import Final
 
+from kit.ports import free_port
 from kit.servers._base import (
     PASSWORD,
     USER,
     BrokerServer,
     ServerNotHadError,
-    free_port,
 )
 from kit.servers._tls import Authority
 
@@ -42,6 +42,7 @@ class Mosquitto(BrokerServer):
     Attributes:
         ws_port: WebSocket listener.
         wss_port: The same with TLS.
+        certified_port: TLS listener where a client certificate of the authority is the account.
     """
 
     name = "mosquitto"
@@ -60,6 +61,7 @@ class Mosquitto(BrokerServer):
         super().__init__(authority)
         self.ws_port = free_port()
         self.wss_port = free_port()
+        self.certified_port = free_port()
         limits = {
             "message_size_limit": message_bytes_max,
             "max_packet_size": packet_bytes_max,
@@ -137,6 +139,12 @@ class Mosquitto(BrokerServer):
             "protocol websockets",
             *tls,
             *each,
+            f"listener {self.certified_port} 127.0.0.1",
+            *tls,
+            *each,
+            f"cafile {self.authority.ca_file}",
+            "require_certificate true",
+            "use_identity_as_username true",
         ]
 
 

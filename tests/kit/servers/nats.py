@@ -8,12 +8,12 @@ from typing import Any, Final, Literal
 from nats import connect
 from nats.aio.client import Client
 
+from kit.ports import free_port
 from kit.servers._base import (
     PASSWORD,
     USER,
     BrokerServer,
     ServerNotHadError,
-    free_port,
 )
 from kit.servers._tls import Authority, Certificate
 
@@ -47,6 +47,7 @@ class NatsServer(BrokerServer):
         max_payload: Bytes of the largest message, headers included.
         jetstream: Whether it has JetStream.
         ws_tls: Whether the WebSocket listener speaks TLS.
+        certified: Whether it requires a client certificate of the authority.
 
     Attributes:
         ws_port: Listener for the protocol in WebSocket frames.
@@ -64,6 +65,7 @@ class NatsServer(BrokerServer):
         max_payload: int = 2 * 1024 * 1024,
         jetstream: bool = True,
         ws_tls: bool = False,
+        certified: bool = False,
     ) -> None:
         super().__init__(authority)
         self.certificate = certificate or self.certificate
@@ -74,6 +76,7 @@ class NatsServer(BrokerServer):
         self._max_payload = max_payload
         self._jetstream = jetstream
         self._ws_tls = ws_tls
+        self._certified = certified
 
     def command(self) -> list[str]:
         """What to run; the configuration is written anew at each start."""
@@ -98,6 +101,9 @@ class NatsServer(BrokerServer):
             configuration["jetstream"] = {"store_dir": str(self.folder / "jetstream")}
         if self._tls != "none":
             configuration["tls"] = self._files()
+            if self._certified:
+                verified = {"verify": True, "ca_file": str(self.authority.ca_file)}
+                configuration["tls"] |= verified
             configuration["allow_non_tls"] = self._tls == "offered"
         return configuration
 

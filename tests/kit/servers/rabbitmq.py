@@ -8,12 +8,12 @@ import shutil
 from pathlib import Path
 from typing import Any, Final
 
+from kit.ports import free_port
 from kit.servers._base import (
     PASSWORD,
     USER,
     BrokerServer,
     ServerNotHadError,
-    free_port,
 )
 from kit.servers._tls import Authority
 

@@ -152,6 +152,31 @@ _ROWS: Rows = {
         ("refreshTokenEndpoint", "blocked-address"),
         BEYOND,
     ),
+    "a named secret beside its own": (
+        changed(PLAIN, secretRef={"name": "crm"}),
+        ("secret", "not-applicable"),
+    ),
+    "a named secret without a name": (
+        changed(PLAIN, secret=..., secretRef={}),
+        ("secretRef.name", "missing"),
+    ),
+    "a named secret that is text": (
+        changed(PLAIN, secret=..., secretRef="canary"),
+        ("secretRef", "type"),
+    ),
+    "a name of a secret in upper case": (
+        changed(PLAIN, secret=..., secretRef={"name": "Crm"}),
+        ("secretRef.name", "value"),
+    ),
+    "a key of a named secret": (
+        changed(PLAIN, secret=..., secretRef={"name": "crm", "key": "canary"}),
+        ("secretRef.key", "unknown"),
+    ),
+    "an account of a named token": (
+        {"credentialType": "ACCESSTOKEN", "accessTokenType": "Bearer", "identifier": "me"}
+        | {"secretRef": {"name": "crm"}},
+        ("identifier", "not-applicable"),
+    ),
     "unknown member": (changed(PLAIN, secrett="canary"), ("secrett", "unknown")),
     "a member twice": (changed(ACCESS, accesstoken="canary"), ("accesstoken", "conflict")),
     "the type twice": (changed(PLAIN, credentialtype="PLAIN"), ("credentialtype", "conflict")),
@@ -183,6 +208,39 @@ CREDENTIALS: Final = [
 
 BESIDE_CREDENTIALS: Final = of_http(
     {
+        "to another machine without TLS": (
+            {"sink": "http://example.com/", "sinkCredential": PLAIN},
+            ("$.sink", "cleartext"),
+            BEYOND,
+        ),
+        "a name that only looks local without TLS": (
+            {"sink": "http://localhost.example.com/", "sinkCredential": PLAIN},
+            ("$.sink", "cleartext"),
+            BEYOND,
+        ),
+        "a custom Authorization without TLS": (
+            {
+                "sink": "http://example.com/",
+                "protocolsettings": {"headers": {"authorization": "Bearer canary"}},
+            },
+            ("$.sink", "cleartext"),
+            BEYOND,
+        ),
+        "a custom Authorization to a dead letter sink without TLS": (
+            {
+                "sink": "https://example.com/",
+                "protocolsettings": {
+                    "delivery": {
+                        "deadLetterSink": {
+                            "sink": "http://example.com/",
+                            "protocolsettings": {"headers": {"Authorization": "Bearer canary"}},
+                        }
+                    }
+                },
+            },
+            ("$.protocolsettings.delivery.deadLetterSink.sink", "cleartext"),
+            BEYOND,
+        ),
         "every fault at once": (
             {
                 "types": [],

@@ -3,6 +3,7 @@
 import math
 from typing import Any, Final
 
+from kit.subscription_faults._brokers import CERTIFICATE
 from kit.subscription_faults._case import (
     DELIVERY,
     SETTINGS,
@@ -63,6 +64,12 @@ MEMBERS: Final = (
             "source empty": ({"source": ""}, ("$.source", "empty")),
             "source with a space": ({"source": "a b"}, ("$.source", "uri")),
             "source with a bad percent": ({"source": "a%2"}, ("$.source", "uri")),
+            # Events of timers have this source, and theirs is a URI reference in ASCII.
+            "source of timer events beyond ASCII": (
+                {"source": "/sensors/é", "config": {"interval": 5}},
+                ("$.source", "uri"),
+                BEYOND,
+            ),
             "source with a surrogate": (
                 {"source": "/\udfff"},
                 ("$.source", "text"),
@@ -192,6 +199,10 @@ CONFIG: Final = [
 
 _HEADERS = f"{SETTINGS}.headers"
 
+_SIGNATURE: Final = f"{SETTINGS}.signature"
+_CLIENT: Final = f"{SETTINGS}.clientcertificate"
+_NO_KEY: Final = "-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n"
+
 HTTP_SETTINGS: Final = of_http(
     {
         "not an object": ({"protocolsettings": []}, (SETTINGS, "type")),
@@ -218,6 +229,57 @@ HTTP_SETTINGS: Final = of_http(
         "header with a secret": (
             settings(headers={"Authorization": "canary\r\n"}),
             (f"{_HEADERS}.Authorization", "value"),
+        ),
+        "signature not an object": (settings(signature="v1"), (_SIGNATURE, "type")),
+        "signature without a scheme": (
+            settings(signature={}),
+            (f"{_SIGNATURE}.scheme", "missing"),
+        ),
+        "signature of an unknown scheme": (
+            settings(signature={"scheme": "v2"}),
+            (f"{_SIGNATURE}.scheme", "value"),
+        ),
+        "signature with a secret": (
+            settings(signature={"scheme": "v1", "secret": "whsec_canary"}),
+            (f"{_SIGNATURE}.secret", "unknown"),
+        ),
+        "signature of a dead letter sink": (
+            settings(
+                delivery={
+                    "deadLetterSink": {
+                        "sink": "https://e.com/",
+                        "protocolsettings": {"signature": {"scheme": "v1"}},
+                    }
+                }
+            ),
+            (f"{DELIVERY}.deadLetterSink.protocolsettings.signature", "not-applicable"),
+        ),
+        "header of the signature": (
+            settings(signature={"scheme": "v1"}, headers={"Webhook-Id": "1"}),
+            (f'{_HEADERS}["Webhook-Id"]', "conflict"),
+            BEYOND,
+        ),
+        "client certificate not an object": (
+            settings(clientcertificate="x"),
+            (_CLIENT, "type"),
+        ),
+        "client certificate without a key": (
+            settings(clientcertificate={"certificate": CERTIFICATE}),
+            (f"{_CLIENT}.key", "missing"),
+        ),
+        "client certificate with a word for a key": (
+            settings(clientcertificate={"certificate": CERTIFICATE, "key": "canary"}),
+            (f"{_CLIENT}.key", "value"),
+        ),
+        "client certificate with a key that is none": (
+            settings(clientcertificate={"certificate": CERTIFICATE, "key": _NO_KEY}),
+            (f"{_CLIENT}.key", "value"),
+            BEYOND,
+        ),
+        "client certificate with a password": (
+            settings(clientcertificate={"certificate": CERTIFICATE, "key": _NO_KEY, "x": "canary"}),
+            (f"{_CLIENT}.x", "unknown"),
+            (f"{_CLIENT}.key", "value"),
         ),
         "header twice": (
             settings(headers={"A": "1", "a": "2"}),

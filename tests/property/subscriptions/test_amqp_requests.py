@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.core.clock import SystemClock
+from distributary.core.database import sqlite_url
 from distributary.core.errors import RequestError, ResourceError
-from distributary.core.sqlite import sqlite_url
 from distributary.protocols.amqp.engine import AmqpMessage
 from distributary.resource import SinkRule
 from distributary.subscriptions.amqp import AmqpServer
@@ -38,7 +38,7 @@ def test_any_message_is_a_request_or_is_refused(properties, body, content_type):
     """Nothing else is raised, and what is read is of its type."""
     message = AmqpMessage(body, properties, content_type=content_type)
     try:
-        _, call = read_request(message)
+        _, call = read_request(message, "default")
     except ResourceError:
         return
     assert isinstance(call.id, str)

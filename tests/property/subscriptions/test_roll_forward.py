@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distributary.core.database import sqlite_url
 from distributary.core.errors import DistributaryError
-from distributary.core.sqlite import sqlite_url
 from distributary.resource import SinkRule
 from distributary.subscriptions.service import Subscriptions, rules
 from distributary.subscriptions.store import Directory

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distributary.core.database import sqlite_url
 from distributary.core.errors import LogUnavailableError, StoreError
 from distributary.core.flow import TimerEvent, decode_timer_event
-from distributary.core.sqlite import sqlite_url
 from distributary.resource import SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.service import rules

@@ -10,7 +10,7 @@ from distributary.server import settings
 
 COMMANDS = (
     *("serve", "send", "subscribe", "subscriptions", "listen", "filter", "kubeconfig", "demo"),
-    "version",
+    *("archive-classes", "version"),
 )
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from distributary.cli._subscribe_flags import SECRET_FILE_BYTES_MAX, body_of, read_secret
+from distributary.cli._secrets import SECRET_FILE_BYTES_MAX, read_secret
+from distributary.cli._subscribe_flags import body_of
 
 
 def test_a_secret_comes_from_the_environment():

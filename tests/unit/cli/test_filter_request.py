@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from distributary.cli import _filter_request
-from distributary.cli._filter_request import FilterSelection
 from distributary.core.errors import SettingsError
 from distributary.resource import RESOURCE_BYTES_MAX
+from distributary.subscriptions.resource import FilterSelection
 
 TYPE_A = {"exact": {"type": "a"}}
 

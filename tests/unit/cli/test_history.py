@@ -57,9 +57,9 @@ def test_each_row_is_a_line_of_json(history, tmp_path):
 def test_questions_narrow_it_down(history, tmp_path):
     """By subscription, event, time and failure; the folder may be named itself."""
     now_s = time.time()
+    write_rows(tmp_path, row(0, now_s - 900, **RETRIED))  # perhaps of the day before
     write_rows(
         tmp_path,
-        row(0, now_s - 900, **RETRIED),
         row(1, now_s - 60, **RETRIED),
         row(2, now_s - 60, **DELIVERED),
         row(3, now_s - 60, "bills", **RETRIED),
@@ -104,3 +104,13 @@ def test_a_time_that_is_none_is_refused(history, tmp_path):
     assert code == 2
     assert "--since" in errors
     assert "30m" in errors
+
+
+def test_rows_of_one_namespace(history, tmp_path):
+    """An id that another one has too tells nothing of that one."""
+    rows = [row(number, NOW_S + number, namespace=name) for number, name in enumerate("aba")]
+    write_rows(tmp_path / "history", *rows)
+    code, found, _ = history("--data-dir", str(tmp_path), "--namespace", "a")
+    assert code == 0
+    assert [one["number"] for one in found] == [0, 2]
+    assert {one["namespace"] for one in found} == {"a"}

@@ -20,7 +20,7 @@ from distributary.net.http1 import ClientConnection
 )
 def test_an_address_is_read_from_a_url(url: str, expected: tuple[object, ...]) -> None:
     """Scheme, host, port with its default, prefix, authority."""
-    assert _http.parse_address(url) == expected
+    assert _http.parse_address(url) == (*expected, "", None)
 
 
 @pytest.mark.parametrize(
@@ -122,3 +122,28 @@ def test_no_answer_is_a_transport_error(answer: Callable[[Any], None], reason: s
 def test_a_body_that_is_no_json_reads_as_nothing() -> None:
     """A proxy's error page must not end the command with a traceback."""
     assert _http.Response(502, {}, b"<html>").json() is None
+
+
+def test_who_asks_is_shown_over_a_unix_socket_too(tmp_path: Any) -> None:
+    """One header field, and the host of the URL."""
+    heads = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    async def run() -> int:
+        path = str(tmp_path / "s")
+        address = _http.parse_address("http://localhost/api")
+        address = address._replace(socket=path, token=_http.Token("dk_x"))
+        async with await asyncio.start_unix_server(answer, path):
+            client = _http.Client(address)
+            response = await client.request("GET", "/keys")
+            client.close()
+            return response.status
+
+    assert asyncio.run(run()) == 200
+    ((first, *fields),) = heads
+    assert first == b"GET /api/keys HTTP/1.1"
+    assert {b"host: localhost", b"authorization: Bearer dk_x"} <= set(fields)

@@ -24,14 +24,39 @@ def request(status: int = 200, content_type: bytes = b"application/json") -> Req
     ],
 )
 def test_a_line_says_when_what_from_where_and_how(content_type: bytes, mode: str) -> None:
-    """Time, status, type, source, id, subject, mode."""
+    """Time, status, path, type, source, id, subject, mode."""
     line = _listen.line_of(request(200, content_type), EVENT, "12:00:00").plain
-    assert line == f"12:00:00 200 t.x /s 7 sub {mode}"
+    assert line == f"12:00:00 200 /r t.x /s 7 sub {mode}"
 
 
 def test_a_line_without_an_answer_shows_no_status() -> None:
     """Nothing is invented for an answer that never was."""
     assert " --- " in _listen.line_of(request(0), EVENT, "12:00:00").plain
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b'{"who": "world"}', '  {"who": "world"}'),
+        (b"\x00\xff\xfe", "  3 bytes"),
+        (b"\x1b[2Jred", "  \N{REPLACEMENT CHARACTER}[2Jred"),
+        (b"", "  "),
+    ],
+    ids=["text", "binary", "hostile", "empty"],
+)
+def test_data_have_a_line_of_their_own(data: bytes, shown: str) -> None:
+    """Text as it is but for control characters, other bytes by their number."""
+    line = _listen.data_line_of(Event(EVENT.attributes, data))
+    assert line is not None
+    assert line.plain == shown
+
+
+def test_long_data_are_cut_and_none_are_not_shown() -> None:
+    """An event may carry a megabyte."""
+    line = _listen.data_line_of(Event(EVENT.attributes, b"x" * 10_000))
+    assert line is not None
+    assert len(line.plain) < 300
+    assert _listen.data_line_of(Event(EVENT.attributes, None)) is None
 
 
 def test_a_dead_letter_is_marked_with_its_cause() -> None:

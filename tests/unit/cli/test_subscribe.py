@@ -111,6 +111,26 @@ def test_settings_of_each_protocol_have_flags(tmp_path) -> None:
         assert body["protocolsettings"] == {setting: "x"}
 
 
+def test_deliveries_are_signed_and_shown_a_certificate_by_flags(tmp_path, monkeypatch) -> None:
+    """The private key is read from its place; it is never a value of a flag."""
+    certificate = tmp_path / "own.pem"
+    certificate.write_text("PEM")
+    monkeypatch.setenv("OWN_KEY", "KEY")
+    flags = said(
+        sink=SINK,
+        sign="v1a",
+        client_certificate=str(certificate),
+        client_key_from="env:OWN_KEY",
+    )
+    assert _subscribe_flags.body_of(flags)["protocolsettings"] == {
+        "signature": {"scheme": "v1a"},
+        "clientcertificate": {"certificate": "PEM", "key": "KEY"},
+    }
+    for setting in ("signature={}", "clientcertificate={}"):
+        with pytest.raises(ValueError, match="say it with"):
+            _subscribe_flags.body_of(said(sink=SINK, setting=[setting]))
+
+
 def test_a_setting_that_is_text_is_not_read_as_json() -> None:
     """Or acks=1 would be a number."""
     flags = said(sink="kafka://e.com", protocol="KAFKA", setting=["acks=1", "topicname=true"])
@@ -182,3 +202,13 @@ def test_a_file_that_cannot_be_used_is_named_and_not_shown(tmp_path, text: str, 
         _subscribe_flags.body_from(str(file), said())
     assert str(file) in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_may_be_meant_for_any_namespace(tmp_path) -> None:
+    """The namespace is part of the path, not of the subscription; other flags are refused."""
+    file = tmp_path / "x.json"
+    file.write_text('{"sink": "http://127.0.0.1:9/"}')
+    found = _subscribe_flags.body_from(str(file), said(namespace="shop"))
+    assert found == {"sink": "http://127.0.0.1:9/"}
+    with pytest.raises(SettingsError, match="--namespace"):
+        _subscribe_flags.body_from(str(file), said(sink="http://127.0.0.1:8/"))

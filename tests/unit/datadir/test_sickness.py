@@ -36,7 +36,10 @@ class World:
         self.status_page = MappedStatusPage(self.paths.status_page(0))
         self.clock = VirtualClock()
         self.log = Log()
-        self.sickness = Sickness(self.paths, 0, self.status_page, self.clock, self.log)
+        self.told = []
+        self.sickness = Sickness(
+            self.paths, 0, self.status_page, self.clock, self.log, tell=self.told.append
+        )
 
     def pass_s(self, seconds):
         self.clock.move_to(self.clock.monotonic_s() + seconds)
@@ -79,6 +82,7 @@ def test_it_says_why(world):
     assert fields["reason"] == "file is not a database"
     assert is_sick(world.status_page)
     assert sickness_of(world.paths, 0) == "file is not a database"
+    assert world.told == ["file is not a database"]
 
 
 def test_it_is_no_longer_sick_once_it_runs(world):

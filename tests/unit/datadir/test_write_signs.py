@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from distributary.core import sqlite
+from distributary.core import database
 from distributary.datadir import WriteSigns
 
 
@@ -16,15 +16,15 @@ from distributary.datadir import WriteSigns
 def store(tmp_path: Path) -> Iterator[tuple[Path, sa.Engine]]:
     """A store with one table, which stays open: its write-ahead log lies beside it."""
     path = tmp_path / "store.db"
-    engine = sqlite.open_writer(sqlite.sqlite_url(path), "store")
-    with sqlite.writing(engine) as connection:
+    engine = database.open_writer(database.sqlite_url(path), "store")
+    with database.writing(engine) as connection:
         connection.exec_driver_sql("CREATE TABLE t (n INTEGER)")
     yield path, engine
     engine.dispose()
 
 
 def _write(engine: sa.Engine) -> None:
-    with sqlite.writing(engine) as connection:
+    with database.writing(engine) as connection:
         connection.exec_driver_sql("INSERT INTO t VALUES (1)")
 
 

@@ -9,7 +9,7 @@ import pytest
 from distributary.core.errors import StoreError
 from distributary.core.event import Event
 from distributary.core.flow import Attempt, DoneKey, Ending, Origin, Position, Stage, Task
-from distributary.core.journal import HistoryBlock
+from distributary.core.journal_frames import HistoryBlock
 from distributary.core.policy import DELIVERED, Reply
 from distributary.history.names import parse
 from distributary.history.rows import Recorder, RouteNames
@@ -78,6 +78,7 @@ def test_a_row_says_what_became_of_a_match(tmp_path):
         "decision": "delivered",
         "reason": None,
         "outcome": "delivered",
+        "answer": None,
     }
     assert dropped == delivered | {
         "number": 41,

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.event import Event, record
 from distributary.core.flow import (
     DoneKey,
@@ -28,7 +29,6 @@ from distributary.core.outcome import (
     Failure,
     RetryRow,
 )
-from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir
 from distributary.testing.check_ledgers import RouteSpec, State, matches_of
 from kit.dump_state import dump_state

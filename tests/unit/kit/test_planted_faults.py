@@ -13,6 +13,6 @@ def test_a_fault_can_be_planted(fault):
 
 
 def test_there_are_thirty_with_names_of_their_own():
-    """Of the log, the filters and the engine."""
+    """Of the log, the filters, the engine and tokens."""
     names = [fault.name for fault in FAULTS]
     assert len(set(names)) == len(names) >= 30

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.flow import RecordKind, RouteRecord, encode_route
 from distributary.core.log import Appender, open_folder
-from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.machinery import Kind as ObjectKind

@@ -1,6 +1,7 @@
 """Tables of sources: what they mean, and every fault of all of them at once."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -314,8 +315,8 @@ def test_variables_of_secrets_are_known_so_that_other_processes_do_not_get_them(
 
 
 def _load(toml: str, **environ: str) -> settings.Settings:
-    def check(tables: settings.Tables) -> list[str]:
-        return read_tables(tables, environ)[1]
+    def check(tables: Mapping[str, settings.Tables]) -> list[str]:
+        return read_tables(tables["sources"], environ)[1]
 
     return settings.load({}, environ, toml, check)
 
@@ -334,7 +335,7 @@ def test_tables_of_the_file_come_with_the_settings() -> None:
     assert _load("port = 0").sources == ()
 
 
-def test_faults_of_sources_stand_beside_those_of_all_settings() -> None:
+def test_faults_of_tables_stand_beside_those_of_all_settings() -> None:
     """In one message."""
     with pytest.raises(SettingsError) as caught:
         _load("prot = 0\n[[sources]]\nname = 'a'")

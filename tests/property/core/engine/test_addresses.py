@@ -169,7 +169,7 @@ def test_a_backfill_from_the_first_record_finds_the_same(steps, route):
     end = min(deletes, default=len(log))
     sending = Sending()
     effects = SimpleNamespace(
-        read_log=lambda name, start: parts.log_read(name, iter(log[start:]), len(log))
+        read_log=lambda name, at: parts.log_read(name, at, iter(log[at:]), len(log))
     )
     backfills = Backfills(0, EngineLimits(), effects)
     state = SimpleNamespace(

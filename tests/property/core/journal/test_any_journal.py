@@ -6,9 +6,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.core import journal as internals
+from distributary.core import journal_frames as internals
 from distributary.core.flow import DoneKey, Mark
-from distributary.core.journal import HistoryBlock, JournalState
+from distributary.core.journal import JournalState, fit, read_blocks, read_journal
+from distributary.core.journal_frames import HistoryBlock
 
 keys = st.builds(DoneKey, st.integers(0, 2**40), st.integers(0, 999), st.text(max_size=8))
 marks = st.builds(Mark, st.integers(0, 2**40), st.integers(0, 2**32 - 1))
@@ -18,14 +19,14 @@ blocks = st.none() | st.builds(HistoryBlock, numbers, st.integers(0, 2**20), st.
 frames = st.tuples(marks, matches, numbers, blocks)
 
 
-def forged(body, magic=internals._MAGIC):
+def forged(body, magic=internals.MAGIC):
     """A frame whose checksum holds, whatever its body is."""
-    return internals._HEADER.pack(magic, len(body), zlib.crc32(body)) + body
+    return internals.HEADER.pack(magic, len(body), zlib.crc32(body)) + body
 
 
 def parsed(content):
     """What the frames say, as a list."""
-    return list(internals._frames(content))
+    return list(internals.decode_frames(content))
 
 
 @given(st.binary(max_size=400))
@@ -37,7 +38,7 @@ def test_any_bytes_are_a_journal(content):
 @given(st.binary(max_size=200))
 def test_any_body_behind_a_checksum_that_holds_is_accepted_or_ends_the_journal(body):
     """A frame that this version did not write, but whole."""
-    for magic in internals._decoders:
+    for magic in internals.DECODERS:
         assert len(parsed(forged(body, magic))) <= 1
 
 
@@ -50,7 +51,7 @@ def test_any_body_behind_a_checksum_that_holds_is_accepted_or_ends_the_journal(b
 )
 def test_any_value_behind_a_checksum_that_holds_is_accepted_or_ends_the_journal(value):
     """Well-formed MessagePack that is no outcome."""
-    for magic in internals._decoders:
+    for magic in internals.DECODERS:
         assert len(parsed(forged(msgspec.msgpack.encode(value), magic))) <= 1
 
 
@@ -63,7 +64,7 @@ def test_a_route_that_is_not_unicode_ends_the_journal():
 @given(st.lists(frames, max_size=6), st.binary(max_size=30))
 def test_what_was_written_is_read_whatever_follows(written, rest):
     """Round trip, with any bytes behind it."""
-    content = b"".join(internals._frame(*frame) for frame in written)
+    content = b"".join(internals.encode_frame(*frame) for frame in written)
     for found, frame in zip(parsed(content + rest), written, strict=False):
         mark, done, filed, block = frame
         assert (found.mark, found.block) == (mark, block)
@@ -76,7 +77,7 @@ def test_what_was_written_is_read_whatever_follows(written, rest):
 def test_fit_ends_at_the_newest_cursor_that_stands(cursors, standing):
     """And keeps every outcome: each is checked by itself."""
     state = JournalState(list(cursors), {DoneKey(1, 0, "r"): 5})
-    found = internals.fit(state, lambda mark: mark.offset in standing)
+    found = fit(state, lambda mark: mark.offset in standing)
     fitting = [i for i, m in enumerate(cursors) if m.checksum == 0 or m.offset in standing]
     assert found.marks == cursors[: fitting[-1] + 1 if fitting else 0]
     assert found.done == state.done
@@ -91,3 +92,12 @@ def _too_large(value):
     if isinstance(value, dict):
         return any(_too_large(item) for item in value.values())
     return False
+
+
+@given(st.lists(frames, max_size=6), st.binary(max_size=30))
+def test_a_reader_of_the_blocks_alone_reads_the_same_blocks(tmp_path_factory, written, rest):
+    """Whatever the journal holds, and whatever follows."""
+    path = tmp_path_factory.getbasetemp() / "journal-of-blocks"
+    path.write_bytes(b"".join(internals.encode_frame(*frame) for frame in written) + rest)
+    state, _ = read_journal(path)
+    assert read_blocks(path) == state.blocks

@@ -189,6 +189,34 @@ def test_draining_stops_slow_queues_alone(rig):
     assert len(rig.attempts) == 110
 
 
+def test_nothing_starts_while_attempts_are_held(rig):
+    """Answers still count, tasks are still accepted, and all of them start afterwards."""
+    rig.script = lambda _event, _destination: Step(after_s=0.5)
+    rig.offer(2)
+    rig.dispatcher.hold()
+    assert rig.offer(3) == [Admission.ADMITTED] * 3
+    rig.offer(2, uri=OTHER)
+    rig.advance(20.0)
+    assert len(rig.attempts) == 2
+    assert rig.dispatcher.in_flight == 0
+    rig.dispatcher.go_on()
+    rig.advance(5.0)
+    assert len(rig.attempts) == 7
+
+
+def test_who_is_about_to_end_is_so_after_a_hold(rig):
+    """Slow queues start nothing more, though attempts may go on."""
+    rig.script = lambda _event, _destination: Step(after_s=5.0)
+    rig.offer(1)
+    rig.advance(1.0)
+    rig.dispatcher.begin_drain(0.5)
+    rig.dispatcher.hold()
+    rig.dispatcher.go_on()
+    rig.offer(3)
+    rig.advance(1.0)
+    assert rig.dispatcher.in_flight == 1
+
+
 def test_a_slow_queue_starts_again_when_it_is_slow_no_more(rig):
     """What was admitted meanwhile is not forgotten."""
     rig.script = lambda event, _destination: Step(
@@ -363,7 +391,7 @@ def test_a_task_may_be_offered_from_inside_a_report(rig):
     again = iter(range(3))
     rig.dispatcher.offer(rig.task(), to)
     reports = rig.attempts
-    shared = rig.dispatcher._shared
+    shared = rig.dispatcher._shared("default")
     shared.on_attempt = lambda attempt: (
         reports.append(attempt),
         next(again, None) is not None and rig.dispatcher.offer(rig.task(), to),
@@ -408,6 +436,31 @@ def test_an_attempt_that_was_not_made_says_nothing_about_the_sink(rig, reason):
         rig.advance(0.1)
     assert rig.queue().breaker is BreakerState.CLOSED
     assert {attempt.answer.reason for attempt in rig.attempts} == {reason}
+
+
+def test_a_probe_may_be_asked_for(rig):
+    """Long before the pause of the breaker ends; nothing happens inside the call."""
+    rig.script = lambda _event, _destination: Step(TransportError("refused", "x"), 0.01)
+    for _ in range(60):
+        rig.offer(10)
+        rig.advance(2.0)
+    rig.dispatcher.take_queued()
+    rig.advance(40.0)
+    rig.offer(10)
+    rig.advance(0.1)
+    assert rig.queue().breaker is BreakerState.OPEN
+    assert rig.offer() == [Admission.OPEN]
+    rig.script = lambda _event, _destination: Step(Reply(204, None, None, b""), 0.01)
+    rig.drained.clear()
+    rig.dispatcher.probe(URI)
+    assert rig.drained == []
+    rig.advance(0.002)
+    assert rig.drained == [URI]
+    assert rig.offer() == [Admission.ADMITTED]
+    rig.advance(0.1)
+    assert rig.queue().breaker is BreakerState.CLOSED
+    rig.dispatcher.probe(URI)
+    rig.dispatcher.probe(OTHER)
 
 
 def test_a_probe_that_was_not_made_proves_no_life(rig):

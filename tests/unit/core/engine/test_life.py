@@ -7,6 +7,7 @@ import pytest
 
 from distributary.core.deliver import Admission, BreakerState, Destination, QueueState
 from distributary.core.engine import LIFE, EngineLimits, MatchState, RouteTarget, Step
+from distributary.core.engine.cuts import Cuts
 from distributary.core.engine.effects import Effects
 from distributary.core.engine.machine import Engine
 from distributary.core.engine.reads import NoTask
@@ -95,6 +96,7 @@ class Rig:
             take_queued=self._take_queued,
             queue=lambda _name: self.lane_state if self.full_is_exhausted else None,
             is_open=lambda _name: False,
+            probe=lambda _name: None,
             cut_off=lambda: [SINK],
             watch=self.checker.step,
             chance=lambda: 0.5,
@@ -243,6 +245,10 @@ class Rig:
         self.state.tracker.take(self.task.position.offset, 7, [self.task])
         self.engine.sending.take(self.task)
 
+    def pinned(self):
+        """Nothing may wait in the log any longer."""
+        self.engine.set_budget(Cuts(others=1_000))
+
     def backfilled(self):
         self.task = self._made(Origin.BACKFILL)
         self.state.backfills.open.append(self.task)
@@ -250,7 +256,7 @@ class Rig:
 
     def redriven(self):
         key = DoneKey(next(self.offsets), 0, ROUTE)
-        self.engine.outcomes.redrive(
+        self.engine.outcomes.send_again(
             RetryRow(key, 7, Stage.PRIMARY, 1, 0, None, done=False, event=b"e")
         )
 
@@ -391,6 +397,7 @@ HELD KEEP: replying trying_once back_full match started replied without_memory e
 QUEUED KEEP: replying trying_once match started replied without_memory breaker_opens
 WAITING KEEP: with_dead_letters match started no without_dead_letters due
 DEFERRED KEEP: with_dead_letters match started no full due without_dead_letters asked_again
+BACKFILLING KEEP: pinned backfilled
 READING KEEP: with_dead_letters match started no out_of_memory due without_dead_letters read
 MATCHED DROP: deleted match
 HELD DROP: nearly_full match deleted offered_again
@@ -405,7 +412,7 @@ WAITING VOID: match started busy voided
 DEFERRED VOID: full behind_a_backfill match voided
 READING VOID: match started busy out_of_memory due gone_from_the_log
 DONE VOID: match started busy due started ok voided
-DONE REDRIVE: redriven
+DONE SEND_AGAIN: redriven
 """
 """For each transition of the table the verbs of which the last one makes it."""
 

@@ -5,18 +5,22 @@ from types import SimpleNamespace
 import pytest
 
 from distributary.core.engine import EngineLimits
+from distributary.core.engine._backfill import Backfill
 from distributary.core.engine._matching import Matching
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import (
+    ABOUT_ROUTE,
     DoneKey,
     Logged,
     RecordKind,
     RouteRecord,
     TimerEvent,
+    encode_route,
     encode_timer_event,
 )
 from distributary.core.meter import Meter
+from distributary.core.outcome.rows import BackfillRow
 from distributary.core.route import RouteTable
 
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b"")
@@ -124,3 +128,24 @@ def test_a_timer_event_of_a_route_that_is_gone_is_dropped_and_told():
     assert event_or_tick(stage, RecordKind.TIMER_EVENT) == []
     told = {"route": ROUTE, "offset": KEY.offset, "reason": "route-deleted"}
     assert stage.reports == [("tick-dropped", told)]
+
+
+def test_an_event_about_the_route_passes_its_filters():
+    """They say which events of others it wants."""
+    stage = Stage(filters=({"exact": {"type": "another"}},), address="elsewhere")
+    body = encode_timer_event(TimerEvent(ROUTE, 1, ABOUT_ROUTE, EVENT))
+    assert stage.routes(RecordKind.TIMER_EVENT, body) == [ROUTE]
+    stage.table.apply(RouteRecord(seq=2, op="delete", uid=ROUTE, revision=1))
+    assert stage.routes(RecordKind.TIMER_EVENT, body) == []
+
+
+@pytest.mark.parametrize("number", [ABOUT_ROUTE, 1])
+def test_a_backfill_lets_it_pass_likewise(number):
+    """Whoever brings it, the filters hold back timer events alone."""
+    record = RouteRecord(
+        seq=1, op="put", uid=ROUTE, revision=1, filters=({"exact": {"type": "another"}},)
+    )
+    backfill = Backfill(0, BackfillRow(ROUTE, 0, 0, 0, None, encode_route(record)))
+    body = encode_timer_event(TimerEvent(ROUTE, 1, number, EVENT))
+    tasks = backfill.match(Logged(KEY.offset, 1, 7, RecordKind.TIMER_EVENT, body))
+    assert [task.route for task in tasks] == [ROUTE] * (number == ABOUT_ROUTE)

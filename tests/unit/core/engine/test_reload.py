@@ -16,11 +16,11 @@ ATTRIBUTES = {"specversion": "1.0", "source": "/s", "type": "t"}
 
 
 class AtOnce:
-    """Runs work at once."""
+    """Runs reads at once."""
 
-    def run(self, work, done):
-        work()
-        done(None)
+    def run(self, read, then):
+        read()
+        then()
 
 
 @pytest.mark.parametrize("records", [0, 1])
@@ -35,9 +35,8 @@ def test_a_row_with_an_event_of_its_own_needs_no_record(records):
         partition=0,
         make_records=lambda: log,
         ownership=SimpleNamespace(store=SimpleNamespace(row_event=stored.get)),
-        reading=AtOnce(),
     )
-    Reload(context, told.append).read([row], told.extend)
+    Reload(context, AtOnce()).read([row], told.extend)
     ((_, task),) = told
     assert task.event == kept
     assert task.route == row.key.route

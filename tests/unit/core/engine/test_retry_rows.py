@@ -164,3 +164,15 @@ def test_nothing_is_remembered_of_rows_that_came_and_went_above_one_that_stays(w
     assert waiting.lowest_offset() == 1
     waiting.finish(DoneKey(1, 0, "r"))
     assert waiting.lowest_offset() == 2
+
+
+def test_hastened_rows_are_due_now_and_wait_for_nothing_else(waiting):
+    """Room at the sink must not hand one out again while its event is read or sent."""
+    assert waiting.pop_due(20.0, 9) == [row(2), row(3)]
+    waiting.defer(row(2).key, URI)
+    waiting.defer(row(3).key, URI)
+    waiting.hasten([row(1), row(3)], 20.0)
+    assert waiting.pop_due(20.0, 9) == [row(1), row(3)]
+    assert waiting.pop_deferred(URI) == row(2)
+    assert waiting.pop_deferred(URI) is None
+    assert waiting.idle() == set()

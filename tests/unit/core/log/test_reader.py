@@ -6,7 +6,19 @@ import pytest
 
 from distributary.core.flow import RecordKind
 from distributary.core.log import iter_frames
+from distributary.testing.simulated_disk import SimulatedDisk
 from distributary.testing.small_log import PARTITION_DIR, SmallLog
+
+
+class _CountingDisk(SimulatedDisk):
+    """Counts the bytes that are read."""
+
+    bytes_read = 0
+
+    def pread(self, handle, length, position):
+        block = super().pread(handle, length, position)
+        self.bytes_read += len(block)
+        return block
 
 
 @pytest.fixture
@@ -29,6 +41,33 @@ def test_random_access_finds_each_record(long_log):
             chunk, _ = reader.read_chunk(number, 1)
             (record,) = iter_frames(chunk)
             assert (record.offset, record.body.rstrip(b"\0")) == (number, b"%d" % number)
+        assert reader.damages() == ()
+
+
+def test_a_search_leaves_allocated_space_alone():
+    """Segments are allocated before they are written: a search does not look through the zeros."""
+    disk = _CountingDisk()
+    small = SmallLog(disk=disk, segment_bytes=1 << 26)
+    small.open()
+    for number in range(50):
+        small.append(b"%d" % number + bytes(1000))
+    disk.bytes_read = 0
+    with small.reader() as reader:
+        chunk, _ = reader.read_chunk(49, 1)
+    assert [record.offset for record in iter_frames(chunk)] == [49]
+    assert disk.bytes_read < 20 * 64 * 1024
+
+
+def test_zeros_in_bodies_do_not_end_a_search():
+    """A body of zeros looks like allocated space: its record and those behind it are found."""
+    small = SmallLog(segment_bytes=1 << 23)
+    small.open()
+    for size in [1000, 300_000, 1000, 500_000, 10, 400_000, 1000]:
+        small.append(bytes(size))
+    with small.reader() as reader:
+        for number in range(7):
+            chunk, _ = reader.read_chunk(number, 1)
+            assert [record.offset for record in iter_frames(chunk)] == [number]
         assert reader.damages() == ()
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.errors import FencedError, StoreError
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
@@ -22,7 +23,6 @@ from distributary.core.outcome import (
     GivenUp,
     RetryRow,
 )
-from distributary.core.sqlite import sqlite_url
 
 FAILURE = Failure("status-503", "http://sink.example/", 503, "YnVzeQ==")
 
@@ -460,7 +460,7 @@ def test_dead_letters_of_the_version_before_are_kept(path):
     other.close()
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
-        assert connection.execute("SELECT version FROM delivery_schema").fetchall() == [(2,)]
+        assert connection.execute("SELECT version FROM delivery_schema").fetchall() == [(4,)]
     connection.close()
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from distributary.core.database import sqlite_url
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Stage
 from distributary.core.outcome import Changes, DeliveryStore, RetryRow
-from distributary.core.sqlite import sqlite_url
 
 
 def test_a_failing_store_says_nothing_of_what_it_holds(tmp_path):

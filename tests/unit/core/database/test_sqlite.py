@@ -7,19 +7,17 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from distributary.core import sqlite
-from distributary.core.errors import StoreError
-from distributary.core.sqlite import (
-    give_back,
-    let_give_back,
-    looking,
+from distributary.core.database import (
     memory_url,
     open_reader,
     open_writer,
     reading,
+    sqlite,
     sqlite_url,
     writing,
 )
+from distributary.core.database.sqlite import give_back, let_give_back, looking
+from distributary.core.errors import StoreError
 
 THINGS = sa.Table("thing", sa.MetaData(), sa.Column("name", sa.Text, primary_key=True))
 
@@ -191,6 +189,29 @@ def test_free_pages_go_back_to_the_disk(path: Path) -> None:
         pass
     engine.dispose()
     assert path.stat().st_size < full / 2
+
+
+def test_a_file_that_a_reader_held_shrinks_the_next_time(path: Path) -> None:
+    """Its pages are free, but the file is as long as before until nobody reads an older state."""
+    engine = open_writer(sqlite_url(path), "thing store", gives_back=True)
+    with writing(engine) as connection:
+        THINGS.metadata.create_all(connection)
+        rows = [{"name": f"{n:0>4000}"} for n in range(500)]
+        connection.execute(THINGS.insert(), rows)
+    with sqlite3.connect(path) as emptied:
+        emptied.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    full = path.stat().st_size
+    emptied.execute("BEGIN")
+    emptied.execute("SELECT count(*) FROM thing").fetchone()
+    with writing(engine) as connection:
+        connection.execute(THINGS.delete())
+    while give_back(engine, 100, 10):
+        pass
+    assert path.stat().st_size == full
+    emptied.close()
+    assert not give_back(engine, 100, 10)
+    assert path.stat().st_size < full / 2
+    engine.dispose()
 
 
 def test_a_database_in_memory_is_its_own() -> None:
