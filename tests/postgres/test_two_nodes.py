@@ -55,6 +55,7 @@ class Nodes:
         environ = clean_environ() | {
             STORE_PASSWORD_VARIABLE: database.password,
             CREDENTIAL_KEY_VARIABLE: base64.b64encode(os.urandom(32)).decode(),
+            "PATH": f"{self._without_python(folder)}{os.pathsep}{os.environ['PATH']}",
         }
         self._addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
         self.servers = [
@@ -66,6 +67,15 @@ class Nodes:
             for number in range(2)
         ]
         self.configure(BEFORE)
+
+    @staticmethod
+    def _without_python(folder: Path) -> Path:
+        """A folder whose ``python3`` cannot run workers, as that of a machine may be."""
+        python = folder / "bin" / "python3"
+        python.parent.mkdir()
+        python.write_text("#!/bin/sh\nexit 1\n")
+        python.chmod(0o755)
+        return python.parent
 
     def configure(self, partitions: int, more: str = "") -> None:
         """Write the configuration of both."""

@@ -391,15 +391,16 @@ def run(settings: DriverSettings, scratch: Path, leads: Callable[[], bool] | Non
         leads: Whether the node of this process leads: no query begins before. None: it is alone.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    if settings.entrusted:
+    if settings.entrusted and not is_local(settings.master):
         os.environ["PYSPARK_PYTHON"] = python_on_executors(settings.spark_conf)
+    else:  # tasks run on this machine, or see its disk: the "python3" of PATH may be another one
+        os.environ["PYSPARK_PYTHON"] = str(write_shim(scratch / "bin"))
+    if settings.entrusted:
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         # Executors have their sockets where they run, and this process by the same setting here.
         sockets = DataDir.of(settings.data_dir).worker_sockets
         sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chdir(sockets)
-    else:
-        os.environ["PYSPARK_PYTHON"] = str(write_shim(scratch / "bin"))
     warm = False
     if leads is not None:
         try:

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from distributary.knative.kinds import BROKER, CHANNEL, NAMESPACE, SUBSCRIPTION, TRIGGER
-from kit.running_server import clean_environ
+from kit.running_server import clean_environ, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 EXPORT = Path(__file__).with_name("cluster_export.yaml").read_text("utf-8")
 KEPT = ((BROKER, "shop"), (TRIGGER, "orders"), (CHANNEL, "parcels"), (SUBSCRIPTION, "carrier"))
+LISTED_S_MAX = 30.0
+"""Longest wait for the list of subscribers in the status of a Channel."""
 LEFT = ("lost", "shop-orders-5b7b1a9c", "steps")
 
 
@@ -49,6 +51,12 @@ def test_a_cluster_moves_in_by_one_command(server, api, export):
         assert line.startswith("left")
     sink.wait_for(api.publish(api.address(BROKER, "shop"), type="com.example.order"))
     sink.wait_for(api.publish(api.address(CHANNEL, "parcels")))
+    # A Channel lists its Subscriptions after they have become Ready: a write of the server's own.
+    wait_until(
+        lambda: api.read(CHANNEL, "parcels").get("status", {}).get("subscribers"),
+        LISTED_S_MAX,
+        "the Channel lists its Subscription",
+    )
     before = [api.read(kind, name)["metadata"]["resourceVersion"] for kind, name in KEPT]
     imported(server, text)
     assert [api.read(kind, name)["metadata"]["resourceVersion"] for kind, name in KEPT] == before

@@ -28,6 +28,9 @@ from distributary.server.processes._watchdog import Watchdog
 
 LOOK_S = 0.25
 """How often processes are checked: as often as their heartbeats come."""
+GRACE_S = 0.25
+"""How long a connection of the main port waits for a receiver before it is answered here: one that
+lives takes it, although a stalled machine kept its heartbeat back."""
 ANSWERING_MAX = 256
 """Connections under way at one time; more wait in the kernel's queue."""
 HEAD_S = 2.0
@@ -85,6 +88,7 @@ class Probe:
         self._stopping = threading.Event()
         self._watching = True
         self._stands_in = False
+        self._grace: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="probe", daemon=True)
 
@@ -120,6 +124,8 @@ class Probe:
             await asyncio.sleep(LOOK_S)
         for task in self._tasks:
             task.cancel()
+        if self._grace is not None:
+            self._grace.cancel()
         for listener in (self._port, self._own):
             if listener is not None:
                 loop.remove_reader(listener)
@@ -142,28 +148,39 @@ class Probe:
         """Accept connections; resumes where the last check found too many under way."""
         if self._own is not None:
             loop.add_reader(self._own, self._accept, self._own, self._answer_of_own)
-        if self._stands_in and self._port is not None:
-            loop.add_reader(self._port, self._accept, self._port, self._answer_of_port)
+        if self._stands_in and self._port is not None and self._grace is None:
+            loop.add_reader(self._port, self._await_receiver, loop, self._port)
 
-    def _accept(self, listener: socket.socket, answer: Callable[[bytes, bytes], bytes]) -> None:
+    def _await_receiver(self, loop: asyncio.AbstractEventLoop, port: socket.socket) -> None:
+        """Leave a connection of the main port to a receiver for ``GRACE_S``."""
+        loop.remove_reader(port)
+        self._grace = loop.call_later(GRACE_S, self._accept_left, loop, port)
+
+    def _accept_left(self, loop: asyncio.AbstractEventLoop, port: socket.socket) -> None:
+        """Accept what no receiver has taken; the next check listens again."""
+        self._grace = None
+        self._stand_in(loop)  # it may have come back since the last check
+        while self._stands_in and self._accept(port, self._answer_of_port):
+            pass
+
+    def _accept(self, listener: socket.socket, answer: Callable[[bytes, bytes], bytes]) -> bool:
+        """Accept one connection, if one waits and there is room; returns whether it did."""
         loop = asyncio.get_running_loop()
-        if listener is self._port and not self._health.ingest_silent:
-            self._stand_in(loop)  # it has come back since the last check
-            return
         if len(self._tasks) >= ANSWERING_MAX:
             loop.remove_reader(listener)  # until the next check: the event would repeat for ever
-            return
+            return False
         try:
             connection, _ = listener.accept()
         except BlockingIOError:  # another process took it
-            return
+            return False
         except OSError:  # there are no descriptors
             loop.remove_reader(listener)
-            return
+            return False
         connection.setblocking(False)
         task = loop.create_task(self._serve(connection, answer, main=listener is self._port))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return True
 
     async def _serve(
         self, connection: socket.socket, answer: Callable[[bytes, bytes], bytes], *, main: bool
