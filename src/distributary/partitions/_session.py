@@ -86,6 +86,8 @@ class PartitionSession:
         StoreError, LogError: The stored state cannot be read.
     """
 
+    backlog = 0
+    """Records that the live path has not taken, as of the last beat."""
     _held = False
     """Whether attempts wait for a renewal of the lease."""
     _log_reading: ThreadPoolExecutor | None = None
@@ -283,6 +285,7 @@ class PartitionSession:
                 self._tracing.spans.count_into(self._meter)
             self._meter.save()
         self._tail.look()  # a ring may have been lost
+        self.backlog = max(0, self._tail.end() - self.consumer.live_offset)
 
     def _lapse(self) -> None:
         """Start no attempt while the lease is nearly over: another owner may have the partition."""
@@ -319,12 +322,12 @@ class PartitionSession:
 
     # -- the thread of the task ---------------------------------------------------------------
 
-    def counts(self) -> tuple[int, int]:
-        """Returns the attempts and the outcomes of matches that the metrics have counted."""
+    def counts(self) -> tuple[int, int, int]:
+        """Returns the next record of the live path, and the attempts and outcomes counted so far."""
         attempts = sum(self._meter.histogram("attempt_duration_seconds").counts)
         counters = dict(self._meter.counters)  # the loop adds to it meanwhile
         outcomes = sum(n for name, n in counters.items() if name.startswith(OUTCOME_COUNTERS))
-        return attempts, int(outcomes)
+        return self.consumer.live_offset, attempts, int(outcomes)
 
     def wait(self, seconds: float) -> None:
         """Wait for *seconds*, or until somebody asks for something; raise what stopped the owner.

@@ -98,6 +98,9 @@ class Tail(Protocol):
     def look_soon(self) -> None:
         """The consumer has taken all that it was given: look again, soon."""
 
+    def end(self) -> int:
+        """Returns the durable end as last seen, without waiting; 0 where none was seen."""
+
 
 class TailSource(Protocol):
     """Makes the tails of a partition, one after the other."""

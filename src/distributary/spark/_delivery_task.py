@@ -318,14 +318,18 @@ class _Task:
             yield self._row(owner)
 
     def _row(self, owner: Owner | None) -> pa.RecordBatch:
-        attempts, outcomes = (0, 0) if owner is None else owner.counts()
+        records, attempts, outcomes = (0, 0, 0) if owner is None else owner.counts()
+        backlog = None if owner is None else owner.session.backlog
         status_page = self._partitions[self._number].status_page
         return pa.record_batch(
             [
                 pa.array([self._number], pa.int32()),
                 pa.array([self._epoch], pa.int64()),
+                pa.array([SystemClock().wall_ms()], pa.int64()),
                 pa.array([status_page[StatusField.LIVE_OFFSET]], pa.int64()),
                 pa.array([status_page[StatusField.WATERMARK]], pa.int64()),
+                pa.array([backlog], pa.int64()),
+                pa.array([records], pa.int64()),
                 pa.array([attempts], pa.int64()),
                 pa.array([outcomes], pa.int64()),
             ],

@@ -58,7 +58,7 @@ class Owner:
     newer: LiveSettings | None = None
     now_s: Callable[[], float] = time.monotonic
     _quiet_since_s: float | None = field(default=None, init=False)
-    _counted: tuple[int, int] = field(init=False)
+    _counted: tuple[int, int, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._counted = self.session.counts()
@@ -82,10 +82,13 @@ class Owner:
             raise
         self.sickness.goes_on()
 
-    def counts(self) -> tuple[int, int]:
-        """Returns the attempts and the outcomes of matches since the last call."""
+    def counts(self) -> tuple[int, int, int]:
+        """Returns the records taken, the attempts and the outcomes of matches since last asked."""
         before, self._counted = self._counted, self.session.counts()
-        return self._counted[0] - before[0], self._counted[1] - before[1]
+        records, attempts, outcomes = (
+            now - then for now, then in zip(self._counted, before, strict=True)
+        )
+        return records, attempts, outcomes
 
     def outdated(self) -> bool:
         """Whether there are newer settings, and this is a moment to end for them."""

@@ -3,7 +3,9 @@
 The source of the query is Spark's own counter (``rate-micro-batch``): each micro-batch has one
 number for each partition of the log, and one task for each number. A number says which partition
 and which epoch. Progress is in our own committed offset, not in Spark's checkpoint, so the
-checkpoint is disposable. No event passes through Spark, so the sink is ``noop``.
+checkpoint is disposable: what Spark reports of the source are its numbers. Where the partitions
+stand is in the metrics that Spark observes on the rows (``COUNTS``). No event passes through
+Spark, so the sink is ``noop``.
 
 A source written in Python would need four more Python processes on this machine, which only plan.
 Only ``_own`` imports ``_delivery_task``: the driver needs nothing of it.
@@ -13,17 +15,30 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "rate-micro-batch"
-COLUMNS = ("partition", "epoch", "live_offset", "committed_offset", "attempts", "outcomes")
+COLUMNS = (
+    "partition",
+    "epoch",
+    "time_ms",
+    "live_offset",
+    "committed_offset",
+    "backlog",
+    "records",
+    "attempts",
+    "outcomes",
+)
 SCHEMA = ", ".join(f"{name} {'int' if name == 'partition' else 'long'}" for name in COLUMNS)
-"""Where a partition stands, and the attempts and the outcomes of matches since the row before."""
+"""Where a partition stands, and the records taken, the attempts and the outcomes of matches since
+the row before. The backlog is in records, NULL where the task owns no partition."""
 COUNTS = "deliveries"
-"""Name of the metrics that Spark observes on the rows: sums over an epoch, in its progress."""
+"""Name of the metrics that Spark observes on the rows of an epoch, in its progress: sums of
+``records``, ``attempts`` and ``outcomes``; by partition, ``positions``, ``committed`` and
+``backlog`` at the end."""
 
 
 def delivery_rows(
@@ -38,7 +53,7 @@ def delivery_rows(
         entrusted: For executors of a cluster: ``Entrusted`` as JSON. It stands in the function
             alone, which Spark shows nowhere.
     """
-    own = functools.partial(_own, settings_json, partitions, entrusted)
+    own = functools.partial(_own, settings_json, entrusted)
     return counted_rows(spark, own, partitions)
 
 
@@ -47,32 +62,43 @@ def counted_rows(
     task: "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]",
     partitions: int,
 ) -> DataFrame:
-    """Returns the rows of *task*, which gets a number for each partition and epoch."""
+    """Returns the rows of *task*, which gets a row with the number of its partition and epoch."""
     numbers = (
         spark.readStream.format(FORMAT)
         .option("rowsPerBatch", str(partitions))
         .option("numPartitions", str(partitions))
         .load()
-        .select("value")
+        # Named, since Spark's UI shows them. The counter advances by the number of partitions.
+        .selectExpr(
+            f"cast(value % {partitions} AS int) AS partition",
+            f"value div {partitions} + 1 AS epoch",
+        )
     )
     rows = numbers.mapInArrow(task, SCHEMA)
-    counts = [functions.sum(name).alias(name) for name in ("attempts", "outcomes")]
-    return rows.observe(COUNTS, *counts)
+    return rows.observe(COUNTS, *_observed(partitions))
 
 
-def task_of(number: int, partitions: int) -> tuple[int, int]:
-    """Returns (partition, epoch) of a *number* of the counter; the first epoch is 1."""
-    return number % partitions, number // partitions + 1
+def _observed(partitions: int) -> list[Column]:
+    """Returns the metrics ``COUNTS``; those by partition are arrays with its number as index."""
+    sums = [functions.sum(name).alias(name) for name in ("records", "attempts", "outcomes")]
+    time_ms = [
+        functions.when(functions.col("partition") == number, functions.col("time_ms"))
+        for number in range(partitions)
+    ]
+    latest = {"positions": "live_offset", "committed": "committed_offset", "backlog": "backlog"}
+    return sums + [
+        functions.array(*(functions.max_by(column, time) for time in time_ms)).alias(name)
+        for name, column in latest.items()
+    ]
 
 
 def _own(
-    settings_json: str, partitions: int, entrusted: bytes, numbers: "Iterable[pa.RecordBatch]"
+    settings_json: str, entrusted: bytes, numbers: "Iterable[pa.RecordBatch]"
 ) -> "Iterator[pa.RecordBatch]":
-    """Own the partition of the task's number, and deliver it until the epoch ends."""
+    """Own the partition that the task is given, and deliver it until the epoch ends."""
     from distributary.spark import _delivery_task  # noqa: PLC0415 - see the module
 
     given = _delivery_task.decode_entrusted(entrusted)
     for batch in numbers:
-        for number in batch.column("value").to_pylist():
-            partition, epoch = task_of(number, partitions)
-            yield from _delivery_task.rows(settings_json, partition, epoch, given)
+        for row in batch.to_pylist():
+            yield from _delivery_task.rows(settings_json, row["partition"], row["epoch"], given)

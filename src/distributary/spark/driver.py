@@ -353,11 +353,8 @@ def _summary(progress: Any) -> dict[str, Any] | None:
         return None
     observed = progress["observedMetrics"].get(COUNTS)
     counts = {} if observed is None else observed.asDict()
-    return {
-        "batch": progress["batchId"],
-        "attempts": counts.get("attempts"),
-        "outcomes": counts.get("outcomes"),
-        "duration_ms": progress["durationMs"].get("triggerExecution"),
+    return {"batch": progress["batchId"], **counts} | {
+        "duration_ms": progress["durationMs"].get("triggerExecution")
     }
 
 
@@ -391,6 +388,8 @@ def run(settings: DriverSettings, scratch: Path, leads: Callable[[], bool] | Non
         leads: Whether the node of this process leads: no query begins before. None: it is alone.
     """
     scratch.mkdir(parents=True, exist_ok=True)
+    # Where Spark's UI listens: nobody has to sign in there.
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     if settings.entrusted and not is_local(settings.master):
         os.environ["PYSPARK_PYTHON"] = python_on_executors(settings.spark_conf)
     else:  # tasks run on this machine, or see its disk: the "python3" of PATH may be another one

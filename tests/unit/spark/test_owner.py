@@ -42,7 +42,7 @@ class Session:
         self.epochs = []
         self.quiet = 0
         self.ends = []
-        self.counted = 5, 3
+        self.counted = 100, 5, 3
         self.nudges = 0
         self.waits = []
 
@@ -392,8 +392,8 @@ def test_nothing_is_kept_where_spark_does_not_use_workers_again(custody, monkeyp
 
 def test_counts_are_those_since_the_last_time(world):
     """Also over tasks: the first row of an epoch has what came after the last one of another."""
-    assert world.owner.counts() == (0, 0)
-    world.session.counted = 9, 4
+    assert world.owner.counts() == (0, 0, 0)
+    world.session.counted = 110, 9, 4
     world.owner.serve(2)
-    assert world.owner.counts() == (4, 1)
-    assert world.owner.counts() == (0, 0)
+    assert world.owner.counts() == (10, 4, 1)
+    assert world.owner.counts() == (0, 0, 0)

@@ -117,6 +117,13 @@ class Fetcher:
         )
         return Watermarks(low, high)
 
+    def seen_end(self) -> int:
+        """Returns the end that came with the last records; 0 where none have. Asks nobody."""
+        found = self._consumer.get_watermark_offsets(
+            self._tp(self._topic, self.partition), cached=True
+        )
+        return max(0, found[1]) if found else 0
+
     def offset_at(self, time_ms: int) -> int | None:
         """Returns the first offset of that time or later; None: there is none.
 

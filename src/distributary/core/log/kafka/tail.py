@@ -152,6 +152,10 @@ class KafkaTail:
                 self._waits = True
                 self._asked.put(True)
 
+    def end(self) -> int:
+        """Returns the end that the cluster told with the last records, without waiting."""
+        return self._fetcher.seen_end()
+
     def _due(self) -> None:
         self._timer = None
         self.look()
