@@ -23,6 +23,7 @@ from distributary.datadir.publishers import PublisherBook
 from distributary.spark.archive import job as archive_job
 from distributary.spark.archive import rows
 from distributary.spark.archive.job import Wanted, archive
+from kit.running_server import RunningServer, wait_until
 
 DAY_MS = 86_400_000
 
@@ -378,3 +379,27 @@ def test_what_is_between_archive_and_log_is_lost_and_said(spark, log, event, tmp
     assert [each.partition for each in done.lost] == [0, 1]
     with pytest.raises(PySparkException, match="there is none at"):
         _read(spark, log, tmp_path / "elsewhere").collect()
+
+
+def test_a_server_archives_by_itself(spark, tmp_path):
+    """Where it is told how often: a full segment is archived, checked and read; others run on."""
+    to = tmp_path / "archive"
+    flags = ["--partitions", "1", "--archive", str(to), "--archive-every-s", "2s"]
+    with RunningServer(tmp_path / "data", flags=flags) as server:
+        fields = {"ce-specversion": "1.0", "ce-source": "/large", "ce-type": "t"}
+        body = os.urandom(900_000)
+        for number in range(80):  # more than one segment of 64 MiB
+            fields["ce-id"] = str(number)
+            assert server.request("POST", "/events", body, fields).status == 202
+
+        def archived():
+            lines = map(json.loads, server.log.read_text("utf-8").splitlines())
+            return [line for line in lines if line["event"] == "archived"]
+
+        wait_until(archived, 120.0, "a job has ended")
+        (line,) = archived()
+        assert 60 < line["events"] < 80
+        reader = spark.read.format("distributary").option("archive", str(to))
+        assert reader.load(str(server.data_dir)).where("source = '/large'").count() == 80
+        assert server.request("GET", "/readyz").status == 200
+        assert server.stop() == 0

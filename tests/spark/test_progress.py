@@ -43,7 +43,7 @@ def _task() -> Any:
 def test_progress_has_positions_and_sums_of_each_epoch(
     spark: SparkSession, tmp_path: Path, partitions: int
 ) -> None:
-    """Each epoch has one task for each partition; its progress shows where each stood at the end."""
+    """Each epoch has one task for each partition, and tells where each stood at the end."""
     query = (
         counted_rows(spark, _task(), partitions)
         .writeStream.format("noop")
@@ -141,12 +141,12 @@ def test_sparks_ui_shows_no_secret_and_steers_nothing(server: RunningServer) -> 
     assert SECRET not in shown
     pages = _ui(server, "/environment/") + _ui(server, "/jobs/") + _ui(server, "/SQL/")
     assert "/kill/" not in pages
-    before = [each.pid for each in server.processes(Role.PIPELINE)]
+    before = [each.pid for each in server.processes(Role.DRIVER)]
     for path in ("/jobs/job/kill/?id=0", "/stages/stage/kill/?id=0"):
         with pytest.raises(urllib.error.HTTPError):
             _ui(server, path, "POST")
     assert server.request("GET", "/readyz").status == 200
-    assert [each.pid for each in server.processes(Role.PIPELINE)] == before
+    assert [each.pid for each in server.processes(Role.DRIVER)] == before
     addresses = {
         line.laddr.ip
         for process in psutil.Process(server.pid).children(recursive=True)

@@ -323,7 +323,7 @@ class PartitionSession:
     # -- the thread of the task ---------------------------------------------------------------
 
     def counts(self) -> tuple[int, int, int]:
-        """Returns the next record of the live path, and the attempts and outcomes counted so far."""
+        """Returns the next record of the live path, and attempts and outcomes counted so far."""
         attempts = sum(self._meter.histogram("attempt_duration_seconds").counts)
         counters = dict(self._meter.counters)  # the loop adds to it meanwhile
         outcomes = sum(n for name, n in counters.items() if name.startswith(OUTCOME_COUNTERS))

@@ -47,8 +47,8 @@ def session_conf(scratch: Path, partitions: int, archive: str = "") -> dict[str,
         "spark.speculation": "false",
         # Failures of one partition's task must not end the others'.
         "spark.task.maxFailures": str(TASK_FAILURES_MAX),
-        # Spark must not be reachable from outside, nor listen without need. An operator may turn its
-        # UI on, to look: it is on loopback (``driver.run``), ends no job and shows no secret.
+        # Spark must not be reachable from outside, nor listen without need. Who turns its UI on
+        # may look: it is on loopback (``driver.run``), ends no job and shows no secret.
         "spark.ui.enabled": "false",
         "spark.ui.killEnabled": "false",
         "spark.redaction.regex": f"(?i){_SECRET.pattern}",

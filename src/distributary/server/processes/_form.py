@@ -23,6 +23,7 @@ from distributary.datadir import (
     StatusField,
 )
 from distributary.server.processes import _ground as ground
+from distributary.server.processes._archiving import archive_child, has_work, keep_archiving
 from distributary.server.processes._children import Child
 from distributary.server.processes._cluster import FileCluster
 from distributary.server.processes._cores import cores, partitions_wanted, receivers_wanted
@@ -204,12 +205,15 @@ class Form(Protocol):
     def cluster(self, views: Views) -> Cluster:
         """Returns what reads who takes part, and who owns what; *views* read the log's ends."""
 
-    async def upkeep(self, settings: Callable[[], Settings], meter: Meter) -> None:
+    async def upkeep(
+        self, settings: Callable[[], Settings], meter: Meter, line: Callable[[str], None]
+    ) -> None:
         """What the control part does for the log beside all else, until cancelled.
 
         Args:
             settings: Returns those in force. How much is kept counts from the start on.
             meter: Counts failures.
+            line: Called with each line that a process started here writes.
         """
 
     async def end(self) -> None:
@@ -302,8 +306,17 @@ class Alone:
             receivers=self.receivers,
         )
 
-    async def upkeep(self, settings: Callable[[], Settings], meter: Meter) -> None:
-        """See ``Form.upkeep``: receivers look after their parts of the log."""
+    async def upkeep(
+        self, settings: Callable[[], Settings], meter: Meter, line: Callable[[str], None]
+    ) -> None:
+        """See ``Form.upkeep``: jobs of the archive; receivers look after their parts of the log."""
+        del meter  # a failed job is in the log, and in retention's gauge
+        await keep_archiving(
+            settings,
+            lambda to: has_work(self._paths, self.partitions, to),
+            lambda chosen: archive_child(chosen, self._paths, line),
+            SystemClock().monotonic_s,
+        )
 
     async def end(self) -> None:
         """See ``Form.end``."""

@@ -198,8 +198,11 @@ class Led:
 
         return SharedCluster(self.store.url, self.partitions, ends, SystemClock())
 
-    async def upkeep(self, settings: Callable[[], Settings], meter: Meter) -> None:
+    async def upkeep(
+        self, settings: Callable[[], Settings], meter: Meter, line: Callable[[str], None]
+    ) -> None:
         """Retention of all partitions, and more partitions where they are wanted."""
+        del line  # no process is started
         assert self._routes is not None
         growth = Growth(self._places.log, self.store, self._routes, self._log)
         growing = asyncio.create_task(growth.follow(lambda: settings().partitions or 0))

@@ -228,7 +228,7 @@ class Server:
         beating = asyncio.create_task(beat(health))
         watching = [ground.keep_warning(self._settings, self._log), give_back()]
         watching.append(self._telemetry.follow(health, meter))
-        watching.append(self._form.upkeep(lambda: self._settings, meter))
+        watching.append(self._form.upkeep(lambda: self._settings, meter, self._lines.write))
         if self._tls is not None:
             watching.append(self._tls.follow(meter, running.amqp.forget_certificates))
         aside = [asyncio.create_task(each) for each in watching]

@@ -76,6 +76,11 @@ def spark_environ(spark_conf: Mapping[str, str]) -> dict[str, str]:
     return {_SPARK_CONF: msgspec.json.encode(spark_conf).decode()}
 
 
+def take_spark_conf() -> dict[str, str]:
+    """Take what ``spark_environ`` passed out of the environment."""
+    return msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
+
+
 def _entrusted(shared: SharedPlaces | None, start: PipelineStart) -> bytes:
     """What executors get with their tasks; empty where all is in the data directory.
 
@@ -117,7 +122,7 @@ def main(arguments: list[str]) -> int:
     """Entry point: one argument, ``PipelineStart`` as JSON, and ``spark_environ``."""
     end_with_parent(int(os.environ[PARENT]))
     start = msgspec.json.decode(arguments[0], type=PipelineStart)
-    spark_conf = msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
+    spark_conf = take_spark_conf()
     shared = take_places(os.environ)
     configure(start.log_level, role="pipeline")
     paths = DataDir.of(start.data_dir)

@@ -23,6 +23,12 @@ class ArchiveSettings(IndexSettings):
         "Folder that distributary archive writes to: retention deletes only what is archived there"
         " and checked. Empty: it waits for no archive.",
     )
+    archive_every_s: float = setting(
+        shapes.duration(0.0, 30 * 86400.0),
+        0.0,
+        "How often the server archives by itself what is not archived yet, with a Spark of its own"
+        " (1 GiB) at the lowest priority. 0: run distributary archive by a timer.",
+    )
 
 
 def archive_faults(chosen: Mapping[str, Any]) -> Iterator[str]:
@@ -33,6 +39,8 @@ def archive_faults(chosen: Mapping[str, Any]) -> Iterator[str]:
     """
     archive = chosen.get("archive")
     if not archive:
+        if chosen.get("archive_every_s"):
+            yield "archive_every_s: needs archive, the folder"
         return
     if chosen.get("log"):
         yield "archive: needs the log in the data directory; with log, none is archived"

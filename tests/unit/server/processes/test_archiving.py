@@ -1,0 +1,157 @@
+"""When ``serve`` starts archive jobs, and with what."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from distributary.core.errors import LogUnavailableError, SettingsError
+from distributary.core.flow import RecordKind
+from distributary.core.log import Appender, open_folder
+from distributary.datadir import DataDir
+from distributary.datadir.archived import write_archived
+from distributary.server import settings
+from distributary.server.processes import _archiving
+from distributary.server.processes._archiving import archive_child, has_work, keep_archiving
+from distributary.testing.virtual import VirtualClock
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """A log of one partition with several segments."""
+    paths = DataDir(tmp_path / "data")
+    paths.run.mkdir(parents=True)
+    open_folder(paths.log, 1)
+    appender = Appender.open(paths.log, 0, clock=VirtualClock(), segment_bytes=64 * 1024)
+    for _ in range(100):
+        appender.append([(RecordKind.EVENTS, b"x" * 4096)])
+    appender.close()
+    return paths
+
+
+def test_there_is_work_while_a_full_segment_is_not_archived(paths):
+    """What lies in another folder does not count, nor does the newest segment."""
+    assert has_work(paths, 1, "/archive")
+    write_archived(paths.archived, "/elsewhere", {0: 100})
+    assert has_work(paths, 1, "/archive")
+    write_archived(paths.archived, "/archive", {0: 10})
+    assert has_work(paths, 1, "/archive")
+    write_archived(paths.archived, "/archive", {0: 100})
+    assert not has_work(paths, 1, "/archive")
+
+
+class Job:
+    """A job that runs until the test ends it."""
+
+    def __init__(self, name):
+        self.name = name
+        self.pid = None
+        self.stopped = False
+
+    def start(self):
+        self.pid = 1
+
+    def stop(self, _timeout_s):
+        self.stopped = True
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """``keep_archiving`` in virtual time: a pause moves the clock."""
+    found = SimpleNamespace(
+        now_s=0.0,
+        settings=SimpleNamespace(archive="/archive", archive_every_s=60.0),
+        work=True,
+        jobs=[],
+    )
+
+    def has_work(to):
+        assert to == "/archive"
+        if isinstance(found.work, Exception):
+            raise found.work
+        return found.work
+
+    def make(chosen):
+        found.jobs.append(Job(chosen.archive))
+        return found.jobs[-1]
+
+    turn = asyncio.sleep
+
+    async def sleep(seconds):
+        found.now_s += seconds
+        await turn(0)
+
+    monkeypatch.setattr(_archiving.asyncio, "sleep", sleep)
+
+    async def run(until_s):
+        task = asyncio.create_task(
+            keep_archiving(lambda: found.settings, has_work, make, lambda: found.now_s)
+        )
+        while found.now_s < until_s:
+            await turn(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    found.run = lambda until_s: asyncio.run(run(until_s))
+    return found
+
+
+def test_a_job_begins_when_it_is_due_and_none_beside_it(world):
+    """The first one after the interval; the next one when that has ended."""
+    world.run(59.0)
+    assert not world.jobs
+    world.run(400.0)
+    assert len(world.jobs) == 1
+    assert world.jobs[0].stopped
+
+
+def test_the_next_job_begins_after_the_one_before(world, monkeypatch):
+    """Every interval one, where each ends before."""
+    monkeypatch.setattr(Job, "start", lambda _self: None)
+    world.run(200.0)
+    assert len(world.jobs) == 3
+
+
+@pytest.mark.parametrize("work", [False, LogUnavailableError("there is no log yet")])
+def test_nothing_is_started_without_work(world, work):
+    """A Spark would start to find out that there is nothing to do."""
+    world.work = work
+    world.run(200.0)
+    assert not world.jobs
+
+
+@pytest.mark.parametrize("change", [{"archive": ""}, {"archive_every_s": 0.0}])
+def test_nothing_is_started_where_nobody_asked_for_it(world, change):
+    """Without the folder, or without the interval."""
+    vars(world.settings).update(change)
+    world.run(200.0)
+    assert not world.jobs
+
+
+def test_a_job_gets_settings_of_file_systems_and_no_secret_in_its_arguments(tmp_path, monkeypatch):
+    """Other Spark properties fit the pipeline; arguments can be read by everybody."""
+    monkeypatch.setenv("DISTRIBUTARY_CREDENTIAL_KEY", "key")
+    chosen = settings.load(
+        {
+            "data_dir": str(tmp_path),
+            "archive": "s3a://bucket/archive",
+            "archive_every_s": "1h",
+            "spark_conf": "spark.hadoop.fs.s3a.secret.key=hush,spark.driver.memory=2g",
+        },
+        {},
+        None,
+    )
+    child = archive_child(chosen, DataDir(Path(tmp_path)), lambda _line: None)
+    assert "hush" not in " ".join(child._arguments)
+    given = str(child._environ)
+    assert "hush" in given
+    assert "spark.driver.memory" not in given
+    assert "DISTRIBUTARY_CREDENTIAL_KEY" not in given
+
+
+def test_an_interval_without_a_folder_is_refused():
+    """Nobody would know where to."""
+    with pytest.raises(SettingsError, match="archive_every_s: needs archive"):
+        settings.load({"archive_every_s": "1h"}, {}, None)
