@@ -3,9 +3,11 @@
 import asyncio
 import json
 import re
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.errors import PySparkException
 
@@ -146,3 +148,39 @@ def test_the_examples_of_the_guide_run(spark, made, capsys):
     shown = capsys.readouterr().out
     assert re.search(r"orders\| *delivered\| +1\|", shown)
     assert "status-503" in shown
+
+
+SHELL = """
+CREATE TABLE events USING distributary OPTIONS (path '{data_dir}');
+CREATE TABLE outcomes USING distributary OPTIONS (path '{data_dir}', table 'outcomes');
+SELECT e.id, o.outcome FROM events e JOIN outcomes o
+    ON o.partition = e.partition AND o.offset = e.offset AND o.index = e.index
+    WHERE e.id LIKE 'id-%';
+"""
+
+
+def test_the_shell_of_sparks_sql_has_the_tables(spark, made, tmp_path):
+    """Without a line of Python: the installed package is found by name."""
+    data_dir, _ = made
+    shell = Path(pyspark.__file__).parent / "bin" / "spark-sql"
+    statements = tmp_path / "statements.sql"
+    statements.write_text(SHELL.format(data_dir=data_dir))
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+    }
+    pairs = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    assert spark is not None  # its environment has Java and Python
+    ran = subprocess.run(
+        [str(shell), "--master", "local[2]", *pairs, "-f", str(statements)],
+        cwd=tmp_path,  # its catalog is made here
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert ran.stdout.splitlines() == ["id-1\tdelivered"]
