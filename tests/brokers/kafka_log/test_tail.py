@@ -35,6 +35,7 @@ def test_a_tail_brings_what_is_appended_after_idle_and_busy_times(new_place):
         assert results == [None] * 300
         taker = Taker()
         taker.tail = tail = KafkaTail(place, 0, taker, loop)
+        assert tail.end() == 0
         tail.start(100)
         await _until(lambda: taker.records)
         seen = len(taker.records)
@@ -52,6 +53,7 @@ def test_a_tail_brings_what_is_appended_after_idle_and_busy_times(new_place):
             assert taker.records[-1].body == b"%d" % number
             assert taker.records[-1].kind == RecordKind.EVENTS
             taker.take()
+        assert tail.end() == 310
         tail.stop()
         tail.stop()
         await appends.close()

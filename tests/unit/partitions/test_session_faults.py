@@ -211,7 +211,8 @@ def test_requests_on_the_status_page_end_a_wait_of_the_task(clock):
     surroundings._holding = SimpleNamespace(lease=SimpleNamespace(lapsing=False))
     surroundings._held = False
     surroundings._saved_s = float("inf")
-    surroundings._tail = SimpleNamespace(look=lambda: None)
+    surroundings._tail = SimpleNamespace(look=lambda: None, end=lambda: 0)
+    surroundings.consumer = SimpleNamespace(live_offset=0)
     for tick in range(1, 5):
         clock.move_to(clock.monotonic_s() + TICK_S)
         PartitionSession._on_tick(surroundings)
