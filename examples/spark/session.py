@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import distributary.spark
@@ -12,6 +12,9 @@ import distributary.spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+_FOLDER = TemporaryDirectory(prefix="distributary-")
+"""Nobody else's, since Java is started from it; gone when the job ends."""
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
@@ -36,8 +39,8 @@ def open_session(name: str) -> "SparkSession":
     On a cluster, leave this out: ``spark-submit`` chooses master, Java and Python.
     """
     java = distributary.spark.find_java(os.environ)
-    shims = Path(gettempdir()) / f"distributary-examples-{os.getuid()}"
-    os.environ.update(distributary.spark.java_environment(java, shims))
+    folder = Path(_FOLDER.name)
+    os.environ.update(distributary.spark.java_environment(java, folder))
     os.environ.update(SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - after Java is chosen
 
@@ -49,7 +52,7 @@ def open_session(name: str) -> "SparkSession":
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(shims / "warehouse"))
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .getOrCreate()
     )
     distributary.spark.register(spark)

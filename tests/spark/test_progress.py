@@ -56,16 +56,15 @@ def test_progress_has_positions_and_sums_of_each_epoch(
         for progress in query.recentProgress[:3]:
             epoch = progress["batchId"] + 1
             assert progress["numInputRows"] == partitions
-            counts = progress["observedMetrics"][COUNTS].asDict()
-            assert [counts.pop(name) for name in ("records", "attempts", "outcomes")] == [
+            counts = progress["observedMetrics"][COUNTS].asDict(recursive=True)
+            assert [counts[name] for name in ("records", "attempts", "outcomes")] == [
                 2 * each * partitions for each in (10, 3, 2)
             ]
             last = [1000 * number + 10 * epoch + 1 for number in range(partitions)]
-            assert counts == {
-                "positions": last,
-                "committed": [each - 1 for each in last],
-                "backlog": [4] * partitions,
-            }
+            assert sorted(counts["partitions"], key=lambda each: each["partition"]) == [
+                {"partition": number, "position": each, "committed": each - 1, "backlog": 4}
+                for number, each in enumerate(last)
+            ]
     finally:
         query.stop()
 
@@ -116,10 +115,11 @@ def test_the_log_of_an_epoch_has_what_spark_reports(server: RunningServer) -> No
         wait_until(reported, WAIT_S_MAX, "Spark has reported the epoch")
     found = [each for each in _epochs(server) if each]
     assert sum(each["records"] for each in found) >= 20
-    last = found[-1]
-    assert len(last["positions"]) == len(last["committed"]) == 2
-    assert sum(last["positions"]) >= 20
-    assert last["backlog"] == [0, 0]
+    last = found[-1]["partitions"]
+    assert sorted(each["partition"] for each in last) == [0, 1]
+    assert sum(each["position"] for each in last) >= 20
+    assert all(each["committed"] <= each["position"] for each in last)
+    assert [each["backlog"] for each in last] == [0, 0]
 
 
 def test_sparks_ui_names_partitions_and_epochs(server: RunningServer) -> None:

@@ -199,6 +199,7 @@ class _Task:
             while not self._over(owner):
                 yield from self._row_if_due(owner)
                 owner = self._find() if owner is None else self._go_on(owner)
+            yield self._row(owner, ended=True)
         except DistributaryError:
             owner = None  # closed already
             raise
@@ -317,7 +318,7 @@ class _Task:
             self._row_s = now_s
             yield self._row(owner)
 
-    def _row(self, owner: Owner | None) -> pa.RecordBatch:
+    def _row(self, owner: Owner | None, *, ended: bool = False) -> pa.RecordBatch:
         records, attempts, outcomes = (0, 0, 0) if owner is None else owner.counts()
         backlog = None if owner is None else owner.session.backlog
         status_page = self._partitions[self._number].status_page
@@ -325,7 +326,7 @@ class _Task:
             [
                 pa.array([self._number], pa.int32()),
                 pa.array([self._epoch], pa.int64()),
-                pa.array([SystemClock().wall_ms()], pa.int64()),
+                pa.array([int(ended)], pa.int64()),
                 pa.array([status_page[StatusField.LIVE_OFFSET]], pa.int64()),
                 pa.array([status_page[StatusField.WATERMARK]], pa.int64()),
                 pa.array([backlog], pa.int64()),

@@ -352,9 +352,14 @@ def _summary(progress: Any) -> dict[str, Any] | None:
     if not progress:
         return None
     observed = progress["observedMetrics"].get(COUNTS)
-    counts = {} if observed is None else observed.asDict()
-    return {"batch": progress["batchId"], **counts} | {
-        "duration_ms": progress["durationMs"].get("triggerExecution")
+    counts = {} if observed is None else observed.asDict(recursive=True)
+    duration_ms = progress["durationMs"].get("triggerExecution")
+    records = counts.get("records") or 0
+    return {
+        "batch": progress["batchId"],
+        "duration_ms": duration_ms,
+        "records_per_s": round(1000 * records / duration_ms, 1) if duration_ms else None,
+        **counts,
     }
 
 

@@ -22,6 +22,9 @@ LOOK_S: Final = 1.0
 """Interval of looks at the clock, at the settings and at the job under way."""
 STOP_S: Final = 2.0
 """Longest wait for a job at a stop: the next one goes on where its last manifest ends."""
+JOB_S_MAX: Final = 6 * 3600.0
+"""Longest job: one that waits for a file system that is gone must not be the last. What it has
+named is archived, and the next job goes on."""
 PASSED_ON: Final = ("spark.hadoop.", "spark.jars")
 """Spark properties of the server that a job gets: those of file systems."""
 
@@ -59,9 +62,13 @@ async def keep_archiving(
     try:
         while True:
             await asyncio.sleep(LOOK_S)
+            if job is not None and (pid := job.pid) is not None:
+                if now_s() - begun_s > JOB_S_MAX:
+                    job.kill(pid)
+                continue
             chosen = settings()
             due = chosen.archive_every_s and now_s() - begun_s >= chosen.archive_every_s
-            if not (chosen.archive and due) or (job is not None and job.pid is not None):
+            if not (chosen.archive and due):
                 continue
             begun_s = now_s()
             with contextlib.suppress(LogError):  # retention tells of a log that cannot be read

@@ -48,12 +48,18 @@ class Job:
         self.name = name
         self.pid = None
         self.stopped = False
+        self.killed = 0
 
     def start(self):
         self.pid = 1
 
     def stop(self, _timeout_s):
         self.stopped = True
+
+    def kill(self, pid):
+        assert pid == self.pid
+        self.killed += 1
+        self.pid = None
 
 
 @pytest.fixture
@@ -105,6 +111,15 @@ def test_a_job_begins_when_it_is_due_and_none_beside_it(world):
     world.run(400.0)
     assert len(world.jobs) == 1
     assert world.jobs[0].stopped
+
+
+def test_a_job_that_never_ends_is_ended(world, monkeypatch):
+    """A file system that is gone holds it up, and would hold up all others."""
+    monkeypatch.setattr(_archiving, "JOB_S_MAX", 300.0)
+    world.run(800.0)
+    first, second, *_ = world.jobs
+    assert first.killed == 1
+    assert second.pid or second.killed
 
 
 def test_the_next_job_begins_after_the_one_before(world, monkeypatch):
