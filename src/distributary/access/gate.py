@@ -209,6 +209,21 @@ class Gate:
             return Decision(str(error))
         return Decision(None, tuple(policy.name for policy in filtered))
 
+    def delivers(self, namespace: str, target: str) -> bool:
+        """Whether deliveries of *namespace* may publish to *target*. For any thread.
+
+        Args:
+            namespace: On whose behalf they publish.
+            target: As of ``check_publisher``.
+        """
+        kind, there, name = target.split("/")
+        demand = Demand(Verb.PUBLISH, there, f"{kind}/{name}")
+        try:
+            self.check_publisher(internal.publisher_for(namespace), demand, target)
+        except ForbiddenError:
+            return False
+        return True
+
     def narrows(self, namespace: str) -> bool:
         """Whether policies narrow who may publish in *namespace*."""
         return self.required and self._policies.protect(namespace)

@@ -177,6 +177,22 @@ def subscription_spec(obj: Object, *, early: bool = False) -> ChannelSubscriptio
     )
 
 
+def references_abroad(obj: Object) -> dict[str, KReference]:
+    """References of the admitted *obj* into other namespaces than its own, by their place."""
+    spec, namespace = _spec(obj)
+    delivery = spec.get("delivery") or {}
+    places = {
+        "spec.config": spec.get("config"),
+        "spec.subscriber.ref": (spec.get("subscriber") or {}).get("ref"),
+        "spec.reply.ref": (spec.get("reply") or {}).get("ref"),
+        "spec.delivery.deadLetterSink.ref": (delivery.get("deadLetterSink") or {}).get("ref"),
+    }
+    found = {
+        place: _kreference(value, namespace) for place, value in places.items() if value is not None
+    }
+    return {place: ref for place, ref in found.items() if ref.namespace != namespace}
+
+
 def _spec(obj: Object) -> tuple[Object, str]:
     return obj.get("spec") or {}, obj["metadata"]["namespace"]
 

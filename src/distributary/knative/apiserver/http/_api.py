@@ -83,7 +83,7 @@ class KubernetesApi:
         """Shows the subscriptions of the Subscriptions API."""
         self._lists = Lists(objects)
         self._watches = Watches(objects, clock, random)
-        writes = Writes(objects, clock)
+        writes = Writes(objects, clock, self._gate)
         deletes = Deletes(objects, self._lists, settled)
         member = {"GET": self._get, "PUT": writes.replace, "PATCH": writes.patch}
         self._of_status: Mapping[str, Handler] = member

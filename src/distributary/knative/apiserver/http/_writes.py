@@ -6,6 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from distributary.access import Gate, sender_of
 from distributary.core.clock import Clock
 from distributary.knative import kinds as knative
 from distributary.knative.apiserver.http._answers import json_answer
@@ -14,6 +15,7 @@ from distributary.knative.apiserver.http._options import (
     invalid_options,
     read_write_options,
 )
+from distributary.knative.apiserver.http._references import permit_of
 from distributary.knative.apiserver.http._requests import parse_object, parse_value, read_body
 from distributary.knative.apiserver.http._target import RequestTarget
 from distributary.knative.apiserver.http._view import ListView
@@ -46,22 +48,24 @@ class Writes:
     Args:
         objects: The objects.
         clock: For ages in responses, and times of managers.
+        gate: Answers what objects may refer to.
     """
 
-    def __init__(self, objects: Objects, clock: Clock) -> None:
+    def __init__(self, objects: Objects, clock: Clock, gate: Gate) -> None:
         self._objects = objects
         self._clock = clock
+        self._gate = gate
 
     async def create(self, request: Request, target: RequestTarget) -> Response:
         """``POST`` to a collection: 201."""
-        asked = _Asked(request, target)
+        asked = _Asked(request, target, self._gate)
         obj = await asked.read()
         stored = await self._objects.create(target.kind, target.namespace, obj, asked.write())
         return self._answer(asked, stored, 201)
 
     async def replace(self, request: Request, target: RequestTarget) -> Response:
         """``PUT`` of an existing object: 200."""
-        asked = _Asked(request, target)
+        asked = _Asked(request, target, self._gate)
         obj = await asked.read()
         _check_named(obj, target)
         stored = await self._objects.edit(target.key, lambda _: obj, asked.write())
@@ -69,7 +73,7 @@ class Writes:
 
     async def patch(self, request: Request, target: RequestTarget) -> Response:
         """``PATCH``: 200, or 201 if an apply created the object."""
-        asked = _Asked(request, target)
+        asked = _Asked(request, target, self._gate)
         content_type = _patch_type(request, target.kind)
         if content_type == APPLY_PATCH:
             return await self._apply(asked, target)
@@ -135,7 +139,7 @@ class _Asked:
         warnings: For the response.
     """
 
-    def __init__(self, request: Request, target: RequestTarget) -> None:
+    def __init__(self, request: Request, target: RequestTarget, gate: Gate) -> None:
         agent = request.headers.get("user-agent", "")
         kind_of_options = _OPTIONS_OF[request.method]
         self.options = read_write_options(request.query_params, agent, kind_of_options)
@@ -144,6 +148,7 @@ class _Asked:
         self.warnings: list[str] = []
         self._request = request
         self._target = target
+        self._permit = permit_of(sender_of(request.scope["headers"]), gate)
 
     async def read(self) -> Object:
         """Read and check the object in the body."""
@@ -158,6 +163,7 @@ class _Asked:
             manager=self.options.manager,
             dry_run=self.options.dry_run,
             applied=applied,
+            permit=self._permit,
         )
 
     def check(self, obj: Object, duplicates: Iterable[str] = ()) -> None:

@@ -13,6 +13,6 @@ from distributary.knative.apiserver.objects._addresses import (
 )
 from distributary.knative.apiserver.objects._objects import Objects
 from distributary.knative.apiserver.objects._sweeper import EVENT_KEPT_S
-from distributary.knative.apiserver.objects._values import ObjectChange, Stored, Write
+from distributary.knative.apiserver.objects._values import ObjectChange, Permit, Stored, Write
 from distributary.knative.apiserver.objects._watch import BATCH_MAX, Watch
 from distributary.knative.apiserver.objects._writer import timestamp

@@ -313,6 +313,8 @@ class Transaction:
                 causes = [*causes, *error.causes]
         if causes:
             raise invalid(kind, str(new["metadata"].get("name", "")), causes)
+        if not write.by_server:
+            write.permit(kind, new, old)
         return new
 
     def _noted(self, kind: Kind, old: Object | None, new: Object, write: Write) -> Object:

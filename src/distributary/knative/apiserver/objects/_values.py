@@ -53,6 +53,15 @@ class ObjectChange(NamedTuple):
     before: Stored | None
 
 
+Permit = Callable[[Kind, Object, Object | None], None]
+"""Asks whether who writes may write this admitted content in place of the old one, if any; raises
+``StatusError``. As ``Admit``, it is called in another thread."""
+
+
+def _anything(_kind: Kind, _new: Object, _old: Object | None) -> None:
+    """Permits every content."""
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """Options and preconditions of one write.
@@ -67,6 +76,7 @@ class Write:
             admitted anew, and ``metadata.generation`` stays.
         orphan: A delete keeps the object's dependents, and removes their reference to it.
         applied: A server-side apply: the change sets ``metadata.managedFields`` itself.
+        permit: Whether the sender may write this content; not asked of the server itself.
     """
 
     subresource: str = ""
@@ -77,6 +87,7 @@ class Write:
     by_server: bool = False
     orphan: bool = False
     applied: bool = False
+    permit: Permit = _anything
 
 
 Admit = Callable[[Kind, Object, Object | None], None]
