@@ -84,21 +84,30 @@ def version(kubectl: Path) -> str:
 
 
 def fetch_debian() -> None:
-    """Download the distribution's package and unpack it.
+    """Fetch the distribution's.
+
+    Raises:
+        OSError, subprocess.SubprocessError: As of ``unpack``.
+    """
+    unpack("kubernetes-client", "usr/bin/kubectl", _debian_path())
+
+
+def unpack(package: str, program: str, place: Path) -> None:
+    """Download a package of the distribution and put one program of it at *place*.
 
     Raises:
         OSError, subprocess.SubprocessError: It cannot be had; what the command said stands on
             standard error.
     """
     with tempfile.TemporaryDirectory() as folder:
-        download = ["apt-get", *_AS_OURSELVES, "download", "-qq", "kubernetes-client"]
+        download = ["apt-get", *_AS_OURSELVES, "download", "-qq", package]
         if subprocess.run(download, cwd=folder, check=False, timeout=COMMAND_S_MAX).returncode:
             as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
             _run([*as_root, "apt-get", "update", "-qq"], folder, COMMAND_S_MAX)
             _run(download, folder, COMMAND_S_MAX)
-        (package,) = Path(folder).glob("*.deb")
-        _run(["dpkg-deb", "--extract", str(package), "unpacked"], folder, COMMAND_S_MAX)
-        _keep(Path(folder) / "unpacked" / "usr" / "bin" / "kubectl", _debian_path())
+        (archive,) = Path(folder).glob("*.deb")
+        _run(["dpkg-deb", "--extract", str(archive), "unpacked"], folder, COMMAND_S_MAX)
+        keep(Path(folder) / "unpacked" / program, place)
 
 
 def build_current() -> None:
@@ -112,7 +121,7 @@ def build_current() -> None:
         (Path(folder) / "go.mod").write_text(_GO_MOD)
         build = ["go", "build", "-mod=mod", "-ldflags=-s -w", "-o", "kubectl", "."]
         _run(build, folder, BUILD_S_MAX, GOTOOLCHAIN="local", GOFLAGS="-buildvcs=false")
-        _keep(Path(folder) / "kubectl", FOLDER / "current" / "kubectl")
+        keep(Path(folder) / "kubectl", FOLDER / "current" / "kubectl")
 
 
 def main() -> int:
@@ -161,10 +170,10 @@ def _run(command: list[str], folder: str, timeout_s: float, **environ: str) -> N
     )
 
 
-def _keep(program: Path, place: Path) -> None:
-    """Move it to its place at once, so that nobody finds half of it."""
+def keep(program: Path, place: Path) -> None:
+    """Move *program* to its place at once, so that nobody finds half of it."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    beside = place.with_name("kubectl.new")
+    beside = place.with_name(f"{place.name}.new")
     shutil.move(program, beside)
     beside.replace(place)
 

@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import json
 import re
-import shutil
 import ssl
 import subprocess
 import time
@@ -93,7 +92,7 @@ def configuration(language: str, folder: Path, port: int) -> str:
 
 
 def nginx(folder: Path, port: int) -> list[str]:
-    """The command that runs nginx."""
+    """Arguments that run nginx."""
     temporary = "".join(
         f"{name}_temp_path {folder}/{name};\n"
         for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -103,28 +102,44 @@ def nginx(folder: Path, port: int) -> list[str]:
         "events {}\nhttp {\naccess_log off;\n"
         f"{temporary}{configuration('nginx', folder, port)}}}\n"
     )
-    return ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+    return ["-p", str(folder), "-c", str(folder / "nginx.conf")]
 
 
 def caddy(folder: Path, port: int) -> list[str]:
-    """The command that runs Caddy."""
+    """Arguments that run Caddy."""
     options = "{\n    admin off\n    auto_https disable_redirects\n}\n"
     (folder / "Caddyfile").write_text(options + configuration("caddyfile", folder, port))
-    return ["caddy", "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
+    return ["run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
 
 
 def envoy(folder: Path, port: int) -> list[str]:
-    """The command that runs Envoy."""
+    """Arguments that run Envoy."""
     (folder / "envoy.yaml").write_text(configuration("yaml", folder, port))
-    return ["envoy", "-c", str(folder / "envoy.yaml"), "--use-dynamic-base-id"]
+    return ["-c", str(folder / "envoy.yaml"), "--use-dynamic-base-id"]
 
 
-COMMANDS = {"nginx": nginx, "caddy": caddy, "envoy": envoy}
+ARGUMENTS = {"nginx": nginx, "caddy": caddy, "envoy": envoy}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Path]]:
+def programs() -> dict[str, Path]:
+    """The proxies of this machine, by name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")
+        import proxies  # noqa: PLC0415 - found by the line above
+
+        found: dict[str, Path] = proxies.found()
+    if not found:
+        pytest.skip("NOT RUN: no proxy is here: `scripts/proxies.py fetch` fetches them")
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, programs: dict[str, Path]
+) -> Iterator[tuple[RunningServer, Path]]:
     """A server behind a Unix socket, and the folder of the socket."""
+    assert programs, "without a proxy no server is started"
     folder = tmp_path_factory.mktemp("proxied")
     flags = ["--listen-unix", str(folder / "http.sock"), "--trusted-proxies", "unix"]
     flags += ["--partitions", "1", "--private-sinks", "allow"]
@@ -133,16 +148,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningSe
         yield running, folder
 
 
-@pytest.fixture(scope="module", params=COMMANDS)
-def proxy(request: pytest.FixtureRequest, server: tuple[RunningServer, Path]) -> Iterator[Proxy]:
-    """Each proxy that is installed, in front of the server."""
-    if shutil.which(request.param) is None:
-        pytest.skip(f"NOT RUN: {request.param} is not installed")
+@pytest.fixture(scope="module", params=ARGUMENTS)
+def proxy(
+    request: pytest.FixtureRequest,
+    programs: dict[str, Path],
+    server: tuple[RunningServer, Path],
+) -> Iterator[Proxy]:
+    """Each proxy that is here, in front of the server."""
+    if request.param not in programs:
+        pytest.skip(f"NOT RUN: {request.param}: `scripts/proxies.py fetch` could not fetch it")
     running, folder = server
     authority, port = Authority(), free_port()
     write_pair(folder, "events", authority.server("localhost", "127.0.0.1"))
     tls = ssl.create_default_context(cadata=authority.pem.decode())
-    command = COMMANDS[request.param](folder, port)
+    command = [str(programs[request.param]), *ARGUMENTS[request.param](folder, port)]
     log = (folder / f"{request.param}.log").open("wb")
     environ = clean_environ() | {"HOME": str(folder), "XDG_DATA_HOME": str(folder)}
     process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
