@@ -63,8 +63,10 @@ def test_a_reference_needs_read_where_it_leads(cluster, kind, there):
     found = ask(cluster, "POST", f"{EVENTING}/triggers", trigger(abroad(kind)), OF_SHOP)
     assert found == (
         403,
-        'triggers.eventing.knative.dev "t" is forbidden: spec.subscriber.ref: '
-        "key:till may not read in namespace bank",
+        (
+            'triggers.eventing.knative.dev "t" is forbidden: spec.subscriber.ref: '
+            "key:till may not read in namespace bank"
+        ),
     )
     cluster.get(f"{EVENTING}/triggers/t", 404)
     path = f"{EVENTING}/triggers"
