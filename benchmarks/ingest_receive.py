@@ -72,9 +72,14 @@ class NullTransport(asyncio.Transport):
 
 
 def showing(authorizations):
-    """The request with each of *authorizations*; itself, as often, where there are none."""
+    """The request with each of *authorizations*; as many copies where there are none.
+
+    Copies, since a publisher's request is no other's bytes: one object stays in the cache.
+    """
     lines = [b"\r\nAuthorization: Bearer %b\r\n" % value for value in authorizations]
-    return [REQUEST.replace(b"\r\n", line, 1) for line in lines] or [REQUEST] * PUBLISHERS
+    lines = lines or [b"\r\n"] * PUBLISHERS
+    head, rest = REQUEST.split(b"\r\n", 1)
+    return [b"".join((head, line, rest)) for line in lines]
 
 
 def in_memory(count, snapshot=None, authorizations=()):

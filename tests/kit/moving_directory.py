@@ -116,7 +116,7 @@ def _append(paths: DataDir, partition: int, count: int) -> None:
         bodies = [event_record.encode([_event(partition, number)]) for number in numbers]
         offset = appender.append([(RecordKind.EVENTS, body) for body in bodies])
         for place in range(len(bodies)):
-            book.note(partition, offset + place, "ann" if (offset + place) % 3 else "ben")
+            book.note(partition, offset + place, ["ann" if (offset + place) % 3 else "ben"])
     appender.close()
     book.flush()
     reader = Reader(paths.log, partition)

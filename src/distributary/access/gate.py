@@ -55,6 +55,8 @@ class Gate:
         admitted: Credentials and publishing addresses that were admitted: the hot path looks up
             these alone. ``renew`` and ``replace`` forget them in time.
         uses: When valid keys were used last: id -> the minute, wall clock, milliseconds.
+        generation: Rises whenever something of ``admitted`` is forgotten: what was found there under
+            another number has to be looked up again.
     """
 
     __slots__ = (
@@ -70,6 +72,7 @@ class Gate:
         "_tokens",
         "_wall_ms",
         "admitted",
+        "generation",
         "required",
         "uses",
     )
@@ -82,6 +85,7 @@ class Gate:
         self._refused = self._refused_s = 0
         self._tokens: TokenVerifier | None = None
         self.admitted: dict[tuple[Credentials, str], Identity] = {}
+        self.generation = 0
         self.uses: dict[str, int] = {}
         self._minute_ms = self._minute()
         self.replace(AccessSnapshot())
@@ -105,7 +109,7 @@ class Gate:
         self._keys = {record.id: record for record in snapshot.keys}
         self._ids = {record.identity().name: record.id for record in snapshot.keys}
         self.uses = {each: used for each, used in self.uses.items() if each in self._keys}
-        self.admitted.clear()
+        self._forget_admitted()
 
     def take_asked(self) -> frozenset[str]:
         """Returns URLs of issuers whose newest keys are needed, since the last call.
@@ -123,7 +127,7 @@ class Gate:
         minute_ms = self._minute()
         if minute_ms != self._minute_ms:
             self._minute_ms = minute_ms
-            self.admitted.clear()
+            self._forget_admitted()
         ended = [
             shown
             for shown, identity in self._identities.items()
@@ -135,6 +139,11 @@ class Gate:
         late = [pair for pair, one in each if one.until_ms and one.until_ms <= now_ms]
         for pair in late:
             del self.admitted[pair]
+        self.generation += bool(late)
+
+    def _forget_admitted(self) -> None:
+        self.admitted.clear()
+        self.generation += 1
 
     def identify(self, shown: Credentials) -> Identity:
         """Who shows *shown*; ``ANYBODY`` where nothing is required.

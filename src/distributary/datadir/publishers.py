@@ -18,7 +18,7 @@ import os
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -55,13 +55,13 @@ class _Notes:
         self._path: Path | None = None
         self._size = 0
 
-    def note(self, offset: int, by: str) -> None:
-        """Note that *by* published the record at *offset*. Costs some 200 ns."""
+    def note(self, offset: int, by: str, count: int = 1) -> None:
+        """Note that *by* published *count* records from *offset* on."""
         if offset == self._next and by == self._by:
-            self._next = offset + 1
+            self._next = offset + count
             return
         self._end_run()
-        self._by, self._first, self._next = by, offset, offset + 1
+        self._by, self._first, self._next = by, offset, offset + count
 
     def _end_run(self) -> None:
         count = self._next - self._first
@@ -150,9 +150,22 @@ class PublisherBook:
         self._failed = failed
         self._failing = False
 
-    def note(self, partition: int, offset: int, by: str) -> None:
-        """Note that *by* published the record at *offset* of *partition*."""
-        self._notes[partition].note(offset, by)
+    def note(self, partition: int, first: int, by: Sequence[str]) -> None:
+        """Note who published the records of a commit.
+
+        Most commits have one publisher, and cost no more than one record.
+
+        Args:
+            partition: Of the records.
+            first: Offset of the first.
+            by: Who published it, and each that follows it; empty: nobody was asked.
+        """
+        notes = self._notes[partition]
+        if by.count(by[0]) == len(by):
+            notes.note(first, by[0], len(by))
+            return
+        for offset, each in enumerate(by, first):
+            notes.note(offset, each)
 
     def flush(self) -> None:
         """Write what is noted, without a sync; never raises."""

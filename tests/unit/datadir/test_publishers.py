@@ -34,7 +34,7 @@ def test_what_is_told_is_what_was_noted(
     for name, by, gap in steps:
         if name == "note":
             offset += gap
-            book.note(0, offset, by)
+            book.note(0, offset, [by])
             noted[offset] = by[: publishers.NAME_BYTES_MAX]
             offset += 1
         elif name == "flush":
@@ -55,12 +55,24 @@ def test_what_is_told_is_what_was_noted(
         assert all(after.of(each) in (None, written.get(each)) for each in range(offset))
 
 
+def test_a_commit_has_events_of_several_publishers(tmp_path: Path) -> None:
+    """And of nobody, in between."""
+    book = PublisherBook({0: tmp_path})
+    book.note(0, 0, ["key:a", "key:a", "key:b"])
+    book.note(0, 3, ["key:b", "key:b"])
+    book.note(0, 5, ["", "key:a", ""])
+    book.flush()
+    reader = Publishers(tmp_path)
+    names = ["key:a", "key:a", "key:b", "key:b", "key:b", None, "key:a", None]
+    assert [reader.of(offset) for offset in range(8)] == names
+
+
 def test_files_go_with_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file whose records are all deleted is deleted; the newest stays."""
     monkeypatch.setattr(publishers, "FILE_BYTES", 1)
     book = PublisherBook({0: tmp_path})
     for offset in range(4):
-        book.note(0, offset, f"key:{offset}")
+        book.note(0, offset, [f"key:{offset}"])
         book.flush()
     forget_below(tmp_path, 2)
     reader = Publishers(tmp_path)
@@ -78,15 +90,15 @@ def test_a_disk_that_takes_nothing_is_told_once_and_bounds_what_waits(
     folder.write_text("a file where a folder should be")
     told: list[str] = []
     book = PublisherBook({0: folder}, told.append)
-    book.note(0, 0, "key:a")
+    book.note(0, 0, ["key:a"])
     book.flush()
     book.flush()
     assert len(told) == 1
     for offset in range(1, 50):
-        book.note(0, offset, f"key:{offset}")
+        book.note(0, offset, [f"key:{offset}"])
     book.flush()
     folder.unlink()
-    book.note(0, 50, "key:b")
+    book.note(0, 50, ["key:b"])
     book.flush()
     reader = Publishers(folder)
     assert (reader.of(0), reader.of(49), reader.of(50)) == (None, None, "key:b")
@@ -97,16 +109,16 @@ def test_the_file_after_one_that_failed_has_all_names(
 ) -> None:
     """Publishers that an earlier file named are known after a moment without a disk."""
     book = PublisherBook({0: tmp_path})
-    book.note(0, 0, "key:a")
-    book.note(0, 1, "key:b")
+    book.note(0, 0, ["key:a"])
+    book.note(0, 1, ["key:b"])
     book.flush()
     with monkeypatch.context() as full:
         full.setattr(publishers.os, "open", _refuses)
         for offset in range(2, 5):
-            book.note(0, offset, "key:a")
+            book.note(0, offset, ["key:a"])
             book.flush()
-    book.note(0, 5, "key:c")
-    book.note(0, 6, "key:b")
+    book.note(0, 5, ["key:c"])
+    book.note(0, 6, ["key:b"])
     book.flush()
     found = [Publishers(tmp_path).of(offset) for offset in range(7)]
     assert found == ["key:a", "key:b", "key:a", "key:a", "key:a", "key:c", "key:b"]

@@ -50,7 +50,11 @@ INLINE_AGAIN_COUNT = 32
 Done = Callable[[int | LogError], None]
 """Called once, in the event loop, with the durable record's offset, or why it was not appended."""
 
-_Entry = tuple[int, bytes, Done]
+Published = Callable[[int, Sequence[str]], None]
+"""Called in the event loop with the offset of the first record of a commit, and who published it
+and those that follow it; empty: nobody is known."""
+
+_Entry = tuple[int, bytes, Done, str]
 
 
 class Appends(Protocol):
@@ -95,6 +99,7 @@ class GroupCommitter:
         inline: bool = False,
         on_inline: Callable[[bool], None] = lambda _under_way: None,
         on_durable: Callable[[], None] = lambda: None,
+        on_published: Published | None = None,
     ) -> None:
         """Start the thread.
 
@@ -108,6 +113,7 @@ class GroupCommitter:
             on_inline: Called with True before the loop commits, and with False after: between the
                 two the loop waits for the disk.
             on_durable: Called after each commit, by whoever commits: readers may read on.
+            on_published: Notes who published what.
         """
         self._appender = appender
         self._loop = loop
@@ -125,6 +131,7 @@ class GroupCommitter:
         self._adaptive = inline
         self._on_inline = on_inline
         self._on_durable = on_durable
+        self._on_published = on_published
         self._streak = 0
         self._closing = False
         self._broken: LogUnavailableError | None = None
@@ -134,8 +141,10 @@ class GroupCommitter:
         self._thread = threading.Thread(target=self._run, name="log-commit", daemon=True)
         self._thread.start()
 
-    def submit(self, kind: int, body: bytes, done: Done) -> None:
-        """Append a record; calls *done* later, in the loop, when it is durable or rejected.
+    def submit(self, kind: int, body: bytes, done: Done, by: str = "") -> None:
+        """Append a record, published by *by*.
+
+        Calls *done* later, in the loop, when it is durable or rejected.
 
         Raises:
             LogUnavailableError: The queue is full or the committer closed; *done* is not called.
@@ -155,9 +164,9 @@ class GroupCommitter:
         if self._in_turn or self._inline or (self._quick and self._thread_rests()):
             if not self._inline:
                 self._loop.call_soon(self._commit_inline)
-            self._inline.append((kind, body, done))
+            self._inline.append((kind, body, done, by))
             return
-        self._waiting.append((kind, body, done))
+        self._waiting.append((kind, body, done, by))
         # The thread sets ``_sleeping`` before its last look at the queue: either it sees this
         # entry, or we see it sleeping. A surplus token costs it one empty round.
         if self._sleeping:
@@ -288,7 +297,7 @@ class GroupCommitter:
         if self._broken is not None:
             return self._broken, 0.0
         try:
-            result = self._appender.append([(kind, body) for kind, body, _ in group])
+            result = self._appender.append([(kind, body) for kind, body, _, _ in group])
         except LogError as error:
             result = error
         except Exception as error:  # noqa: BLE001 - a bug there must not leave callers waiting
@@ -318,7 +327,7 @@ class GroupCommitter:
 
     def _finish(self, group: list[_Entry], result: int | LogError, duration_s: float) -> None:
         """In the loop: count the group, and call its members back."""
-        size = sum([len(body) for _, body, _ in group])
+        size = sum([len(body) for _, body, _, _ in group])
         self._pending_bytes -= size
         self._pending_count -= len(group)
         self._last_commit_s = duration_s
@@ -326,13 +335,15 @@ class GroupCommitter:
             self._judge(duration_s)
         if isinstance(result, LogError):
             self._failure_count += len(group)
-            for _, _, done in group:
+            for _, _, done, _ in group:
                 self._call(done, result)
             return
         self._record_count += len(group)
         self._body_bytes += size
         self._commit_count += 1
-        for offset, (_, _, done) in enumerate(group, result):
+        if self._on_published is not None:
+            self._on_published(result, [by for _, _, _, by in group])
+        for offset, (_, _, done, _) in enumerate(group, result):
             self._call(done, offset)
 
     def _call(self, done: Done, result: int | LogError) -> None:

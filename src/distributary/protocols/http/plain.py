@@ -118,6 +118,7 @@ class _Shape:
         event_type: The attribute ``type``; a number: the index of its piece.
         source: Likewise.
         key: Likewise the attribute ``partitionkey``; None: there is none.
+        told: These three, if no piece is needed.
         authorization: Index of the line ``Authorization``; 0: there is none.
         authorization_start: The name in it, as it is sent, and the colon.
     """
@@ -133,6 +134,7 @@ class _Shape:
         "length_prefix",
         "parts",
         "source",
+        "told",
         "varying",
     )
 
@@ -148,6 +150,12 @@ class _Shape:
         self.event_type: str | int = ""
         self.source: str | int = ""
         self.key: str | int | None = None
+        self.told: _Told | None = None
+
+    def told_by(self, parts: list[bytes]) -> "_Told":
+        """Type, source and key of the event whose pieces are *parts*."""
+        key = None if self.key is None else _text(parts, self.key)
+        return _text(parts, self.event_type), _text(parts, self.source), key
 
     def filled(self, lines: list[bytes], body_bytes: int) -> list[bytes] | None:
         """``parts`` with the values of *lines*; None: not of this shape, or not in plain form."""
@@ -175,10 +183,19 @@ class _Shape:
 
 Plain: TypeAlias = tuple[str, bytes, str, str, str | None, bytes, bytes, bytes | None]
 """Address, Host, type, source, partition key, the record of the event, carried lines, and the
-value of Authorization, None where there is none. The bytes of that value alone are not checked: it
-must be one that a parsed request had, or else be checked by ``is_visible``."""
+value of Authorization: None where there is none, ``TAKEN_OUT`` where it is the line that was given.
+The bytes of that value alone are not checked: it must be one that a parsed request had, or else be
+checked by ``is_visible``."""
 
+TAKEN_OUT: Final = b""
+"""Stands for the value in the line that ``read`` was given: no other value in ``Plain`` is empty."""
+
+_Told: TypeAlias = tuple[str, str, str | None]
 _Marks: TypeAlias = tuple[_Known | None, ...]
+
+
+def _text(parts: list[bytes], of: str | int) -> str:
+    return parts[of].decode("ascii") if isinstance(of, int) else of
 
 
 def is_visible(value: bytes) -> bool:
@@ -207,7 +224,12 @@ class PlainRequests:
         self._left = LEARNED_MAX
 
     def read(
-        self, request: bytes, addresses: Mapping[bytes, str], body_bytes_max: int
+        self,
+        request: bytes,
+        addresses: Mapping[bytes, str],
+        body_bytes_max: int,
+        line: bytes = b"",
+        line_at: int = 0,
     ) -> Plain | None:
         """The event of *request*; None: it is not, or not known to be, one request in plain form.
 
@@ -215,11 +237,20 @@ class PlainRequests:
             request: All bytes that have been received and not read.
             addresses: Address by request line.
             body_bytes_max: Largest body.
+            line: A line ``Authorization`` with the line breaks around it, which an earlier request
+                had. Where this one has it at the same place it is not read again, but taken out.
+            line_at: Where it begins.
         """
-        head_end = request.find(b"\r\n\r\n", 0, _HEAD_BYTES_MAX)
+        taken = line and request.startswith(line, line_at)
+        behind = line_at + len(line) - 2 if taken else 0
+        head_end = request.find(b"\r\n\r\n", behind, behind + _HEAD_BYTES_MAX)
         if head_end < 0:
             return None
-        lines = request[:head_end].split(b"\r\n")
+        if taken:
+            # A head that ends before the line has an empty line, which no shape has.
+            lines = (request[:line_at] + request[behind:head_end]).split(b"\r\n")
+        else:
+            lines = request[:head_end].split(b"\r\n")
         address = addresses.get(lines[0])
         if address is None or len(request) - head_end > body_bytes_max + 4:
             return None
@@ -230,13 +261,7 @@ class PlainRequests:
         if shape is None or parts is None:
             self._learn(lines, marks)
             return None
-        event_type, source, key = shape.event_type, shape.source, shape.key
-        if isinstance(event_type, int):
-            event_type = parts[event_type].decode("ascii")
-        if isinstance(source, int):
-            source = parts[source].decode("ascii")
-        if isinstance(key, int):
-            key = parts[key].decode("ascii")
+        event_type, source, key = shape.told or shape.told_by(parts)
         carried_lines = b""
         if shape.carried_at is not None:
             carried_lines = b"".join(parts[shape.carried_at :])
@@ -248,6 +273,10 @@ class PlainRequests:
             if not line.startswith(shape.authorization_start):
                 return None
             authorization = line[len(shape.authorization_start) :].strip(b" \t")
+            if taken or not authorization:
+                return None  # there are two, or an empty one
+        elif taken:
+            authorization = TAKEN_OUT
         host = shape.host
         return address, host, event_type, source, key, record, carried_lines, authorization
 
@@ -394,6 +423,8 @@ class _Draft:
         shape.varying = tuple(self._varying)
         shape.event_type, shape.source = names["type"], names["source"]
         shape.key = names.get("partitionkey")
+        if not any(isinstance(each, int) for each in (shape.event_type, shape.source, shape.key)):
+            shape.told = shape.told_by([])
         return shape
 
 

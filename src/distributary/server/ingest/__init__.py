@@ -9,7 +9,7 @@ The log is a port (``AppendPort``): the ingest process implements it by the log'
 """
 
 from distributary.core.log.keys import partition_of
-from distributary.server.ingest._context import AppendPort
+from distributary.server.ingest._context import AppendPort, Settle
 from distributary.server.ingest._counters import ACK_BOUNDS_S, Counters
 from distributary.server.ingest._demands import ROWS, need_of, row_of
 from distributary.server.ingest._event_paths import EVENTS_PATH

@@ -28,7 +28,7 @@ from distributary.core.tenant import is_namespace
 from distributary.datadir import NodeCount, NodeCounts, TenantCounts
 from distributary.datadir.seen import Seen
 from distributary.net.http1 import Request
-from distributary.protocols.http.plain import PlainRequests, is_visible
+from distributary.protocols.http.plain import TAKEN_OUT, PlainRequests, is_visible
 from distributary.resource import is_loopback
 from distributary.server.ingest._counters import Counters
 from distributary.server.ingest._demands import changes, need_of
@@ -55,6 +55,10 @@ REFUSALS_RECORDED_MAX = 50
 all are counted in the metrics."""
 
 
+Settle: TypeAlias = Callable[[int | LogError | None], None]
+"""Called when a record is durable, or with the error when it is not and nothing was promised."""
+
+
 class AppendPort(Protocol):
     """The log's group commit, as the receiver uses it."""
 
@@ -66,12 +70,10 @@ class AppendPort(Protocol):
     def full(self) -> bool:
         """Whether the queue is at its bound; retry later."""
 
-    def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
+    def submit(self, received: Received, done: Settle) -> None:
         """Append *received* as one record.
 
-        Never raises. Calls *done* exactly once, on the event loop (perhaps before this returns):
-        with None when the record is durable, with the error when it is not and nothing was
-        promised.
+        Never raises. Calls *done* exactly once, on the event loop (perhaps before this returns).
         """
 
 
@@ -419,21 +421,23 @@ class IngestContext:
         None: parse it. Then ``admit`` finds the reason of a refusal.
         """
         gate = self.gate
-        rest = shown.taken_out(request) if shown.value and gate.required else None
         found = self.plain.read(
-            request if rest is None else rest, self.addresses.by_usual_line, body_bytes_max
+            request, self.addresses.by_usual_line, body_bytes_max, shown.line, shown.at
         )
         if found is None:
             return None
         address, host, event_type, source, key, record, carried_lines, authorization = found
-        if rest is not None:
-            if authorization is not None:
-                return None  # there are two
-            authorization = shown.value
         counters, settings, appends = self.counters, self.settings, self.appends
         sender: Identity | None = ANYBODY
         if gate.required:
-            sender = gate.admitted.get((Credentials(authorization or b"", certificate), address))
+            if (
+                authorization is TAKEN_OUT
+                and shown.generation == gate.generation
+                and shown.address is address
+            ):
+                sender = shown.sender
+            else:
+                sender = shown.ask(gate, address, authorization, certificate)
         if (
             host not in self.guard.passed
             or self.draining
@@ -448,7 +452,7 @@ class IngestContext:
             return None
         if self.tenants.by_address:
             self.tenants.take_events(address, 1, len(record))
-        if authorization and rest is None and gate.required:
+        if authorization and gate.required:
             shown.remember(request, authorization)
         unseen = None
         if not self.seen.knows(event_type, source):

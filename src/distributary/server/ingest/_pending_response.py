@@ -84,19 +84,19 @@ class PendingResponse:
         """As ``append``, for events of a request that was not in plain form."""
         self.append(context, received, since_s, unseen)
 
-    def settle(self, error: LogError | None) -> None:
+    def settle(self, result: int | LogError | None) -> None:
         """Respond: 202, 503 where nothing is promised, or 413 where a retry would fail too."""
         assert self.answer is None
         context = self._context
         counters = context.counters
         counters.appends_in_flight -= 1
         counters.held_bytes -= self._body_bytes
-        if error is None:
+        if not isinstance(result, LogError):
             self.answer = context.answers.accepted[self.persistence]
             counters.accepted(self._event_count, context.now_s() - self._since_s)
             if self._unseen is not None:
                 context.seen.add(self._unseen)
-        elif isinstance(error, RecordTooLargeError):
+        elif isinstance(result, RecordTooLargeError):
             self.answer = context.answers.problem(
                 "content-too-large",
                 "The events take more room than a record has.",

@@ -236,15 +236,15 @@ class TracedResponse(PendingResponse):
             self._began = now_ns - int((context.now_s() - since_s) * 1e9), now_ns
         _append(self, context, received, since_s, unseen)
 
-    def settle(self, error: LogError | None) -> None:
+    def settle(self, result: int | LogError | None) -> None:
         """As for others; records the spans."""
-        _settle(self, error)
+        _settle(self, result)
         publishing = self._publishing
         if publishing is None:
             return
         received_ns, append_ns = self._began
         end_ns = time.time_ns()
-        tracing, reason = self.tracing, None if error is None else error.code
+        tracing, reason = self.tracing, result.code if isinstance(result, LogError) else None
         _, parent, receive, append, links, attributes = publishing
         tracing.append(append, receive, (append_ns, end_ns), {}, error=reason)
         times_ns = received_ns, end_ns

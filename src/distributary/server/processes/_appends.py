@@ -5,12 +5,11 @@ partition of the key, whoever took it.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from distributary.core.errors import LogError
 from distributary.core.flow import Received
-from distributary.datadir.publishers import PublisherBook
-from distributary.server.ingest import partition_of
+from distributary.server.ingest import Settle, partition_of
 from distributary.server.processes._forward import Link
 from distributary.server.processes._once import Committer
 from distributary.server.processes._owned import receiver_of
@@ -26,7 +25,6 @@ class LogAppends:
         committers: Group committers of this receiver's partitions, by number; at least one.
         partitions: Number of partitions of the log.
         links: Links to the other receivers, by number.
-        book: Notes who published what; None: nobody does.
     """
 
     def __init__(
@@ -34,11 +32,8 @@ class LogAppends:
         committers: Mapping[int, Committer],
         partitions: int,
         links: Mapping[int, Link],
-        book: PublisherBook | None = None,
     ) -> None:
         self._committers = list(committers.values())
-        self._numbers = {id(committer): number for number, committer in committers.items()}
-        self._book = book
         self._by_partition = [committers.get(number) for number in range(partitions)]
         self._links = links
         self._receivers = len(links) + 1
@@ -55,7 +50,7 @@ class LogAppends:
                 return False
         return True
 
-    def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
+    def submit(self, received: Received, done: Settle) -> None:
         """Append *received* as one record; calls *done* when it is durable or has failed."""
         key = received.partition_key
         committer: Committer | None
@@ -68,22 +63,12 @@ class LogAppends:
                 self._forward(partition, received, done)
                 return
 
-        def told(result: int | LogError) -> None:
-            done(result if isinstance(result, LogError) else None)
-
-        def told_and_noted(result: int | LogError) -> None:
-            if not isinstance(result, LogError) and self._book is not None:
-                self._book.note(self._numbers[id(committer)], result, received.by)
-            told(result)
-
         try:
-            committer.submit(received.kind, received.body, told_and_noted if received.by else told)
+            committer.submit(received.kind, received.body, done, received.by)
         except LogError as error:
             done(error)
 
-    def _forward(
-        self, partition: int, received: Received, done: Callable[[LogError | None], None]
-    ) -> None:
+    def _forward(self, partition: int, received: Received, done: Settle) -> None:
         link = self._links[receiver_of(partition, self._receivers)]
         try:
             link.submit(partition, received.kind, received.body, done, received.by)

@@ -21,7 +21,6 @@ from distributary.server.processes._appends import LogAppends
 from distributary.server.processes._forward import ForwardServer, Link, keep_linked
 from distributary.server.processes._once import (
     OnceAppends,
-    OnceBook,
     OnceCommitter,
     OnceLimits,
     read_taken,
@@ -124,12 +123,17 @@ class FileLog:
             for damage in appender.damages:
                 log.error("log-damage", damage=repr(damage))
                 meter.add("log_damage_total")
-        books = {each: paths.publishers(each) for each in own}
-        self._book = PublisherBook(books) if once is None else OnceBook(books)
+        self._book = PublisherBook({each: paths.publishers(each) for each in own})
         loop = asyncio.get_running_loop()
         self._committers = {
             appender.partition: GroupCommitter(
-                appender, loop, clock=clock, inline=True, on_inline=on_inline, on_durable=bell.ring
+                appender,
+                loop,
+                clock=clock,
+                inline=True,
+                on_inline=on_inline,
+                on_durable=bell.ring,
+                on_published=functools.partial(self._book.note, appender.partition),
             )
             for appender, bell in zip(self._appenders, self._bells, strict=True)
         }
@@ -139,10 +143,10 @@ class FileLog:
         }
         self._once = {} if once is None else self._windows(once)
         takers = self._once or self._committers
-        self._appends = LogAppends(takers, partitions, self._links, self._book)
+        self._appends = LogAppends(takers, partitions, self._links)
         self._port = OnceAppends(self._appends) if self._once else self._appends
         self._routes = RouteAppendServer(self._committers, look_again)
-        self._forwards = ForwardServer(takers, lambda: self._appends.open, clock, self._book)
+        self._forwards = ForwardServer(takers, lambda: self._appends.open, clock)
         self._linking: list[asyncio.Task[None]] = []
         self._retention = Retention(paths, own, retention, clock=clock, meter=meter, log=log)
         self._retaining: asyncio.Task[None] | None = None

@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol, cast
 from distributary.core.clock import Clock
 from distributary.core.errors import LogError, LogUnavailableError, RecordTooLargeError
 from distributary.core.log.frame import BODY_BYTES_MAX
-from distributary.datadir.publishers import NAME_BYTES_MAX, PublisherBook
+from distributary.datadir.publishers import NAME_BYTES_MAX
 
 PENDING_BYTES_MAX = 8 * 1024 * 1024
 """Records under way on one link, bytes; beyond, publishing is answered 503. A group commit of the
@@ -207,8 +207,10 @@ async def keep_linked(link: Link, path: Path) -> None:
 class Committer(Protocol):
     """``core.log.GroupCommitter``."""
 
-    def submit(self, kind: int, body: bytes, done: Callable[[int | LogError], None]) -> None:
-        """Append a record."""
+    def submit(
+        self, kind: int, body: bytes, done: Callable[[int | LogError], None], by: str = ""
+    ) -> None:
+        """Append a record that *by* published."""
 
 
 class ForwardServer:
@@ -218,7 +220,6 @@ class ForwardServer:
         committers: Group committers of its partitions, by number.
         takes: Whether the log accepts events now.
         clock: As that of the links.
-        book: Notes who published what; None: nobody does.
     """
 
     def __init__(
@@ -226,10 +227,8 @@ class ForwardServer:
         committers: Mapping[int, Committer],
         takes: Callable[[], bool],
         clock: Clock,
-        book: PublisherBook | None = None,
     ) -> None:
         self.committers = committers
-        self.book = book
         self.takes = takes
         self.clock = clock
         self.senders: dict[int, _Incoming] = {}
@@ -347,22 +346,15 @@ class _Incoming(asyncio.Protocol):
             if committer is None:
                 self._respond(number, _Result.UNAVAILABLE)
             else:
-                noted = partition, by
-                self._submit(committer, number, kind, entries[start : start + size], noted)
+                self._submit(committer, number, kind, entries[start : start + size], by)
             start += size + who
 
-    def _submit(
-        self, committer: Committer, number: int, kind: int, body: bytes, noted: tuple[int, str]
-    ) -> None:
-        book, (partition, by) = self._server.book, noted
-
+    def _submit(self, committer: Committer, number: int, kind: int, body: bytes, by: str) -> None:
         def done(result: int | LogError) -> None:
-            if by and book is not None and not isinstance(result, LogError):
-                book.note(partition, result, by)
             self._respond(number, _result(result))
 
         try:
-            committer.submit(kind, body, done)
+            committer.submit(kind, body, done, by)
         except LogError as error:
             done(error)
 

@@ -20,8 +20,7 @@ from distributary.core.event import Event
 from distributary.core.flow import AddressedEvents, Logged, Received, RecordKind, events_of
 from distributary.core.log import Reader
 from distributary.core.log.taken import TakenIds, id_of
-from distributary.datadir.publishers import PublisherBook
-from distributary.server.ingest import AppendPort, received_once
+from distributary.server.ingest import AppendPort, Settle, received_once
 
 REPEATED: Final = -1
 """Given in place of an offset for an event that was taken before."""
@@ -54,8 +53,8 @@ class Committer(Protocol):
     def pending_bytes(self) -> int:
         """Bodies that wait, bytes."""
 
-    def submit(self, kind: int, body: bytes, done: Done) -> None:
-        """Append a record."""
+    def submit(self, kind: int, body: bytes, done: Done, by: str = "") -> None:
+        """Append a record that *by* published."""
 
 
 class OnceCommitter:
@@ -87,7 +86,7 @@ class OnceCommitter:
         """As that of the committer."""
         return self._committer.pending_bytes
 
-    def submit(self, kind: int, body: bytes, done: Done) -> None:
+    def submit(self, kind: int, body: bytes, done: Done, by: str = "") -> None:
         """Append the one event of *body*, unless it was taken; *done* gets ``REPEATED`` then.
 
         Raises:
@@ -117,7 +116,7 @@ class OnceCommitter:
                     each(REPEATED)
 
         try:
-            self._committer.submit(kind, body, told)
+            self._committer.submit(kind, body, told, by)
         except LogError:
             del self._waiting[taken]
             raise
@@ -146,7 +145,7 @@ class OnceAppends:
         """See ``AppendPort.full``."""
         return self._appends.full
 
-    def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
+    def submit(self, received: Received, done: Settle) -> None:
         """See ``AppendPort.submit``; *done* is called once for all events."""
         found = events_of(Logged(0, 0, 0, received.kind, received.body))
         assert found is not None, "only events are received"
@@ -154,10 +153,11 @@ class OnceAppends:
         left = len(found.events)
         failed: LogError | None = None
 
-        def told(error: LogError | None) -> None:
+        def told(result: int | LogError | None) -> None:
             nonlocal left, failed
             left -= 1
-            failed = failed or error
+            if isinstance(result, LogError):
+                failed = failed or result
             if not left:
                 done(failed)
 
@@ -165,15 +165,6 @@ class OnceAppends:
             key = event.text("partitionkey") or id_of(found.address, *_named(event)).hex()
             one = received_once(found, index, received.by, key, whole)
             self._appends.submit(one, told)
-
-
-class OnceBook(PublisherBook):
-    """A book in which repeats are not noted: they have no record."""
-
-    def note(self, partition: int, offset: int, by: str) -> None:
-        """As ``PublisherBook.note``."""
-        if offset != REPEATED:
-            super().note(partition, offset, by)
 
 
 def ids_of(logged: Logged) -> Sequence[bytes]:

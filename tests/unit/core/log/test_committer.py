@@ -60,6 +60,19 @@ def run(scenario, log, **limits):
     asyncio.run(body())
 
 
+def test_who_published_is_told_with_each_commit():
+    """Of what became durable, and with its offset."""
+    noted = []
+
+    async def scenario(committer):
+        for by in ("key:a", "", "key:b"):
+            committer.submit(1, b"x", lambda _: None, by)
+
+    log = OpenLog()
+    run(scenario, log, on_published=lambda first, by: noted.extend(enumerate(by, first)))
+    assert noted == [(0, "key:a"), (1, ""), (2, "key:b")]
+
+
 def test_each_caller_learns_its_offset():
     """Offsets come in the order of submission."""
     told = []

@@ -55,7 +55,7 @@ def data_dir(left: Path, tmp_path: Path) -> Path:
     (folder / "internal.key").write_bytes(b"nobody else's")
     (folder / "run").mkdir(exist_ok=True)
     book = PublisherBook({0: DataDir(folder).publishers(0)})
-    book.note(0, 0, "ann")
+    book.note(0, 0, ["ann"])
     book.flush()
     return folder
 

@@ -5,14 +5,20 @@ import random
 import pytest
 from tests.unit.server.ingest.conftest import event
 
-from distributary.access import AccessSnapshot, IssuerRecord, Verb
+from distributary.access import LOCAL, AccessSnapshot, Credentials, Gate, IssuerRecord, Verb
 from distributary.access.issuers import ClaimRule, Issuer
-from distributary.server.ingest._shown import MISSES_MAX, VALUE_BYTES_MIN, Shown
+from distributary.protocols.http.plain import TAKEN_OUT, PlainRequests
+from distributary.server.ingest._shown import MISSES_MAX, Shown
 from kit.minted import AUDIENCE, URL, claims_of, signing_key
 
-TOKEN = b"t" * VALUE_BYTES_MIN
+TOKEN = b"t" * 300
 VALUE = b"Bearer " + TOKEN
-HEAD = b"POST /events HTTP/1.1\r\nhost: a\r\nAuthorization: " + VALUE + b"\r\nx: y\r\n\r\n"
+LINE = b"Authorization: " + VALUE + b"\r\n"
+HEAD = (
+    b"POST /events HTTP/1.1\r\nhost: a\r\n%bcontent-length: 2\r\nce-specversion: 1.0\r\n"
+    b"ce-id: 1\r\nce-source: s\r\nce-type: t\r\n\r\n"
+) % LINE
+ADDRESSES = {b"POST /events HTTP/1.1": ""}
 NOW_S = 1_767_225_600
 RULE = ClaimRule(may=(Verb.PUBLISH,), subjects=("till",), namespaces=("default",))
 SNAPSHOT = AccessSnapshot(
@@ -46,16 +52,24 @@ def remembered(request: bytes = HEAD) -> Shown:
     return found
 
 
+def learned(request: bytes) -> PlainRequests:
+    """A reader that knows the lines and the shape of *request*, without what it shows."""
+    plain = PlainRequests()
+    for _ in range(4):
+        plain.read(request, ADDRESSES, 100)
+    return plain
+
+
 def test_the_line_is_taken_out_where_it_was():
     """Other lines may change, while the place stays."""
     known = remembered()
-    assert known.value == VALUE
-    assert (
-        known.taken_out(HEAD + b"{}")
-        == HEAD.replace(b"Authorization: " + VALUE + b"\r\n", b"") + b"{}"
-    )
-    other = HEAD.replace(b"host: a", b"host: b").replace(b"x: y", b"x: longer")
-    assert known.taken_out(other) == other.replace(b"Authorization: " + VALUE + b"\r\n", b"")
+    plain = learned(HEAD.replace(LINE, b""))
+    other = HEAD.replace(b"ce-id: 1", b"ce-id: longer")
+    for request in (HEAD, other):
+        found = plain.read(request + b"{}", ADDRESSES, 100, known.line, known.at)
+        assert found is not None
+        without = plain.read(request.replace(LINE, b"") + b"{}", ADDRESSES, 100)
+        assert found == (*without[:-1], TAKEN_OUT)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +84,17 @@ def test_the_line_is_taken_out_where_it_was():
         HEAD.replace(b"host: a\r\n", b"h:\r\n\r\n" + b"x" * 3),
         HEAD.replace(b"host: a\r\n", b"host:a\r\n\r\n"),
         HEAD.replace(b"host: a", b"\r\n\r\na: b"),
+        HEAD.replace(LINE, LINE + LINE),
+        HEAD.replace(LINE, LINE + b"authorization:\r\n"),
         HEAD[:40],
         b"",
     ],
 )
 def test_another_line_or_place_is_left_to_the_parser(request_):
     """Also the same bytes in a body, behind the end of the head."""
-    assert remembered().taken_out(request_) is None
+    known = remembered()
+    plain = learned(HEAD.replace(LINE, b""))
+    assert plain.read(request_ + b"{}", ADDRESSES, 100, known.line, known.at) is None
 
 
 @pytest.mark.parametrize(
@@ -90,27 +108,36 @@ def test_another_line_or_place_is_left_to_the_parser(request_):
 )
 def test_a_line_that_is_not_clear_is_not_remembered(request_):
     """The value stands elsewhere first, or a blank is behind it."""
-    assert remembered(request_).value == b""
+    assert remembered(request_).line == b""
 
 
 def test_a_connection_whose_lines_move_is_let_alone():
     """To look for the place each time would cost more than it saves."""
     known = remembered()
     moved = HEAD.replace(b"host: a", b"host: aa")
-    for number in range(MISSES_MAX + 2):
-        request = (HEAD, moved)[number % 2]
-        if known.value:
-            known.taken_out(request)
-        if not known.value:
-            known.remember(request, VALUE)
-    assert known.value == b""
+    for number in range(MISSES_MAX):
+        assert known.line
+        known.remember((moved, HEAD)[number % 2], VALUE)
+    assert not known.line
+    known.remember(HEAD, VALUE)
+    assert not known.line
 
 
-def test_a_short_value_is_not_remembered():
-    """Such as an API key: it is read as fast."""
-    known = Shown()
-    known.remember(HEAD.replace(VALUE, b"Bearer dk_x"), b"Bearer dk_x")
-    assert known.value == b""
+def test_the_gate_is_asked_again_only_where_it_has_forgotten():
+    """An answer holds for one line, one address, and one generation of the gate."""
+    gate = Gate(lambda: NOW_S * 1000)
+    gate.replace(AccessSnapshot(required=True))
+    known, credentials = remembered(), Credentials(VALUE)
+    assert known.ask(gate, "", TAKEN_OUT, None) is None
+    gate.admit(credentials, "", LOCAL)
+    assert known.ask(gate, "", TAKEN_OUT, None) is known.sender is LOCAL
+    assert (known.address, known.generation) == ("", gate.generation)
+    assert known.ask(gate, "", b"Bearer another", None) is None
+    assert known.ask(gate, "", None, None) is None
+    assert known.sender is LOCAL
+    assert known.ask(gate, "shop", TAKEN_OUT, None) is known.sender is None
+    gate.replace(AccessSnapshot(required=True))
+    assert known.generation != gate.generation
 
 
 def _changed(rng: random.Random, request: bytes) -> bytes:

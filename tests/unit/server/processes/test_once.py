@@ -47,7 +47,7 @@ class Committer:
         self.count = 0
         self.refuses = False
 
-    def submit(self, kind: int, body: bytes, done: Done) -> None:
+    def submit(self, kind: int, body: bytes, done: Done, _by: str = "") -> None:
         assert ids_of(Logged(0, 0, 0, kind, body))
         if self.refuses:
             raise LogUnavailableError("full")
