@@ -55,8 +55,8 @@ class Gate:
         admitted: Credentials and publishing addresses that were admitted: the hot path looks up
             these alone. ``renew`` and ``replace`` forget them in time.
         uses: When valid keys were used last: id -> the minute, wall clock, milliseconds.
-        generation: Rises whenever something of ``admitted`` is forgotten: what was found there under
-            another number has to be looked up again.
+        generation: Rises whenever something of ``admitted`` is forgotten: what was found there
+            under another number has to be looked up again.
     """
 
     __slots__ = (

@@ -188,7 +188,7 @@ The bytes of that value alone are not checked: it must be one that a parsed requ
 checked by ``is_visible``."""
 
 TAKEN_OUT: Final = b""
-"""Stands for the value in the line that ``read`` was given: no other value in ``Plain`` is empty."""
+"""Stands for the value in the line that ``read`` was given: no other value is empty."""
 
 _Told: TypeAlias = tuple[str, str, str | None]
 _Marks: TypeAlias = tuple[_Known | None, ...]

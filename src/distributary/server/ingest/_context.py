@@ -430,11 +430,8 @@ class IngestContext:
         counters, settings, appends = self.counters, self.settings, self.appends
         sender: Identity | None = ANYBODY
         if gate.required:
-            if (
-                authorization is TAKEN_OUT
-                and shown.generation == gate.generation
-                and shown.address is address
-            ):
+            known = shown.address is address and shown.generation == gate.generation
+            if known and authorization is TAKEN_OUT:
                 sender = shown.sender
             else:
                 sender = shown.ask(gate, address, authorization, certificate)
