@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from distributary.history.columns import SCHEMA
 from distributary.history.names import HistoryFile
-from distributary.history.writer import SCHEMA
 
 DELIVERED = {"decision": "delivered", "status": 204, "outcome": "delivered"}
 RETRIED = {"decision": "retry", "status": 503}

@@ -175,7 +175,10 @@ def _load() -> None:
 
 
 def _of_block(block: HistoryBlock, position: Position) -> Iterator[EventRow]:
-    found = decode(block.rows)
+    packed = decode(block.rows)
+    if not packed.concerns(position.offset):
+        return
+    found = packed.in_full()
     places = {
         place
         for place, event in enumerate(found.events)

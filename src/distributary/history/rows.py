@@ -1,7 +1,9 @@
 """Rows of the history: recorded while an owner delivers, and encoded as one block for each flush.
 
 A row is an attempt, or an outcome that no attempt brought; the attempt that brings an outcome has
-it in its own row. A block names each event and each route once, so a row takes some 25 bytes.
+it in its own row. A block names each event and each route once. Deliveries that succeed at the
+first attempt, nearly all rows, are kept as they are until the flush, which makes columns of them
+(``plain``): a tenth of a microsecond while they are recorded.
 """
 
 from collections.abc import Callable
@@ -13,6 +15,16 @@ from distributary.core.errors import StoreError
 from distributary.core.event import Event
 from distributary.core.flow import Attempt, DoneKey, Ending, Position, Stage, Task
 from distributary.core.policy import DELIVERED, Decision, Reply, Verdict
+from distributary.history.plain import (
+    NO_ROWS,
+    OFFSETS,
+    Plain,
+    Tried,
+    each_of,
+    is_plain,
+    numbers,
+    packed,
+)
 
 STAGES: Final = (None, "event", "dead-letter", "reply")
 """By the number of ``flow.Stage``."""
@@ -32,6 +44,7 @@ _DELIVERED: Final = _NUMBERS[Decision.DELIVERED]
 _NO_NAMES: Final = None, None, None
 # A constant: a member read from its enumeration costs as much as several calls.
 _REPLY: Final = Stage.REPLY
+_ENDED_WELL: Final = Ending.DELIVERED
 
 
 class RouteNames(NamedTuple):
@@ -90,11 +103,48 @@ class Row(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The content of a block."""
+    """The content of a block.
+
+    Attributes:
+        events: What ``rows`` are about.
+        routes: Uids and names.
+        rows: The rows after those of ``plain``.
+        plain: The first rows. Blocks of earlier versions end before it.
+    """
 
     events: list[EventNames]
     routes: list[tuple[str, str | None, str | None, int | None]]
     rows: list[Row]
+    plain: Plain = NO_ROWS
+
+    def concerns(self, offset: int) -> bool:
+        """Whether a row is about an event of the record *offset*."""
+        if offset in numbers(OFFSETS, self.plain.offsets):
+            return True
+        return any(event.offset == offset for event in self.events)
+
+    def in_full(self) -> "Block":
+        """Returns the same rows, in their order, without ``plain``: for few of them."""
+        events, places, rows = list(self.events), dict[int, int](), list[Row]()
+        for each in each_of(self.plain):
+            place = places.setdefault(each.offset, len(events))
+            if place == len(events):
+                events.append(EventNames(each.offset, 0, each.id, each.source, each.type))
+            rows.append(
+                Row(
+                    event=place,
+                    route=each.route,
+                    time_ms=each.time_ms,
+                    stage=int(Stage.PRIMARY),
+                    attempt=1,
+                    duration_us=each.duration_us,
+                    status=each.status,
+                    decision=_DELIVERED,
+                    reason=None,
+                    outcome=int(Ending.DELIVERED),
+                )
+            )
+        return Block(events, self.routes, rows + self.rows)
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -108,9 +158,11 @@ def decode(rows: bytes) -> Block:
         StoreError: They are not what ``Recorder.take`` encodes: a newer version wrote them.
     """
     try:
-        return _decoder.decode(rows)
+        block = _decoder.decode(rows)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise StoreError(f"the journal's rows of the history cannot be read: {error}") from error
+    block.plain.check()
+    return block
 
 
 class Recorder:
@@ -133,11 +185,12 @@ class Recorder:
         self._names = names
         self._failures_only = failures_only
         self._known: dict[str, RouteNames] = {}
-        self._last: tuple[Attempt, Verdict, int] | None = None
+        self._last: Tried | None = None
         """The last attempt, whose row waits for what it ends."""
         self._begin()
 
     def _begin(self) -> None:
+        self._plain: list[Tried] = []
         self._rows: list[tuple[object, ...]] = []
         self._events: list[tuple[object, ...]] = []
         self._places: dict[Position, int] = {}
@@ -158,6 +211,12 @@ class Recorder:
         last, self._last = self._last, None
         if last is not None:
             of = last[0].task
+            if of is task and ending is _ENDED_WELL and last[1] is DELIVERED and is_plain(last[0]):
+                if not self._failures_only:
+                    if key[2] not in self._route_places:
+                        self._route(key[2])
+                    self._plain.append(last)
+                return
             if of is task or (of.route == key.route and of.position[1:] == key[:2]):
                 self._put(last, ending, reason)
                 return
@@ -170,7 +229,7 @@ class Recorder:
         row = event, self._route(route), now_ms, None, None, None, None, None, reason, int(ending)
         self._rows.append(row)
 
-    def _put(self, last: tuple[Attempt, Verdict, int], ending: int, why: str | None = None) -> None:
+    def _put(self, last: Tried, ending: int, why: str | None = None) -> None:
         """Append the row of an attempt."""
         attempt, verdict, now_ms = last
         task, answer = attempt.task, attempt.answer
@@ -234,10 +293,17 @@ class Recorder:
         last, self._last = self._last, None
         if last is not None:
             self._put(last, 0)
-        count = len(self._rows)
+        plain = NO_ROWS
+        if self._plain:
+            plain, odd = packed(self._plain, self._route_places)
+            for each in odd:
+                self._put(each, _ENDED_WELL)
+        count = plain.length + len(self._rows)
         if not count:
             return 0, b""
-        encoded = _encoder.encode((self._events, self._routes, self._rows))
+        content: tuple[object, ...] = self._events, self._routes, self._rows
+        # Without such rows the block is one that earlier versions read too.
+        encoded = _encoder.encode((*content, plain) if plain.offsets else content)
         self._begin()
         return count, encoded
 

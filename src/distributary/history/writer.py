@@ -6,102 +6,30 @@ that files hold the rows, publish. ``recover`` publishes or deletes what a kill 
 
 import os
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from distributary.core.errors import StoreError
 from distributary.core.files import sync_folder
 from distributary.core.journal_frames import HistoryBlock
+from distributary.history.columns import table
 from distributary.history.names import HistoryFile, parse
-from distributary.history.rows import DECISIONS, OUTCOMES, STAGES, decode
 
 HIDDEN: Final = ".writing"
 """Folder of files that are not published yet; Spark and others pass over such a name."""
 DAY_MS: Final = 86_400_000
 
-_TEXT: Final = pa.string()
-SCHEMA: Final = pa.schema(
-    [
-        pa.field("number", pa.int64(), nullable=False),
-        pa.field("time", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("index", pa.int32(), nullable=False),
-        ("event_id", _TEXT),
-        ("event_source", _TEXT),
-        ("event_type", _TEXT),
-        ("namespace", _TEXT),
-        ("subscription", _TEXT),
-        pa.field("uid", _TEXT, nullable=False),
-        ("revision", pa.int64()),
-        ("stage", _TEXT),
-        ("attempt", pa.int32()),
-        ("duration", pa.float64()),
-        ("status", pa.int32()),
-        ("decision", _TEXT),
-        ("reason", _TEXT),
-        ("outcome", _TEXT),
-        ("answer", _TEXT),
-    ]
-)
-"""Columns of a row, as ``docs/reference/history.md`` tells them."""
-_PLAIN: Final = ("number", "time", "offset", "duration")
+_RISING: Final = dict.fromkeys(("number", "time", "offset"), "DELTA_BINARY_PACKED")
+"""Columns that are told by how much each value is above the one before."""
+_PLAIN: Final = (*_RISING, "duration")
 """Columns whose values seldom repeat: a dictionary would only cost."""
-
-
-def table(partition: int, blocks: Sequence[HistoryBlock]) -> pa.Table:
-    """Returns the rows of *blocks*, which follow one another, as columns of ``SCHEMA``.
-
-    Raises:
-        StoreError: A newer version wrote them.
-    """
-    events: list[tuple[Any, ...]] = []
-    routes: list[tuple[Any, ...]] = []
-    columns: list[list[Any]] = [[] for _ in range(11)]
-    for block in blocks:
-        found = decode(block.rows)
-        before = len(events), len(routes)
-        events += found.events
-        routes += found.routes
-        parts = zip(*found.rows, strict=True)
-        for column, base, part in zip(columns, chain(before, [0] * 9), parts, strict=True):
-            column.extend([place + base for place in part] if base else part)
-    event, route, time_ms, stage, attempt, duration_us, status, decision, *texts = columns
-    reason, outcome, answer = texts
-    offsets, indexes, ids, sources, types = zip(*events, strict=True)
-    uids, namespaces, subscriptions, revisions = zip(*routes, strict=True)
-    first = blocks[0].first
-
-    def named(values: Sequence[Any], places: list[Any], kind: pa.DataType = _TEXT) -> pa.Array:
-        return pa.array(values, kind).take(pa.array(places, pa.int32()))
-
-    arrays = [
-        pa.array(range(first, first + len(event)), pa.int64()),
-        pa.array(time_ms, pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC")),
-        pa.repeat(pa.scalar(partition, pa.int32()), len(event)),
-        named(offsets, event, pa.int64()),
-        named(indexes, event, pa.int32()),
-        named(ids, event),
-        named(sources, event),
-        named(types, event),
-        named(namespaces, route),
-        named(subscriptions, route),
-        named(uids, route),
-        named(revisions, route, pa.int64()),
-        named(STAGES, stage),
-        pa.array(attempt, pa.int32()),
-        pa.array([None if us is None else us / 1e6 for us in duration_us], pa.float64()),
-        pa.array(status, pa.int32()),
-        named(DECISIONS, decision),
-        pa.array(reason, _TEXT),
-        named(OUTCOMES, outcome),
-        pa.array(answer, _TEXT),
-    ]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+_BOUNDED: Final = list(_RISING)
+"""Columns whose bounds a file tells: texts of two seconds span anything. Merging tells of all."""
 
 
 def write_table(rows: pa.Table, path: Path) -> None:
@@ -110,10 +38,23 @@ def write_table(rows: pa.Table, path: Path) -> None:
     Raises:
         StoreError: The medium refuses.
     """
-    dictionaries = [name for name in SCHEMA.names if name not in _PLAIN]
+    dictionaries = [
+        field.name
+        for field in rows.schema
+        if field.name not in _PLAIN and not pa.types.is_string(field.type)
+    ]
     try:
         with path.open("wb") as file:
-            pq.write_table(rows, file, compression="zstd", use_dictionary=dictionaries)
+            # Without Arrow's own schema, which would have readers return dictionaries.
+            pq.write_table(
+                rows,
+                file,
+                compression="zstd",
+                use_dictionary=dictionaries,
+                column_encoding=_RISING,
+                write_statistics=_BOUNDED,
+                store_schema=False,
+            )
             file.flush()
             os.fsync(file.fileno())
     except (OSError, pa.ArrowException) as error:
@@ -145,7 +86,7 @@ class HistoryWriter:
         except OSError as error:
             raise StoreError(f"cannot make the folder {self._hidden}: {error}") from error
         files = []
-        for day, start, count in _days(rows.column("time").cast(pa.int64()).to_pylist()):
+        for day, start, count in _days(rows.column("time").cast(pa.int64())):
             first = blocks[0].first + start
             file = HistoryFile(day, self._partition, first, first + count)
             write_table(rows.slice(start, count), self._at(file))
@@ -205,19 +146,19 @@ class HistoryWriter:
             raise StoreError(f"cannot sync the folder {folder}: {error}") from error
 
 
-def _days(times_us: Sequence[int]) -> list[tuple[str, int, int]]:
+def _days(times_us: pa.ChunkedArray) -> list[tuple[str, int, int]]:
     """Runs of rows of one day: the day, the place of the first row, and how many."""
-    runs: list[tuple[int, int, int]] = []
-    days = [time_us // (DAY_MS * 1000) for time_us in times_us]
-    if days[0] == days[-1] == min(days) == max(days):
-        runs = [(days[0], 0, len(days))]
-    else:
-        start = 0
-        for place in range(1, len(days) + 1):
-            if place == len(days) or days[place] != days[start]:
-                runs.append((days[start], start, place - start))
-                start = place
-    return [(_date(day), start, count) for day, start, count in runs]
+    days = pc.divide(times_us, DAY_MS * 1000)
+    bounds = pc.min_max(days).as_py()
+    if bounds["min"] == bounds["max"]:
+        return [(_date(bounds["min"]), 0, len(days))]
+    runs = []
+    place = 0
+    for day, group in groupby(days.to_pylist()):
+        count = len(list(group))
+        runs.append((_date(day), place, count))
+        place += count
+    return runs
 
 
 def _date(day: int) -> str:

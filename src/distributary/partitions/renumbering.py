@@ -20,6 +20,6 @@ def renumbered(rows: bytes, by: int) -> bytes:
     """
     if not by:
         return rows
-    block = history_rows.decode(rows)
+    block = history_rows.decode(rows).in_full()
     events = [event._replace(offset=event.offset - by) for event in block.events]
     return _encoder.encode((events, block.routes, block.rows))

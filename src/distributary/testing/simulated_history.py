@@ -78,7 +78,7 @@ class SimulatedHistory:
 
 
 def _rows(block: HistoryBlock) -> Iterator[tuple[DoneKey, str | None]]:
-    found = decode(block.rows)
+    found = decode(block.rows).in_full()
     for row in found.rows:
         event = found.events[row.event]
         key = DoneKey(event.offset, event.index, found.routes[row.route][0])

@@ -10,10 +10,11 @@ from distributary.core.journal import Journal
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.policy import Decision, Reply, Verdict
 from distributary.history.attempts import EventRows
+from distributary.history.columns import SCHEMA
 from distributary.history.merge import merge
 from distributary.history.names import HistoryFile
 from distributary.history.rows import Recorder, RouteNames
-from distributary.history.writer import SCHEMA, HistoryWriter
+from distributary.history.writer import HistoryWriter
 
 NOON_MS = 1_795_348_800_000
 """2026-11-22, 12:00 UTC."""

@@ -11,9 +11,10 @@ from distributary.core.event import Event
 from distributary.core.flow import Attempt, DoneKey, Ending, Origin, Position, Stage, Task
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.policy import DELIVERED, Reply
+from distributary.history.columns import SCHEMA
 from distributary.history.names import parse
 from distributary.history.rows import Recorder, RouteNames
-from distributary.history.writer import HIDDEN, SCHEMA, HistoryWriter
+from distributary.history.writer import HIDDEN, HistoryWriter
 
 NOON_MS = 1_795_348_800_000
 """2026-11-22, 12:00 UTC."""

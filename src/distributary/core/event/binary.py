@@ -13,7 +13,7 @@ line break, a double quote (``content-type`` aside) or anything but printable AS
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -29,6 +29,9 @@ LINES_AT: Final = 3
 _START: Final = b"%c\r\n" % FORMAT
 _FIRST: Final = _START + b"ce-"
 _LINE: Final = re.compile(r"\r\n(?:ce-([a-z0-9]+)|content-type): ([^\r]*)")
+_ID_LINE: Final = b"\r\nce-id: "
+_SOURCE_LINE: Final = b"\r\nce-source: "
+_TYPE_LINE: Final = b"\r\nce-type: "
 _NO_ATTRIBUTES: Final[dict[str, AttributeValue]] = {}
 
 _NAMES_MAX: Final = 1_024
@@ -119,6 +122,44 @@ def decode(body: bytes) -> BinaryEvent | None:
     if data_at <= LINES_AT:
         return None
     return BinaryEvent(_NO_ATTRIBUTES, None, body, data_at)
+
+
+def names_of(
+    events: Sequence[BinaryEvent],
+) -> tuple[list[bytes], list[int], list[tuple[bytes, bytes]]]:
+    """What many events are called, as their lines have it; a fifth of the cost of ``text``.
+
+    Returns:
+        The id of each; the place of its source and type in the list that follows; that list. What
+        an event lacks is ``b"%"``, which is no value.
+    """
+    ids: list[bytes] = []
+    places: list[int] = []
+    pairs: dict[tuple[bytes, bytes], int] = {}
+    # Events in a row often share a source and a type, and the places of their lines.
+    source = type_ = b"\0"
+    source_at = type_at = place = 0
+    for event in events:
+        record, end = event.record, event.data_at
+        at = record.find(_ID_LINE, 1, end) + 9
+        ids.append(record[at : record.find(b"\r", at)] if at > 8 else b"%")
+        if not (
+            record.startswith(source, source_at, end) and record.startswith(type_, type_at, end)
+        ):
+            source_at, source = _found(record, _SOURCE_LINE, end)
+            type_at, type_ = _found(record, _TYPE_LINE, end)
+            pair = source[len(_SOURCE_LINE) : -1] or b"%", type_[len(_TYPE_LINE) : -1] or b"%"
+            place = pairs.setdefault(pair, len(pairs))
+        places.append(place)
+    return ids, places, list(pairs)
+
+
+def _found(record: bytes, start: bytes, end: int) -> tuple[int, bytes]:
+    """Where the line that begins with *start* is, and its bytes with the break after it."""
+    at = record.find(start, 1, end)
+    if at < 0:
+        return 0, b"\0"
+    return at, record[at : record.find(b"\r", at + 2) + 1]
 
 
 @lru_cache(_NAMES_MAX)

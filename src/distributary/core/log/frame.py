@@ -50,6 +50,8 @@ OFFSET_MAX = 2**62
 _PREFIX = struct.Struct("<HBBIIIQq")
 _HEADER = struct.Struct("<HBBIIIQqI")
 _RECORD = struct.Struct("<HBxxxxxIIQqI")  # start, kind, length, body_crc, offset, time, checksum
+LENGTHS = struct.Struct("<xxBxxxxxI")
+"""Kind of a record, and length of its body, at the position of its header."""
 _STEP = struct.Struct("<HxBxxxxIIQxxxxxxxxI")  # start, flags, length, body_crc, offset, checksum
 _START = MAGIC | VERSION << 8
 _SEALED = 0x2144DF1C
@@ -187,15 +189,9 @@ def iter_kind(chunk: bytes, kind: int) -> Iterator[tuple[int, Header]]:
         position += 36 + fields[4]
 
 
-def iter_places(chunk: bytes) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield position, end, kind, offset and time of each record; headers are verified already."""
-    unpack = _RECORD.unpack_from
-    position, size = 0, len(chunk)
-    while position < size:
-        _, kind, length, _, offset, time_ms, _ = unpack(chunk, position)
-        stop = position + 36 + length
-        yield position, stop, kind, offset, time_ms
-        position = stop
+def header_at(chunk: bytes, position: int) -> Header:
+    """Return the header at *position* of a chunk with verified headers."""
+    return Header(*_HEADER.unpack_from(chunk, position)[1:])
 
 
 def _damaged(position: int, why: str) -> LogDamagedError:

@@ -31,18 +31,24 @@ from distributary.core.log._segment import (
 from distributary.core.log.damage import Damage
 from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable
 from distributary.core.log.folder import partition_dir
-from distributary.core.log.frame import HEADER_BYTES, iter_places
+from distributary.core.log.frame import HEADER_BYTES, LENGTHS, header_at
 
 PIECE_BYTES: Final = 1024 * 1024
 """Records that a file of the newest segment holds. What is newer is read through by each search,
 7 ms for a MiB; each file costs it 25 us."""
 TURN_BYTES: Final = 1024 * 1024
-"""Read at a time: bounds what is held in memory beside the entries."""
+"""Read in a turn."""
+CHUNK_BYTES: Final = 1024 * 1024
+"""Read at a time: it fits into a cache of the processor, which looks at it twice."""
+SWEEP_MS: Final = 10_000
+"""Interval of listing all files while the log grows, milliseconds: of 10 GB there are some 200, which
+take as long as the records of half a MiB."""
 
 
 _EVENTS: Final = int(RecordKind.EVENTS)
 _BINARY: Final = b"%c\r\nce-" % binary.FORMAT
 _ID_LINE: Final = b"\r\nce-id: "
+assert (len(_ID_LINE), ids_file.HASH_BITS) == (9, 32)  # as ``_Gathered.add`` has them
 
 
 class _Stored(NamedTuple):
@@ -64,28 +70,34 @@ class _Gathered:
 
     def add(self, chunk: bytes, start: int) -> None:
         """Add the records of *chunk*, which begins at byte *start* of the segment."""
-        add, offset, time_ms = self.entries.append, self.end - 1, self.last_ms
-        for at, stop, kind, offset, time_ms in iter_places(chunk):
-            if not self.first_ms:
-                self.first_ms = time_ms
+        add, unpack, find = self.entries.append, LENGTHS.unpack_from, chunk.find
+        binary_form = chunk.startswith
+        at, last, size = 0, 0, len(chunk)
+        while at < size:
+            kind, length = unpack(chunk, at)
             body_at = at + HEADER_BYTES
-            if kind == _EVENTS and chunk.startswith(_BINARY, body_at):
+            last, at = at, body_at + length
+            if kind == _EVENTS and binary_form(_BINARY, body_at):
                 # Nearly all are in binary form: their lines come first, and each has an id.
-                id_at = chunk.find(_ID_LINE, body_at, stop) + len(_ID_LINE)
-                id_ = chunk[id_at : chunk.find(b"\r", id_at, stop)]
+                id_at = find(_ID_LINE, body_at, at) + 9
+                id_ = chunk[id_at : find(b"\r", id_at, at)]
                 if b"%" not in id_:
-                    add(crc32(id_) << ids_file.HASH_BITS | start + at)
+                    add(crc32(id_) << 32 | start + last)
                     continue
-            for hashed in _hashes(Logged(offset, time_ms, 0, kind, chunk[body_at:stop])):
-                add(hashed << ids_file.HASH_BITS | start + at)
-        self.end, self.last_ms, self.stop = offset + 1, time_ms, start + len(chunk)
+            for hashed in _hashes(Logged(0, 0, 0, kind, chunk[body_at:at])):
+                add(hashed << ids_file.HASH_BITS | start + last)
+        if not self.first_ms:
+            self.first_ms = header_at(chunk, 0).time_ms
+        newest = header_at(chunk, last)
+        self.end, self.last_ms, self.stop = newest.offset + 1, newest.time_ms, start + size
 
-    def write(self, folder: Path, end: int) -> None:
-        """Write the file of the records up to the offset *end*."""
-        entries = array("Q", sorted(set(self.entries)))
+    def write(self, folder: Path, end: int) -> Piece:
+        """Write the file of the records up to the offset *end*; returns what it covers."""
+        entries = array("Q", sorted(self.entries))
         piece = Piece(self.segment, self.first, end)
         head = Head(piece, len(entries), self.start, self.stop, self.first_ms, self.last_ms)
         ids_file.write(folder, head, entries)
+        return piece
 
 
 def _hashes(logged: Logged) -> list[int]:
@@ -138,6 +150,7 @@ class Indexer:
         self._tail: Cursor | None = None
         self._gathered: _Gathered | None = None
         self._looked_end = -1
+        self._sweep_ms = 0
         self.behind = False
         self._sound: dict[Piece, int] = {}
         """Files that were read and found whole, with the time of their last record."""
@@ -160,6 +173,9 @@ class Indexer:
         self._looked_end = self._end.read()
         self.behind = False
         try:
+            if now_ms < self._sweep_ms and self._read_on():
+                return True
+            self._sweep_ms = now_ms + SWEEP_MS
             segments = self._segments()
             if not segments:
                 return False
@@ -222,28 +238,35 @@ class Indexer:
     def _follow(self, segments: list[_Stored], pieces: dict[int, list[Piece]]) -> bool:
         """Read on in the newest segment; False: there is nothing new, or not enough for a file."""
         newest = segments[-1].first
-        gathered = self._gathered
-        if gathered is None or gathered.segment != newest:
-            gathered = self._begin(newest, pieces[newest])
-        end = self._end.read()
-        assert self._tail is not None
-        chunk = self._tail.take(end, TURN_BYTES, bodies=False)
-        if not chunk:
-            return False
-        self.behind = len(chunk) >= TURN_BYTES // 2
-        name, start = self._tail.origin(len(chunk))
-        if int(name.partition(".")[0]) != newest:
-            self._leave_tail()  # a newer one has begun
-            return True
-        if not gathered.entries and not gathered.first_ms:
-            gathered.start = start
-        gathered.add(chunk, start)
-        if gathered.stop - gathered.start >= self._piece_bytes:
-            gathered.write(self.folder, gathered.end)
-            self._gathered = _Gathered(newest, gathered.end, gathered.stop)
-        return True
+        if self._gathered is None or self._gathered.segment != newest:
+            self._begin(newest, pieces[newest])
+        return self._read_on()
 
-    def _begin(self, newest: int, pieces: list[Piece]) -> _Gathered:
+    def _read_on(self) -> bool:
+        """Read on in the segment that is followed; False: there is none, or nothing new."""
+        tail, gathered = self._tail, self._gathered
+        if tail is None or gathered is None:
+            return False
+        end, read = self._end.read(), 0
+        while read < TURN_BYTES:
+            chunk = tail.take(end, CHUNK_BYTES, bodies=False)
+            if not chunk:
+                break
+            name, start = tail.origin(len(chunk))
+            if int(name.partition(".")[0]) != gathered.segment:
+                self._leave_tail()  # a newer one has begun
+                return True
+            if not gathered.entries and not gathered.first_ms:
+                gathered.start = start
+            gathered.add(chunk, start)
+            read += len(chunk)
+        self.behind = read >= TURN_BYTES // 2
+        if gathered.stop - gathered.start >= self._piece_bytes:
+            self._sound[gathered.write(self.folder, gathered.end)] = gathered.last_ms
+            self._gathered = _Gathered(gathered.segment, gathered.end, gathered.stop)
+        return read > 0
+
+    def _begin(self, newest: int, pieces: list[Piece]) -> None:
         """Begin behind the files of the newest segment."""
         self._leave_tail()
         at = newest
@@ -252,8 +275,7 @@ class Indexer:
                 at = piece.end
         self._tail = Cursor(self._disk, self._log, self._partition, _unreported)
         self._tail.seek(min(at, self._end.read()), self._end.read())
-        gathered = self._gathered = _Gathered(newest, at, 0)
-        return gathered
+        self._gathered = _Gathered(newest, at, 0)
 
     def _leave_tail(self) -> None:
         if self._tail is not None:
@@ -302,7 +324,7 @@ class Indexer:
         cursor = Cursor(self._disk, self._log, self._partition, _unreported)
         try:
             cursor.seek(whole.end, segment.end)
-            while chunk := cursor.take(segment.end, TURN_BYTES, bodies=False):
+            while chunk := cursor.take(segment.end, CHUNK_BYTES, bodies=False):
                 whole.add(chunk, cursor.origin(len(chunk))[1])
         finally:
             cursor.close()
