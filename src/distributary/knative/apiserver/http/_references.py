@@ -32,11 +32,9 @@ def permit_of(sender: Identity, gate: Gate) -> Permit:
             demand = Demand(Verb.READ, ref.namespace)
             known = ref in before.values() or sender.may(demand)
             if not known and not gate.delivers(new["metadata"]["namespace"], _target(ref)):
-                name = new["metadata"].get("name", "")
-                raise StatusError(
-                    "Forbidden",
-                    f'{kind.resource} "{name}" is forbidden: {place}: {sender.name} may not {demand}',
-                )
+                named = f'{kind.resource} "{new["metadata"].get("name", "")}"'
+                message = f"{named} is forbidden: {place}: {sender.name} may not {demand}"
+                raise StatusError("Forbidden", message)
 
     return permit
 
