@@ -24,7 +24,7 @@ from distributary.server.ingest import IngestSettings
 from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._protocol import IngestConnection
 from distributary.server.ingest._traced import traced_connections
-from distributary.server.processes._tracing import publish_tracing
+from distributary.server.processes.receiver.tracing import publish_tracing
 from event_path import ANSWER, BODY, CLOCK, COUNT, REQUEST, Appends, Wire, Wires
 
 REPEATED = 13

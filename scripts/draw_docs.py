@@ -35,7 +35,7 @@ from distributary.core.deliver import TRANSITIONS, BreakerState
 from distributary.core.engine import LIFE, MatchState
 from distributary.core.protocol import protocols
 from distributary.server import settings
-from distributary.server.processes._health import HELPS
+from distributary.server.processes.supervision.health import HELPS
 from distributary.spark import format as spark_format
 from distributary.subscriptions.lifecycle import DATA_SCHEMA, type_of
 from distributary.subscriptions.lifecycle import TRANSITIONS as TRANSITIONS_TOLD

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from distributary.server.processes._health import HELPS
+from distributary.server.processes.supervision.health import HELPS
 from kit.promql import BOARD, RULES, Query, program, queries, rules
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from distributary.core.clock import SystemClock
-from distributary.server.processes import _probe
-from distributary.server.processes._probe import Probe, listen_for_health
+from distributary.server.processes.supervision import probe as probing
+from distributary.server.processes.supervision.probe import Probe, listen_for_health
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         accept(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Probe, "_accept", count)
-    monkeypatch.setattr(_probe, "ANSWERING_MAX", 2)
+    monkeypatch.setattr(probing, "ANSWERING_MAX", 2)
     health = SimpleNamespace(alive=lambda: (True, []), ingest_silent=False)
     main, own = socket.create_server(("127.0.0.1", 0)), listen_for_health("127.0.0.1", 0)
     assert own is not None

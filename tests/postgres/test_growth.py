@@ -20,8 +20,8 @@ from distributary.server.nodes.postgres import (
     raise_partitions,
     settle_partitions,
 )
-from distributary.server.processes import _growth as module
-from distributary.server.processes._growth import Growth, check_partitions
+from distributary.server.processes.node import _growth as module
+from distributary.server.processes.node._growth import Growth, check_partitions
 from distributary.subscriptions.store import Keys, Sealer
 from distributary.subscriptions.store.store import Store
 from kit.running_server import wait_until

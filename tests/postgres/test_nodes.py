@@ -34,9 +34,9 @@ from distributary.server.nodes import (
     make_authority,
 )
 from distributary.server.nodes.postgres import PostgresNodes, make_tables, shared_secret
-from distributary.server.processes._node_store import check_keys, keep_keys
-from distributary.server.processes._shared_cluster import SharedCluster
-from distributary.server.processes._source_leases import (
+from distributary.server.processes.node._node_store import check_keys, keep_keys
+from distributary.server.processes.node._shared_cluster import SharedCluster
+from distributary.server.processes.source.source_leases import (
     SOURCE,
     PostgresSourceLeases,
     SourceLeases,

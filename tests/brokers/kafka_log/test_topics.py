@@ -22,7 +22,7 @@ from distributary.core.log.kafka import (
 from distributary.core.log.kafka._client import RECORD_BYTES_MAX
 from distributary.core.log.keys import partition_of
 from distributary.core.route import BlindMatcher, RouteTable
-from distributary.server.processes._route_snapshot import routes_at
+from distributary.server.processes.receiver.route_snapshot import routes_at
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Received
 from distributary.server.ingest import partition_of
-from distributary.server.processes._appends import LogAppends
-from distributary.server.processes._forward import ForwardServer, Link
-from distributary.server.processes._owned import partitions_of
+from distributary.server.processes.base.owned import partitions_of
+from distributary.server.processes.receiver._appends import LogAppends
+from distributary.server.processes.receiver._forward import ForwardServer, Link
 
 PARTITIONS = 5
 KEYS = ("a", "b", "c", "d", "e", "f")

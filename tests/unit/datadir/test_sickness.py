@@ -13,7 +13,7 @@ from distributary.datadir import (
     sickness_of,
 )
 from distributary.datadir._sickness import STEADY_S, WAIT_S
-from distributary.server.processes._health import Health
+from distributary.server.processes.supervision.health import Health
 from distributary.testing.virtual import VirtualClock
 
 

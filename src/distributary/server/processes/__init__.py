@@ -2,8 +2,12 @@
 
 Called by ``cli`` (``serve``) and by the child processes. Decides nothing about events: ``core``
 and the other packages do. Two flows between processes are wired here: the control process
-appends route records through the ingest process (``_route_wire``), and the pipeline reads what
-ingest appended.
+appends route records through the ingest process (``receiver.route_wire``), and the pipeline reads
+what ingest appended.
+
+Modules named ``..._process`` are the programs of child processes. Folders hold their parts:
+``control``, ``receiver``, ``pipeline`` and ``source`` those of one process each, ``node`` what a
+server does that shares log and store, ``supervision`` starting and watching, ``base`` the rest.
 """
 
 import os
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from distributary.core.cluster import SharedPlaces
 from distributary.core.errors import SettingsError
-from distributary.server.processes._early import end_when_asked
+from distributary.server.processes.base.early import end_when_asked
 from distributary.server.settings import Settings
 from distributary.server.settings._shapes import parse_table
 
@@ -43,9 +47,9 @@ def shared_places(settings: Settings, environ: MutableMapping[str, str]) -> Shar
     Raises:
         SettingsError: A password cannot be had.
     """
-    from distributary.server.processes import _shared_places  # noqa: PLC0415 - as above
+    from distributary.server.processes.node import shared_places as places  # noqa: PLC0415
 
-    return _shared_places.shared_places(settings, environ)
+    return places.shared_places(settings, environ)
 
 
 def archive_classes() -> Path:
@@ -83,7 +87,7 @@ def archive_log(
     Raises:
         DistributaryError: It cannot be done; what was checked is archived nevertheless.
     """
-    from distributary.server.processes import _archive_job as job  # noqa: PLC0415 - as above
+    from distributary.server.processes.pipeline import archive_job as job  # noqa: PLC0415
 
     try:
         properties = parse_table(spark_conf)

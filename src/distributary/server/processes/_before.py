@@ -17,14 +17,14 @@ from distributary.core.errors import DistributaryError, SettingsError
 from distributary.core.files import read_private
 from distributary.core.log import read_folder
 from distributary.datadir import DataDir
-from distributary.server.processes import _ground as ground
-from distributary.server.processes._archive_job import check_place
-from distributary.server.processes._cores import cores, partitions_wanted
-from distributary.server.processes._history import place_of
-from distributary.server.processes._issuing import issuing_of
-from distributary.server.processes._shared_places import look_at_passwords
-from distributary.server.processes._tls import Tls, files_of
-from distributary.server.processes._where import base, scheme_of
+from distributary.server.processes.base import ground
+from distributary.server.processes.base.cores import cores, partitions_wanted
+from distributary.server.processes.base.tls import Tls, files_of
+from distributary.server.processes.base.where import base, scheme_of
+from distributary.server.processes.node.shared_places import look_at_passwords
+from distributary.server.processes.pipeline.archive_job import check_place
+from distributary.server.processes.pipeline.history import place_of
+from distributary.server.processes.pipeline.issuing import issuing_of
 from distributary.server.settings import Settings
 
 UNUSABLE: Final = "These settings cannot be used:"

@@ -29,45 +29,49 @@ from distributary.knative.reconcile import Site
 from distributary.partitions import SessionSettings
 from distributary.resource import Reach, is_loopback
 from distributary.server import console
-from distributary.server.processes import _ground as ground
-from distributary.server.processes._access import Access
-from distributary.server.processes._api_server import api_server
-from distributary.server.processes._audit import AuditLog
-from distributary.server.processes._audited import Audited
-from distributary.server.processes._banner import say_serving
-from distributary.server.processes._children import Child
-from distributary.server.processes._consent import consent_of
-from distributary.server.processes._due import TimerService
-from distributary.server.processes._ends import ends_the_server
-from distributary.server.processes._events import events_of_server
-from distributary.server.processes._form import Alone, AppendClient, Form
-from distributary.server.processes._health import Health
-from distributary.server.processes._history import place_of
-from distributary.server.processes._issuing import issuing_of
-from distributary.server.processes._knative import Knative
-from distributary.server.processes._logging import LineLoggers, Lines, configure, set_level
-from distributary.server.processes._memory import give_back
-from distributary.server.processes._owned import ROLE
-from distributary.server.processes._pipeline import find_jvm, pipeline_child
-from distributary.server.processes._probe import Probe
-from distributary.server.processes._receivers import (
+from distributary.server.processes.base import ground
+from distributary.server.processes.base.audit import AuditLog
+from distributary.server.processes.base.logging import LineLoggers, Lines, configure, set_level
+from distributary.server.processes.base.memory import give_back
+from distributary.server.processes.base.owned import ROLE
+from distributary.server.processes.base.tls import Tls, files_of
+from distributary.server.processes.base.where import reach_of, site_of
+from distributary.server.processes.control.access import Access
+from distributary.server.processes.control.api_server import api_server
+from distributary.server.processes.control.audited import Audited
+from distributary.server.processes.control.banner import say_serving
+from distributary.server.processes.control.consent import consent_of
+from distributary.server.processes.control.due import TimerService
+from distributary.server.processes.control.events import events_of_server
+from distributary.server.processes.control.form import Alone, AppendClient, Form
+from distributary.server.processes.control.knative import Knative
+from distributary.server.processes.control.reload import OF_SINKS, OF_SOURCES, Reloads, change_of
+from distributary.server.processes.control.renewal import Renewal
+from distributary.server.processes.control.running import Running, beat
+from distributary.server.processes.control.standing import StandingService
+from distributary.server.processes.control.views import Views
+from distributary.server.processes.ingest_process import IngestStart
+from distributary.server.processes.pipeline.history import place_of
+from distributary.server.processes.pipeline.issuing import issuing_of
+from distributary.server.processes.pipeline.pipeline import find_jvm, pipeline_child
+from distributary.server.processes.pipeline.session_start import session_settings
+from distributary.server.processes.receiver.receivers import (
     ingest_start,
     seen_files,
     tenants_of,
 )
-from distributary.server.processes._reload import OF_SINKS, OF_SOURCES, Reloads, change_of
-from distributary.server.processes._renewal import Renewal
-from distributary.server.processes._running import Running, beat
-from distributary.server.processes._session_start import session_settings
-from distributary.server.processes._sources import check_sources, sources_child
-from distributary.server.processes._standing import StandingService
-from distributary.server.processes._telemetry import Telemetry
-from distributary.server.processes._tls import Tls, files_of
-from distributary.server.processes._tuning import tune
-from distributary.server.processes._views import Views
-from distributary.server.processes._watchdog import ProcFolder, Watchdog, watched_processes
-from distributary.server.processes._where import reach_of, site_of
-from distributary.server.processes.ingest_process import IngestStart
+from distributary.server.processes.source.sources import check_sources, sources_child
+from distributary.server.processes.supervision.children import Child
+from distributary.server.processes.supervision.ends import ends_the_server
+from distributary.server.processes.supervision.health import Health
+from distributary.server.processes.supervision.probe import Probe
+from distributary.server.processes.supervision.telemetry import Telemetry
+from distributary.server.processes.supervision.tuning import tune
+from distributary.server.processes.supervision.watchdog import (
+    ProcFolder,
+    Watchdog,
+    watched_processes,
+)
 from distributary.server.settings import Settings, read_namespaces
 from distributary.sources import secret_variables
 from distributary.subscriptions.amqp import AmqpServer

@@ -8,14 +8,14 @@ import uvloop
 
 from distributary.core.cluster import SharedPlaces
 from distributary.core.errors import DistributaryError
-from distributary.server.processes import _ground as ground
-from distributary.server.processes._early import say
 from distributary.server.processes._serve import Server
-from distributary.server.processes._shared_places import shared_places
+from distributary.server.processes.base import ground
+from distributary.server.processes.base.early import say
+from distributary.server.processes.node.shared_places import shared_places
 from distributary.server.settings import Settings
 
 if TYPE_CHECKING:
-    from distributary.server.processes._node import Node
+    from distributary.server.processes.node.node import Node
 
 EXIT_FAILED: Final = 1
 """Exit code: the server could not start; the message says what to do."""
@@ -39,6 +39,6 @@ def serve(settings: Settings, read_settings: Callable[[], Settings] | None = Non
 
 def _node_of(settings: Settings, read: Callable[[], Settings], places: SharedPlaces) -> "Node":
     # Loads the clients of log and store, which a server of one machine does without.
-    from distributary.server.processes._node import Node  # noqa: PLC0415 - see above
+    from distributary.server.processes.node.node import Node  # noqa: PLC0415 - see above
 
     return Node(settings, read, places)

@@ -15,10 +15,10 @@ import structlog
 
 from distributary.core.errors import DistributaryError
 from distributary.datadir import PARENT
-from distributary.server.processes._archive_job import ArchiveOrder, run_archive
-from distributary.server.processes._children import end_with_parent
-from distributary.server.processes._logging import configure
+from distributary.server.processes.base.logging import configure
+from distributary.server.processes.pipeline.archive_job import ArchiveOrder, run_archive
 from distributary.server.processes.pipeline_process import take_spark_conf
+from distributary.server.processes.supervision.children import end_with_parent
 
 
 class ArchiveStart(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The control process of a node that leads: everything but receivers; see ``_led``."""
+"""The control process of a node that leads: everything but receivers; see ``node.led``."""
 
 import functools
 import os
@@ -12,11 +12,11 @@ import uvloop
 from distributary.core.cluster import take_places
 from distributary.core.errors import DistributaryError
 from distributary.datadir import PARENT, DataDir
-from distributary.server.processes import _ground as ground
-from distributary.server.processes._children import end_with_parent
-from distributary.server.processes._ends import exit_code, starting
-from distributary.server.processes._led import EXIT_LED, Led, LedStart, end_when_not_led
 from distributary.server.processes._serve import Server
+from distributary.server.processes.base import ground
+from distributary.server.processes.node.led import EXIT_LED, Led, LedStart, end_when_not_led
+from distributary.server.processes.supervision.children import end_with_parent
+from distributary.server.processes.supervision.ends import exit_code, starting
 from distributary.server.settings import Settings
 
 

@@ -19,8 +19,8 @@ from distributary.core.errors import LogError
 from distributary.core.log.folder import has_end
 from distributary.core.log.indexer import Indexer
 from distributary.datadir import PARENT, DataDir
-from distributary.server.processes._children import end_with_parent
-from distributary.server.processes._logging import configure
+from distributary.server.processes.base.logging import configure
+from distributary.server.processes.supervision.children import end_with_parent
 
 LOOK_S: Final = 1.0
 """How often the process looks for new records where there is nothing else to do."""

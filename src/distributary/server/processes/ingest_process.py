@@ -46,20 +46,20 @@ from distributary.server.ingest import (
     serve,
 )
 from distributary.server.nodes import LeaderFile, NodeDialler, NodeFiles, NodePaths
-from distributary.server.processes._audit import AuditLog
-from distributary.server.processes._channel_paths import ChannelPaths, book_of
-from distributary.server.processes._children import end_with_parent
-from distributary.server.processes._ends import starting
-from distributary.server.processes._file_log import FileLog, ReceiverLog
-from distributary.server.processes._logging import configure, set_level
-from distributary.server.processes._memory import give_back, map_large_blocks
-from distributary.server.processes._namespace_counters import namespace_counters
-from distributary.server.processes._once import OnceLimits
-from distributary.server.processes._owned import role_of
-from distributary.server.processes._retention import RetentionLimits
-from distributary.server.processes._shared_log import shared_log
-from distributary.server.processes._tls import ReceiverTls, count_handshakes
-from distributary.server.processes._tracing import open_spans, publish_tracing
+from distributary.server.processes.base.audit import AuditLog
+from distributary.server.processes.base.logging import configure, set_level
+from distributary.server.processes.base.memory import give_back, map_large_blocks
+from distributary.server.processes.base.owned import role_of
+from distributary.server.processes.base.tls import ReceiverTls, count_handshakes
+from distributary.server.processes.receiver.channel_paths import ChannelPaths, book_of
+from distributary.server.processes.receiver.file_log import FileLog, ReceiverLog
+from distributary.server.processes.receiver.namespace_counters import namespace_counters
+from distributary.server.processes.receiver.once import OnceLimits
+from distributary.server.processes.receiver.retention import RetentionLimits
+from distributary.server.processes.receiver.shared_log import shared_log
+from distributary.server.processes.receiver.tracing import open_spans, publish_tracing
+from distributary.server.processes.supervision.children import end_with_parent
+from distributary.server.processes.supervision.ends import starting
 from distributary.server.settings import is_host_name
 
 LOOK_S = 0.25

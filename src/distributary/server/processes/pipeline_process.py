@@ -13,9 +13,9 @@ import msgspec
 from distributary.core.clock import boot_s
 from distributary.core.cluster import SharedPlaces, take_places
 from distributary.datadir import PARENT, DataDir, LiveFile, MappedStatusPage, StatusField
-from distributary.server.processes._children import end_with_parent
-from distributary.server.processes._ends import starting
-from distributary.server.processes._logging import configure, set_level
+from distributary.server.processes.base.logging import configure, set_level
+from distributary.server.processes.supervision.children import end_with_parent
+from distributary.server.processes.supervision.ends import starting
 
 LOOK_S = 0.5
 """How often the process checks for a changed log level."""

@@ -29,12 +29,12 @@ from distributary.datadir import (
 )
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver, parse_networks
 from distributary.protocols.http.sink import HttpTransport
-from distributary.server.processes._children import end_with_parent
-from distributary.server.processes._logging import configure
+from distributary.server.processes.base.logging import configure
+from distributary.server.processes.supervision.children import end_with_parent
 from distributary.sources import UNSETTLED_TOTAL_MAX, Source, make_consumer, read_tables
 
 if TYPE_CHECKING:
-    from distributary.server.processes._source_leases import SourceLeases
+    from distributary.server.processes.source.source_leases import SourceLeases
 
 LOOK_S = 0.5
 """How often the process writes its counters."""
@@ -156,7 +156,7 @@ def _leases(
     start: SourcesStart, specs: tuple[SourceSpec, ...], sources: Sources, places: SharedPlaces
 ) -> "SourceLeases":
     from distributary.core.database import database_url  # noqa: PLC0415 - only of a node
-    from distributary.server.processes._source_leases import (  # noqa: PLC0415 - likewise
+    from distributary.server.processes.source.source_leases import (  # noqa: PLC0415 - likewise
         PostgresSourceLeases,
         SourceLeases,
     )

@@ -33,7 +33,7 @@ from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, holding_retention, unless_held
 from distributary.datadir.publishers import PublisherBook, Publishers
 from distributary.server.backup import BackupError, back_up, check, restore
-from distributary.server.processes import _retention
+from distributary.server.processes.receiver import retention as retaining
 
 EARLIER = Path(__file__).parents[3] / "directories" / "state-4.tar.xz"
 
@@ -473,15 +473,15 @@ def test_retention_deletes_nothing_while_a_backup_holds_it(
     """Of that partition; once the backup has ended it deletes as before."""
     paths = DataDir(tmp_path / "data")
     deleted = Retained(1, 1, 4096)
-    monkeypatch.setattr(_retention, "retain", lambda *_args, **_options: deleted)
-    limits = _retention.RetentionLimits(bytes_max=4096, age_max_s=60.0)
-    retention = _retention.Retention(
+    monkeypatch.setattr(retaining, "retain", lambda *_args, **_options: deleted)
+    limits = retaining.RetentionLimits(bytes_max=4096, age_max_s=60.0)
+    retention = retaining.Retention(
         paths, [0, 1], limits, clock=SystemClock(), meter=Meter(), log=None
     )
     for partition in (0, 1):
         paths.run.mkdir(parents=True, exist_ok=True)
         MappedStatusPage(paths.status_page(partition)).close()
     with holding_retention(paths.retention_hold(0)):
-        assert retention.retain_partition(0) == _retention.NOTHING_DELETED
+        assert retention.retain_partition(0) == retaining.NOTHING_DELETED
         assert retention.retain_partition(1) == deleted
     assert retention.retain_partition(0) == deleted

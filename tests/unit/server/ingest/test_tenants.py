@@ -10,7 +10,11 @@ from distributary.core.errors import RequestError
 from distributary.core.quotas import Quotas, QuotaTable
 from distributary.datadir import TenantCounts, Used, make_tenant_counts
 from distributary.server.ingest import Tenants
-from distributary.server.processes._namespace_counters import OTHERS, SHOWN_MAX, namespace_counters
+from distributary.server.processes.receiver.namespace_counters import (
+    OTHERS,
+    SHOWN_MAX,
+    namespace_counters,
+)
 
 PATHS = {
     "namespaces/default/events": "",

@@ -19,7 +19,7 @@ from distributary.server import settings
 from distributary.server.migrate import FATES, MigrationError, _partition, _resources
 from distributary.server.migrate._source import PartitionSource, Source
 from distributary.server.processes import faults_before_start
-from distributary.server.processes._ground import make_folder
+from distributary.server.processes.base.ground import make_folder
 from kit.moving_directory import make, opened
 
 

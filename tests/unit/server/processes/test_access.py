@@ -21,8 +21,8 @@ from distributary.core.errors import SettingsError, StoreError
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.datadir.key_uses import save_uses
 from distributary.resource import Reach
-from distributary.server.processes._access import Access
-from distributary.server.processes._form import FileBoard
+from distributary.server.processes.control.access import Access
+from distributary.server.processes.control.form import FileBoard
 from distributary.server.settings import Settings
 from distributary.subscriptions.store.store import Store
 

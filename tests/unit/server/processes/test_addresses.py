@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from distributary.core.errors import LogUnavailableError, StoreError
-from distributary.server.processes._channel_paths import ChannelPaths
-from distributary.server.processes._route_wire import RouteAppendClient, RouteAppendServer
+from distributary.server.processes.receiver.channel_paths import ChannelPaths
+from distributary.server.processes.receiver.route_wire import RouteAppendClient, RouteAppendServer
 
 
 class Book:

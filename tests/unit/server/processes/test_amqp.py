@@ -5,24 +5,24 @@ import asyncio
 import pytest
 
 from distributary.core.errors import SettingsError
-from distributary.server.processes import _ground
+from distributary.server.processes.base import ground
 from distributary.subscriptions.amqp import AmqpServer
 
 
 def test_nobody_asked_for_it():
     """No setting, no port; and nothing that would have to end."""
-    assert _ground.listen_for_amqp("127.0.0.1", None) is None
+    assert ground.listen_for_amqp("127.0.0.1", None) is None
     asyncio.run(AmqpServer(None).close())
 
 
 def test_without_proton_the_message_names_the_extra(monkeypatch):
     """Before anything is bound."""
-    monkeypatch.setattr(_ground, "AVAILABLE", False)
+    monkeypatch.setattr(ground, "AVAILABLE", False)
     with pytest.raises(SettingsError, match=r"distributary\[amqp\]"):
-        _ground.listen_for_amqp("127.0.0.1", 0)
+        ground.listen_for_amqp("127.0.0.1", 0)
 
 
 def test_a_host_that_is_none_is_said_with_what_to_do():
     """As a port that is taken is."""
     with pytest.raises(SettingsError, match=r"cannot listen on .* for AMQP"):
-        _ground.listen_for_amqp("a name with spaces", 5672)
+        ground.listen_for_amqp("a name with spaces", 5672)

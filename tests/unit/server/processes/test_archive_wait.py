@@ -10,9 +10,9 @@ from distributary.core.log import Appender, open_folder
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.datadir.archived import write_archived
-from distributary.server.processes import _route_snapshot
-from distributary.server.processes._archive_job import check_place
-from distributary.server.processes._retention import Retention, RetentionLimits
+from distributary.server.processes.pipeline.archive_job import check_place
+from distributary.server.processes.receiver import route_snapshot
+from distributary.server.processes.receiver.retention import Retention, RetentionLimits
 from distributary.testing.virtual import VirtualClock
 
 GAUGE = 'archive_late{partition="0"}'
@@ -30,7 +30,7 @@ def made(tmp_path, monkeypatch):
         appender.append([(RecordKind.EVENTS, b"x" * 4096)])
     page = MappedStatusPage(paths.status_page(0))
     page[StatusField.KEEP_FROM] = 100
-    monkeypatch.setattr(_route_snapshot, "snapshot_at", lambda *_: b"")
+    monkeypatch.setattr(route_snapshot, "snapshot_at", lambda *_: b"")
     meter, warned = Meter(), []
     log = SimpleNamespace(warning=lambda event, **_fields: warned.append(event))
 

@@ -12,8 +12,8 @@ from distributary.core.log import Appender, open_folder
 from distributary.datadir import DataDir
 from distributary.datadir.archived import write_archived
 from distributary.server import settings
-from distributary.server.processes import _archiving
-from distributary.server.processes._archiving import archive_child, has_work, keep_archiving
+from distributary.server.processes.pipeline import archiving
+from distributary.server.processes.pipeline.archiving import archive_child, has_work, keep_archiving
 from distributary.testing.virtual import VirtualClock
 
 
@@ -88,7 +88,7 @@ def world(monkeypatch):
         found.now_s += seconds
         await turn(0)
 
-    monkeypatch.setattr(_archiving.asyncio, "sleep", sleep)
+    monkeypatch.setattr(archiving.asyncio, "sleep", sleep)
 
     async def run(until_s):
         task = asyncio.create_task(
@@ -115,7 +115,7 @@ def test_a_job_begins_when_it_is_due_and_none_beside_it(world):
 
 def test_a_job_that_never_ends_is_ended(world, monkeypatch):
     """A file system that is gone holds it up, and would hold up all others."""
-    monkeypatch.setattr(_archiving, "JOB_S_MAX", 300.0)
+    monkeypatch.setattr(archiving, "JOB_S_MAX", 300.0)
     world.run(800.0)
     first, second, *_ = world.jobs
     assert first.killed == 1

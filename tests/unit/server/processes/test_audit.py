@@ -9,8 +9,8 @@ from starlette.types import Receive, Scope, Send
 from tests.kit.asgi_client import AsgiClient
 
 from distributary.access import Change, Grant, Identity, IdentityKind, Verb, encode_identity
-from distributary.server.processes._audit import FILES_MAX, AuditLine, AuditLog
-from distributary.server.processes._audited import Audited
+from distributary.server.processes.base.audit import FILES_MAX, AuditLine, AuditLog
+from distributary.server.processes.control.audited import Audited
 
 CANARY = "must-never-be-written"
 TILL = Identity(

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from distributary.core.errors import SettingsError
-from distributary.server.processes._consent import consent_of
+from distributary.server.processes.control.consent import consent_of
 from distributary.server.settings import load
 
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from distributary.server.processes._cores import cores, partitions_wanted, receivers_wanted
-from distributary.server.processes._owned import partitions_of, receiver_of
+from distributary.server.processes.base.cores import cores, partitions_wanted, receivers_wanted
+from distributary.server.processes.base.owned import partitions_of, receiver_of
 from distributary.server.settings import Settings
 
 

@@ -11,7 +11,7 @@ from distributary.core.errors import (
     LogLockedError,
     LogUnavailableError,
 )
-from distributary.server.processes._ends import (
+from distributary.server.processes.supervision.ends import (
     EXIT_CANNOT_RUN,
     EXIT_DISK_FULL,
     ends_the_server,

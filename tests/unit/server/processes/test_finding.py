@@ -12,7 +12,7 @@ from distributary.datadir import DataDir
 from distributary.partitions.routes import save_table
 from distributary.resource import SinkRule
 from distributary.server.processes import index_process
-from distributary.server.processes._events import RoutesNow
+from distributary.server.processes.control.events import RoutesNow
 from distributary.server.processes.index_process import IndexStart
 from distributary.subscriptions.service import Subscriptions, rules
 from distributary.subscriptions.store.store import Store
@@ -66,7 +66,7 @@ def test_routes_are_those_of_now(paths, change):
 
 def test_routes_begin_with_what_an_owner_saved(paths, change, monkeypatch):
     """Older changes are not asked for, and a table that is too large is not kept."""
-    monkeypatch.setattr("distributary.server.processes._events.ROUTES_HELD_MAX", 1)
+    monkeypatch.setattr("distributary.server.processes.control.events.ROUTES_HELD_MAX", 1)
     first = change(lambda made: made.create(GOOD))
     table = RouteTable(BlindMatcher)
     for record in RoutesNow(paths).at("", 100):

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from distributary.server.processes import serve
-from distributary.server.processes._ground import make_folder, make_private
+from distributary.server.processes.base.ground import make_folder, make_private
 from distributary.server.settings import Settings
 
 

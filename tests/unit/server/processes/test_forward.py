@@ -8,9 +8,9 @@ from distributary.core.errors import LogUnavailableError, RecordTooLargeError
 from distributary.core.flow import Received
 from distributary.core.log.frame import BODY_BYTES_MAX
 from distributary.server.ingest import partition_of
-from distributary.server.processes import _forward
-from distributary.server.processes._appends import LogAppends
-from distributary.server.processes._forward import ForwardServer, Link
+from distributary.server.processes.receiver import _forward
+from distributary.server.processes.receiver._appends import LogAppends
+from distributary.server.processes.receiver._forward import ForwardServer, Link
 
 
 class Clock:

@@ -6,7 +6,7 @@ import pytest
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
-from distributary.server.processes._history import place_of, written_into
+from distributary.server.processes.pipeline.history import place_of, written_into
 
 PATHS = DataDir(Path("/srv/data"))
 

@@ -7,7 +7,7 @@ from distributary.access.issuers import Issuer
 from distributary.datadir import DataDir
 from distributary.resource import Reach
 from distributary.server.issuers import IssuerSettings
-from distributary.server.processes._issuers import IssuerKeys
+from distributary.server.processes.control._issuers import IssuerKeys
 from distributary.testing.virtual import VirtualClock
 from kit.minted import AUDIENCE, URL, signing_key
 

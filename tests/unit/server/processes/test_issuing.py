@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from distributary.core.errors import SettingsError
-from distributary.server.processes._issuing import issuing_of
+from distributary.server.processes.pipeline.issuing import issuing_of
 from distributary.server.settings import Settings
 
 PUBLIC = "https://events.example.com"

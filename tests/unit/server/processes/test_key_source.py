@@ -11,10 +11,10 @@ from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
 from distributary.server import settings
-from distributary.server.processes import _key_source as source
-from distributary.server.processes._form import Alone
-from distributary.server.processes._key_source import bring_keys
-from distributary.server.processes._led import Led, LedStart
+from distributary.server.processes.base import key_source as source
+from distributary.server.processes.base.key_source import bring_keys
+from distributary.server.processes.control.form import Alone
+from distributary.server.processes.node.led import Led, LedStart
 from distributary.server.settings import Settings
 
 KEYS = "a2V5LW9uZQ==\n\na2V5LXR3bw==\n"

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from distributary.server.processes._logging import Lines
+from distributary.server.processes.base.logging import Lines
 
 HOSTILE = "\x1b]0;pwned\x07\x1b[2Jx\x9b1m\x7f\r\nforged"
 BARE = "\x1b]0;pwned\x07\x1b[2Jx\x7f\x9b"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from distributary.server.processes._memory import GROWN_BYTES_MIN, give_back
+from distributary.server.processes.base.memory import GROWN_BYTES_MIN, give_back
 
 QUARTER = GROWN_BYTES_MIN // 4
 """A quarter of the growth that is worth a look."""
@@ -40,7 +40,7 @@ class Process:
 )
 def test_a_process_that_has_grown_returns_what_is_free(monkeypatch, quarters, looks):
     """Measured from the least that it came down to, as long as there is something to find."""
-    monkeypatch.setattr("distributary.server.processes._memory.LOOK_S", 0)
+    monkeypatch.setattr("distributary.server.processes.base.memory.LOOK_S", 0)
     process = Process([size * QUARTER for size in quarters], 0)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(give_back(process.size, process.trim))

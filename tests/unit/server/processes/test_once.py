@@ -11,7 +11,7 @@ from distributary.core.flow import Logged, Received, RecordKind, events_of
 from distributary.core.log import Appender, open_folder
 from distributary.core.log.taken import TakenIds
 from distributary.server.ingest import received_events
-from distributary.server.processes._once import (
+from distributary.server.processes.receiver.once import (
     REPEATED,
     OnceAppends,
     OnceCommitter,

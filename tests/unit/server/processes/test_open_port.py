@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from distributary.server.processes._ground import auth_required, is_open, keep_warning
+from distributary.server.processes.base.ground import auth_required, is_open, keep_warning
 from distributary.server.settings import Settings
 from distributary.testing.virtual_loop import VirtualLoop
 

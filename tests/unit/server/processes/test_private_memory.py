@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import ctypes, resource, subprocess, sys
-from distributary.server.processes._children import keep_memory_private
+from distributary.server.processes.supervision.children import keep_memory_private
 keep_memory_private()
 print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3))
 sys.stdout.flush()

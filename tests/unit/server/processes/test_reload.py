@@ -11,8 +11,14 @@ import structlog
 
 from distributary.core.errors import StoreError
 from distributary.datadir import LiveFile, LiveSettings
-from distributary.server.processes._logging import configure, set_level
-from distributary.server.processes._reload import OF_SINKS, OF_SOURCES, RELOADED, Reloads, change_of
+from distributary.server.processes.base.logging import configure, set_level
+from distributary.server.processes.control.reload import (
+    OF_SINKS,
+    OF_SOURCES,
+    RELOADED,
+    Reloads,
+    change_of,
+)
 from distributary.server.settings import Settings
 
 

@@ -10,7 +10,7 @@ from distributary.core.database import sqlite_url
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir
 from distributary.resource import Reach
-from distributary.server.processes._renewal import Renewal
+from distributary.server.processes.control.renewal import Renewal
 from distributary.subscriptions.resource import parse
 from distributary.subscriptions.service import rules
 from distributary.subscriptions.store import Keys, Sealer

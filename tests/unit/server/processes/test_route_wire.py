@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distributary.core.errors import LogUnavailableError
-from distributary.server.processes._route_wire import RouteAppendClient, RouteAppendServer
+from distributary.server.processes.receiver.route_wire import RouteAppendClient, RouteAppendServer
 
 
 class Committer:

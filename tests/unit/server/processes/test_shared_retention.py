@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.datadir import StatusField
-from distributary.server.processes._shared_retention import UNKNOWN, Floors, SharedRetention
+from distributary.server.processes.node._shared_retention import UNKNOWN, Floors, SharedRetention
 
 
 class Owner:

@@ -8,7 +8,7 @@ import pytest
 from distributary.core.database import sqlite_url
 from distributary.core.outcome import DeliveryReader, Tally
 from distributary.resource import SinkRule
-from distributary.server.processes._shown_subscriptions import ShownSubscriptions
+from distributary.server.processes.control._shown_subscriptions import ShownSubscriptions
 from distributary.subscriptions.service import Statuses, Subscriptions, rules
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Precondition

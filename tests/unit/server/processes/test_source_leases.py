@@ -7,7 +7,7 @@ import pytest
 from distributary.core.errors import FencedError, LogLockedError, StoreError
 from distributary.core.postgres_lease import LeaseRow
 from distributary.server.nodes import Leader
-from distributary.server.processes._source_leases import RUNNER, SOURCE, SourceLeases
+from distributary.server.processes.source.source_leases import RUNNER, SOURCE, SourceLeases
 
 NAMES = ("a", "b", "c")
 TTL_S = 6.0

@@ -21,16 +21,16 @@ from distributary.datadir import (
     MappedStatusPage,
     StatusField,
 )
-from distributary.server.processes import _children as children_module
-from distributary.server.processes import _retention as retention_module
 from distributary.server.processes import ingest_process as ingest_module
-from distributary.server.processes._children import Child
-from distributary.server.processes._file_log import FileLog
-from distributary.server.processes._ground import check_socket_path
-from distributary.server.processes._health import STALE_MS, Health
-from distributary.server.processes._logging import Lines
-from distributary.server.processes._retention import Retention, RetentionLimits
+from distributary.server.processes.base.ground import check_socket_path
+from distributary.server.processes.base.logging import Lines
 from distributary.server.processes.ingest_process import IngestProcess
+from distributary.server.processes.receiver import retention as retention_module
+from distributary.server.processes.receiver.file_log import FileLog
+from distributary.server.processes.receiver.retention import Retention, RetentionLimits
+from distributary.server.processes.supervision import children as children_module
+from distributary.server.processes.supervision.children import Child
+from distributary.server.processes.supervision.health import STALE_MS, Health
 from distributary.testing.virtual import VirtualClock
 
 

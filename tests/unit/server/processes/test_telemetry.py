@@ -10,9 +10,9 @@ import pytest
 from distributary.core.clock import SystemClock
 from distributary.core.errors import SettingsError
 from distributary.net.otlp import OtlpSettings
-from distributary.server.processes import _telemetry
-from distributary.server.processes._logging import Lines
-from distributary.server.processes._telemetry import Telemetry, otlp_of
+from distributary.server.processes.base.logging import Lines
+from distributary.server.processes.supervision import telemetry
+from distributary.server.processes.supervision.telemetry import Telemetry, otlp_of
 from distributary.server.settings import Settings, load
 
 
@@ -42,7 +42,7 @@ def test_off_imports_nothing() -> None:
 
 def test_without_the_extra_the_start_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to install."""
-    monkeypatch.setattr(_telemetry, "is_installed", lambda: False)
+    monkeypatch.setattr(telemetry, "is_installed", lambda: False)
     with pytest.raises(SettingsError, match=r"distributary\[otel\]"):
         _telemetry_of(Settings(otlp=("traces",)))
 

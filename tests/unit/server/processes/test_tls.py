@@ -9,14 +9,14 @@ import pytest
 
 from distributary.core.errors import SettingsError
 from distributary.net.tls import ServerCertificates
-from distributary.server.processes._reload import OF_TLS, change_of
-from distributary.server.processes._tls import (
+from distributary.server.processes.base.tls import (
     ReceiverTls,
     TlsContexts,
     TlsMemory,
     TlsWatch,
     files_of,
 )
+from distributary.server.processes.control.reload import OF_TLS, change_of
 from distributary.server.settings import load
 from distributary.testing.virtual import VirtualClock
 from kit.certificates import Authority, write_pair

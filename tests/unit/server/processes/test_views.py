@@ -3,9 +3,9 @@
 from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Position
 from distributary.datadir import DataDir
-from distributary.server.processes._health import Health
-from distributary.server.processes._shared_views import Ends
-from distributary.server.processes._views import FileViews
+from distributary.server.processes.control.views import FileViews
+from distributary.server.processes.node._shared_views import Ends
+from distributary.server.processes.supervision.health import Health
 from distributary.testing.virtual import VirtualClock
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from distributary.server.processes._watchdog import (
+from distributary.server.processes.supervision.watchdog import (
     HUNG_S,
     START_SILENT_S,
     Look,

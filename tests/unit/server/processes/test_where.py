@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from distributary.server.processes import _where
-from distributary.server.processes._where import names_of
+from distributary.server.processes.base import where
+from distributary.server.processes.base.where import names_of
 from distributary.server.settings import load
 
 OWN_SOCKET = Path("/data/run/own.sock")
@@ -16,7 +16,7 @@ EVERYWHERE = (("0.0.0.0", 8080), ("0.0.0.0", 5672))
 
 def reach_of(settings, listeners):
     """Where events may go, with a socket of its own."""
-    return _where.reach_of(settings, listeners, OWN_SOCKET)
+    return where.reach_of(settings, listeners, OWN_SOCKET)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from distributary.core.environment import LOG_PASSWORD_VARIABLE, STORE_PASSWORD_
 from distributary.core.errors import SettingsError
 from distributary.server import settings
 from distributary.server.processes._before import faults_before_start
-from distributary.server.processes._shared_places import shared_places
+from distributary.server.processes.node.shared_places import shared_places
 from distributary.server.settings import shown
 
 LOG = "kafka://one:9092,[::1]:9093/shop.main"

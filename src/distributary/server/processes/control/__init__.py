@@ -1,0 +1,1 @@
+"""Parts of the control process: APIs, permissions, timers, issuers, and the order of starts."""

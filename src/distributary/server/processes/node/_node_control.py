@@ -1,0 +1,114 @@
+"""The control part of a node, as the node process starts and ends it while it leads."""
+
+import functools
+from collections.abc import Callable
+from typing import Final
+
+from distributary.core.clock import boot_s
+from distributary.core.cluster import SharedPlaces, encode_places
+from distributary.datadir import DataDir, MappedStatusPage, StatusField
+from distributary.server.nodes import Election, Gateway, Purpose, stop_led
+from distributary.server.processes.node.led import EXIT_LED, LedStart
+from distributary.server.processes.supervision.children import Child, program
+from distributary.server.processes.supervision.ends import EXIT_CANNOT_RUN
+from distributary.server.processes.supervision.listeners import Listeners
+
+CONTROL_STOP_S: Final = 25.0
+"""Longest orderly stop of the control part, beyond ``drain_s``."""
+
+
+class NodeControl:
+    """The process, one at a time. For the event loop.
+
+    Args:
+        paths: The data directory of the node.
+        places: Where log and store lie.
+        listeners: Of the receivers, for their addresses.
+        node: Name of the node.
+        receivers: Number of its receivers.
+        line: Takes lines of the process.
+        cannot_run: Called in a thread where it ended with an exit code that no restart mends.
+
+    Attributes:
+        child: The process; None: this node does not lead.
+        ended: Whether it ended by itself, at the end of the lease or where it could not go on.
+        failed: Whether it could not go on: another node might.
+    """
+
+    def __init__(
+        self,
+        paths: DataDir,
+        places: SharedPlaces,
+        listeners: Listeners,
+        *,
+        node: str,
+        receivers: int,
+        line: Callable[[str], None],
+        cannot_run: Callable[[int], None],
+    ) -> None:
+        self._paths, self._places, self._listeners = paths, places, listeners
+        self._node, self._receivers, self._line = node, receivers, line
+        self._cannot_run = cannot_run
+        page = self._page = MappedStatusPage(paths.node_page)
+        page[StatusField.FRESH_UNTIL_MS] = page[StatusField.LEADS_UNTIL_MS] = 0
+        self.child: Child | None = None
+        self.ended = self.failed = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node leads."""
+        return self.child is not None
+
+    def tell_until(self, until_s: float) -> None:
+        """Tell the control part until when it may go on."""
+        self._page[StatusField.LEADS_UNTIL_MS] = int(until_s * 1000)
+
+    def begin(self, generation: int, until_s: float) -> None:
+        """Start it, by the lease of this *generation*, which holds until *until_s*."""
+        self.tell_until(until_s)
+        start = LedStart(
+            data_dir=str(self._paths.root),
+            node=self._node,
+            generation=generation,
+            receivers=self._receivers,
+            http_fd=self._listeners.http.fileno(),
+            own_fd=self._listeners.own.fileno(),
+        )
+        self.ended = self.failed = False
+        control = Child(
+            "control",
+            program("distributary.server.processes.control_process", start),
+            line=self._line,
+            environ=encode_places(self._places),
+            pass_fds=(start.http_fd, start.own_fd),
+            ended=self._on_ended,
+        )
+        control.start()  # here: a stop between start and the next line would leave it alone
+        self.child = control
+
+    def _on_ended(self, code: int) -> bool:
+        """Called in the child's thread; returns whether to start it again."""
+        if code == EXIT_CANNOT_RUN:
+            self._cannot_run(code)
+            return False
+        if code == EXIT_LED:
+            lapsed = boot_s() * 1000 >= self._page[StatusField.LEADS_UNTIL_MS]
+            self.ended, self.failed = True, not lapsed
+            return False
+        return True
+
+    async def end(self, wait_s: float, election: Election, gateway: Gateway) -> None:
+        """End it within *wait_s* seconds; nothing new is passed on to it meanwhile.
+
+        Requests under way that other nodes have passed on are answered, where there is time: it
+        closes each connection after its response.
+        """
+        control, self.child = self.child, None
+        self.ended = self.failed = False
+        if control is not None:
+            if not wait_s:
+                gateway.cut(Purpose.CONTROL)
+            stop = functools.partial(control.stop, wait_s)
+            await stop_led(stop, election, self.tell_until)
+            gateway.cut(Purpose.CONTROL)
+        self._page[StatusField.LEADS_UNTIL_MS] = 0

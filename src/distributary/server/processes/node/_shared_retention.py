@@ -1,0 +1,165 @@
+"""Retention of the log that nodes share: the node that leads alone deletes old records.
+
+Owners are on other machines: what they still need is on their status pages, late by an exchange or
+two. So what a page says counts only once its owner has written it after the cut.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol, TypeAlias
+
+from distributary.core.clock import Clock
+from distributary.core.cluster import KafkaPlace
+from distributary.core.database import StorePlace
+from distributary.core.log.kafka import KafkaRecords, KafkaRetention
+from distributary.core.log.kafka.store_snapshots import StoreSnapshots
+from distributary.datadir import StatusField
+from distributary.partitions import DirectoryTargets
+from distributary.partitions._shared_page import read_page
+from distributary.server.processes.receiver.retention import RetentionLimits, Told
+from distributary.server.processes.receiver.route_snapshot import routes_at
+
+UNKNOWN: Final = 0
+"""Nothing is deleted: no offset is below it."""
+
+LOOK_S: Final = 0.5
+"""Interval of looks at a page after a cut: that of exchanges."""
+
+LOOKS_MAX: Final = 20
+"""Then the cut is undone until the next run: an owner that is well writes four times a second."""
+
+CHANGES: Final = 2
+"""Signs of life that must come after a cut. The first may have been under way already; the next one
+was written later, and so is what stands beside it."""
+
+ReadPage: TypeAlias = Callable[[int], Mapping[StatusField, int]]
+"""Reads the status page of a partition as it is now."""
+
+
+class Floors:
+    """From which offsets on owners need records. Blocking; for one thread at a time.
+
+    Args:
+        read: Reads a page.
+        wait: Waits some seconds; returns whether to give up.
+    """
+
+    def __init__(self, read: ReadPage, wait: Callable[[float], bool]) -> None:
+        self._read = read
+        self._wait = wait
+        self._seen: dict[int, int] = {}
+
+    def told(self, partition: int) -> int:
+        """The offset, where the owner has shown a sign of life since the last call.
+
+        So the first call returns ``UNKNOWN``: the owner may have ended long ago.
+
+        Raises:
+            StoreError: The page cannot be read now.
+        """
+        page = self._read(partition)
+        sign = page.get(StatusField.HEARTBEAT_MS, 0)
+        before = self._seen.get(partition, sign)
+        self._seen[partition] = sign
+        return UNKNOWN if sign == before else page.get(StatusField.KEEP_FROM, UNKNOWN)
+
+    def told_anew(self, partition: int) -> int:
+        """The offset, as the owner writes it from now on; ``UNKNOWN``: it does not.
+
+        Raises:
+            StoreError: The page cannot be read now.
+        """
+        sign = self._read(partition).get(StatusField.HEARTBEAT_MS, 0)
+        changes = 0
+        for _ in range(LOOKS_MAX):
+            if self._wait(LOOK_S):
+                break
+            page = self._read(partition)
+            now = page.get(StatusField.HEARTBEAT_MS, 0)
+            changes += now != sign
+            sign = now
+            if changes == CHANGES:
+                return page.get(StatusField.KEEP_FROM, UNKNOWN)
+        return UNKNOWN
+
+
+class Deletes(Protocol):
+    """What ``KafkaRetention.retain`` does, for a partition."""
+
+    def __call__(self, partition: int, keep_from: Callable[[], int], /) -> tuple[int, int]:
+        """Returns where the partition begins now, and how many records were deleted."""
+
+
+class SharedRetention:
+    """Deletes records that are beyond the limits and that no owner needs. Blocking.
+
+    Args:
+        floors: What owners need.
+        deletes: Deletes.
+    """
+
+    def __init__(self, floors: Floors, deletes: Deletes) -> None:
+        self._floors = floors
+        self._deletes = deletes
+
+    def retain(self, partition: int) -> Told:
+        """Delete old records of *partition*.
+
+        Raises:
+            DistributaryError: Log or store failed; nothing needed is gone, call again later.
+        """
+        floors = self._floors
+        asked = iter((floors.told, floors.told_anew))
+        start, count = self._deletes(partition, lambda: next(asked)(partition))
+        if not count:
+            return None
+        return "records-deleted", {"count": count, "start": start}
+
+
+class LeaderRetention:
+    """``SharedRetention`` of the node that leads. Connects at the first run; close it.
+
+    Args:
+        log: The log.
+        store: The store, with the generation of the leader.
+        limits: How much of a partition is kept.
+        clock: Gives the age of records.
+    """
+
+    def __init__(
+        self, log: KafkaPlace, store: StorePlace, limits: RetentionLimits, clock: Clock
+    ) -> None:
+        self._log = log
+        self._store = store
+        self._limits = limits
+        self._clock = clock
+        self._ended = threading.Event()
+        self._made: SharedRetention | None = None
+
+    def retain(self, partition: int) -> Told:
+        """See ``SharedRetention.retain``."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made.retain(partition)
+
+    def _make(self) -> SharedRetention:
+        retention = KafkaRetention(
+            self._log,
+            StoreSnapshots(self._store, leads=True),
+            bytes_max=self._limits.bytes_max,
+            age_max_s=self._limits.age_max_s,
+            clock=self._clock,
+        )
+        history = DirectoryTargets(self._store.url)
+
+        def routes(records: KafkaRecords, cut: int) -> tuple[int, bytes]:
+            return routes_at(records, history, cut)
+
+        floors = Floors(lambda number: read_page(self._store.url, number), self._ended.wait)
+        return SharedRetention(
+            floors, lambda partition, keep_from: retention.retain(partition, keep_from, routes)
+        )
+
+    def close(self) -> None:
+        """Wait for nothing any more; the process ends soon."""
+        self._ended.set()

@@ -1,0 +1,107 @@
+"""Runs archive jobs for ``serve``, one at a time: each in a process of its own, with its own Spark.
+
+The settings ``archive`` and ``archive_every_s`` say where to and how often.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
+from distributary.core.errors import LogError
+from distributary.core.log import Reader
+from distributary.datadir import DataDir
+from distributary.datadir.archived import NOTHING, read_archived
+from distributary.server.processes.archive_process import ArchiveStart
+from distributary.server.processes.pipeline_process import spark_environ
+from distributary.server.processes.supervision.children import Child, program
+from distributary.server.settings import Settings
+
+LOOK_S: Final = 1.0
+"""Interval of looks at the clock, at the settings and at the job under way."""
+STOP_S: Final = 2.0
+"""Longest wait for a job at a stop: the next one goes on where its last manifest ends."""
+JOB_S_MAX: Final = 6 * 3600.0
+"""Longest job: one that waits for a file system that is gone must not be the last. What it has
+named is archived, and the next job goes on."""
+PASSED_ON: Final = ("spark.hadoop.", "spark.jars")
+"""Spark properties of the server that a job gets: those of file systems."""
+
+
+def has_work(paths: DataDir, partitions: int, to: str) -> bool:
+    """Whether a segment that is full is not in the archive *to*.
+
+    Raises:
+        LogError: The log cannot be read.
+    """
+    archived = read_archived(paths.archived, to)
+    for number in range(partitions):
+        with contextlib.closing(Reader(paths.log, number)) as reader:
+            if archived.get(number, NOTHING) < max(reader.segments(), default=0):
+                return True
+    return False
+
+
+async def keep_archiving(
+    settings: Callable[[], Settings],
+    has_work: Callable[[str], bool],
+    make: Callable[[Settings], Child],
+    now_s: Callable[[], float],
+) -> None:
+    """Start a job whenever it is due, until cancelled, which ends the one under way.
+
+    Args:
+        settings: Returns those in force.
+        has_work: Whether there is anything to archive; blocks.
+        make: Returns the process of a job, not started.
+        now_s: Monotonic clock.
+    """
+    begun_s = now_s()
+    job: Child | None = None
+    try:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if job is not None and (pid := job.pid) is not None:
+                if now_s() - begun_s > JOB_S_MAX:
+                    job.kill(pid)
+                continue
+            chosen = settings()
+            due = chosen.archive_every_s and now_s() - begun_s >= chosen.archive_every_s
+            if not (chosen.archive and due):
+                continue
+            begun_s = now_s()
+            with contextlib.suppress(LogError):  # retention tells of a log that cannot be read
+                if await asyncio.to_thread(has_work, chosen.archive):
+                    job = make(chosen)
+                    await asyncio.to_thread(job.start)
+    finally:
+        if job is not None:
+            await asyncio.shield(asyncio.to_thread(job.stop, STOP_S))
+
+
+def archive_child(settings: Settings, paths: DataDir, line: Callable[[str], None]) -> Child:
+    """Returns the process of one job, not started; nobody starts it again.
+
+    Args:
+        settings: The settings.
+        paths: Paths of the data directory.
+        line: Called with each line of its standard error.
+    """
+    start = ArchiveStart(
+        data_dir=str(paths.root),
+        to=settings.archive,
+        java_home=str(settings.java_home or ""),
+        log_level=settings.log_level,
+    )
+    conf = {
+        name: value for name, value in settings.spark_conf.items() if name.startswith(PASSED_ON)
+    }
+    return Child(
+        "archive",
+        program("distributary.server.processes.archive_process", start),
+        line=line,
+        environ=spark_environ(conf),
+        withheld=(CREDENTIAL_KEY_VARIABLE,),
+        ended=lambda _code: False,
+    )

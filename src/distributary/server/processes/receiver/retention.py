@@ -1,0 +1,181 @@
+"""Retention: each receiver periodically deletes old segments of its part of the log.
+
+Only retention frees disk space, so no failure may end it: failures are logged, counted and retried.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from distributary.core.clock import Clock
+from distributary.core.log import Reader, Retained, partition_dir, retain
+from distributary.core.meter import Meter
+from distributary.datadir import DataDir, MappedStatusPage, StatusField, unless_held
+from distributary.datadir.archived import NOTHING, read_archived
+
+RETAIN_S: Final = 15.0
+"""Interval between two runs, after a failure too."""
+
+
+ALL: Final = 1 << 62
+"""Above every offset: no archive holds anything back."""
+
+NOTHING_DELETED: Final = Retained(0, 0, 0)
+"""While a backup copies the log."""
+
+
+Told: TypeAlias = tuple[str, dict[str, int]] | None
+"""What a run has done, as a line of the server's log; None: nothing."""
+
+
+async def keep_retaining(
+    partitions: Sequence[int], retain: Callable[[int], Told], meter: Meter, log: Any
+) -> None:
+    """Run retention over *partitions* periodically, until cancelled.
+
+    Args:
+        partitions: Their numbers.
+        retain: Deletes old records of one; called in a thread.
+        meter: Counts failures by partition, and has a gauge of those that fail now.
+        log: Takes lines for people.
+    """
+    while True:
+        await asyncio.sleep(RETAIN_S)
+        for number in partitions:
+            await _look_after(number, retain, meter, log)
+
+
+async def _look_after(number: int, retain: Callable[[int], Told], meter: Meter, log: Any) -> None:
+    failing = 0.0
+    try:
+        told = await asyncio.to_thread(retain, number)
+        if told is not None:
+            log.info(told[0], partition=number, **told[1])
+    except Exception as error:  # noqa: BLE001 - a bug must not fill the disk silently
+        failing = 1.0
+        meter.add(f'retention_failures_total{{partition="{number}"}}')
+        log.warning("retention-failed", partition=number, error=str(error) or repr(error))
+    meter.gauges[f'retention_failing{{partition="{number}"}}'] = failing
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionLimits:
+    """How much of a partition is kept.
+
+    Attributes:
+        bytes_max: Size of all segments of one partition, bytes.
+        age_max_s: Age of its newest record above which a segment is deleted, seconds.
+        archive: Where the log is archived: nothing is deleted that is not; empty: nowhere.
+    """
+
+    bytes_max: int
+    age_max_s: float
+    archive: str = ""
+
+
+class Retention:
+    """Deletes segments beyond the limits that no cursor, backfill or retry still needs.
+
+    Args:
+        paths: Paths of the data directory.
+        partitions: Numbers of the partitions that this process appends to.
+        limits: How much is kept.
+        clock: Gives the age of segments.
+        meter: Counts failures by partition, and has a gauge of those that fail now.
+        log: Takes lines for people.
+    """
+
+    def __init__(
+        self,
+        paths: DataDir,
+        partitions: Sequence[int],
+        limits: RetentionLimits,
+        *,
+        clock: Clock,
+        meter: Meter,
+        log: Any,
+    ) -> None:
+        self._paths = paths
+        self._partitions = partitions
+        self._limits = limits
+        self._clock = clock
+        self._meter = meter
+        self._log = log
+
+    async def run(self) -> None:
+        """Run retention over all partitions periodically, until cancelled."""
+        await keep_retaining(self._partitions, self._run, self._meter, self._log)
+
+    def _run(self, number: int) -> Told:
+        retained = self.retain_partition(number)
+        if not retained.segment_count:
+            return None
+        return "segments-deleted", {
+            "count": retained.segment_count,
+            "bytes": retained.freed_bytes,
+            "start": retained.start,
+        }
+
+    def retain_partition(self, partition: int) -> Retained:
+        """Delete old segments of *partition*, unless a backup copies them; blocks.
+
+        Raises:
+            DistributaryError: The disk or the store failed; retry later.
+        """
+        paths = self._paths
+        with unless_held(paths.retention_hold(partition)) as free:
+            return self._retain(partition) if free else NOTHING_DELETED
+
+    def _archived(self, partition: int) -> int:
+        """Offset to which *partition* may be deleted for the archive's sake; tells if it is late.
+
+        Raises:
+            LogError: The log cannot be read.
+        """
+        limits = self._limits
+        if not limits.archive:
+            return ALL
+        archived = read_archived(self._paths.archived, limits.archive).get(partition, NOTHING)
+        since_ms = self._clock.wall_ms() - int(limits.age_max_s * 1000)
+        with contextlib.closing(Reader(self._paths.log, partition)) as reader:
+            over = max(reader.offset_within(limits.bytes_max), reader.offset_at(since_ms))
+            # The newest segment stays in any case.
+            late = archived < min(over, reader.segments()[-1])
+        name = f'archive_late{{partition="{partition}"}}'
+        if late and not self._meter.gauges.get(name):
+            self._log.warning(
+                "archive-late", partition=partition, archive=limits.archive, archived_to=archived
+            )
+        self._meter.gauges[name] = float(late)
+        return archived
+
+    def _retain(self, partition: int) -> Retained:
+        paths = self._paths
+
+        archived = self._archived(partition)
+
+        def keep_from() -> int:
+            return min(needed_from(), archived)
+
+        def needed_from() -> int:
+            with contextlib.closing(MappedStatusPage(paths.status_page(partition))) as status_page:
+                return status_page[StatusField.KEEP_FROM]
+
+        def routes_at(cut: int) -> bytes:
+            # Imported at the first deletion: publishers wait for all that a restarted ingest
+            # process imports at its start.
+            from distributary.server.processes.receiver import route_snapshot  # noqa: PLC0415
+
+            return route_snapshot.snapshot_at(paths, partition, cut)
+
+        return retain(
+            partition_dir(paths.log, partition),
+            keep_from(),
+            bytes_max=self._limits.bytes_max,
+            age_max_s=self._limits.age_max_s,
+            now_ms=self._clock.wall_ms(),
+            snapshot_at_cut=routes_at,
+            keep_from_again=keep_from,
+        )

@@ -1,0 +1,1 @@
+"""Starts, watches and restarts child processes, and tells whether they are well."""
