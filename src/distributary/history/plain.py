@@ -109,6 +109,7 @@ def packed(deliveries: Sequence[Tried], routes: dict[str, int]) -> tuple[Plain, 
     same = len(set(offsets)) == len(offsets)
     unique = {} if same else dict(zip(offsets, tasks, strict=True))
     named = tasks if same else unique.values()
+    answers = [delivery[0].answer for delivery in deliveries]
     ids, origins, pairs = names_of([task.event for task in named])  # type: ignore[misc]
     joined = _BREAK.join(ids)
     lines = [line for pair in pairs for line in pair]
@@ -120,7 +121,7 @@ def packed(deliveries: Sequence[Tried], routes: dict[str, int]) -> tuple[Plain, 
             _bytes(OFFSETS, offsets),
             _bytes(TIMES, [delivery[2] for delivery in deliveries]),
             _bytes(DURATIONS, [delivery[0].duration_s for delivery in deliveries]),
-            _bytes(STATUSES, [delivery[0].answer.status for delivery in deliveries]),  # type: ignore[union-attr]
+            _bytes(STATUSES, [answer.status for answer in answers]),  # type: ignore[union-attr]
             _bytes(PLACES, [routes[task.route] for task in tasks]),
             b"" if same else _bytes(OFFSETS, unique),
             joined + _BREAK,

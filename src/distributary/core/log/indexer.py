@@ -41,8 +41,8 @@ TURN_BYTES: Final = 1024 * 1024
 CHUNK_BYTES: Final = 1024 * 1024
 """Read at a time: it fits into a cache of the processor, which looks at it twice."""
 SWEEP_MS: Final = 10_000
-"""Interval of listing all files while the log grows, milliseconds: of 10 GB there are some 200, which
-take as long as the records of half a MiB."""
+"""Interval of listing all files while the log grows, milliseconds: of 10 GB there are some 200,
+which take as long as the records of half a MiB."""
 
 
 _EVENTS: Final = int(RecordKind.EVENTS)
