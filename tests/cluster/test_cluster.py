@@ -1,4 +1,4 @@
-"""A cluster under load: one kill of each role, one cut, one half-open cut, one owner that sleeps.
+"""A cluster under load: one kill of each role, one cut, one half-open cut, owners that sleep.
 
 ``make soak`` has the whole table: twenty kills of each role and five cuts of each wire.
 """
@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from kit.cluster.cluster import PARTITIONS
 from kit.cluster.faults import CUTS, KILLS
 from kit.cluster.runs import Woken, faulted, slept, under_load
 from kit.cluster.trial import TrialReport, table
@@ -66,6 +67,12 @@ def test_nothing_acknowledged_is_lost(found: Found) -> None:
 def test_copies_are_of_what_was_in_flight(found: Found) -> None:
     """An event comes twice only if it first came about the time of a fault."""
     assert not found.report.unexplained
+
+
+def test_deliveries_outlive_the_driver_and_its_node(found: Found) -> None:
+    """Owners on executors that have ended deliver until those of the next driver ask."""
+    outlived = {seen.fault: seen.outlived for seen in found.report.seen}
+    assert outlived["kill: driver"] == outlived["kill: leading node"] == PARTITIONS
 
 
 def test_every_fault_happened_under_load(found: Found) -> None:

@@ -24,6 +24,7 @@ from distributary.core.event import Event, canonical
 from distributary.datadir import StatusField
 from distributary.testing.ledger import Report, RouteEvidence, check
 from kit.broker_scenarios import SCENARIOS, BrokerScenario
+from kit.cutting_proxy import Fate, Way
 from kit.running_server import RunningServer, ServerError, wait_until
 from kit.servers import Authority, ServerNotHadError
 from kit.traffic import Traffic
@@ -273,7 +274,7 @@ class _Scenario:
             scenario.kill()
             scenario.restart()
             connections = scenario.cut.connections
-            scenario.cut.open_door()
+            scenario.cut.mend()
             back_s = time.monotonic()
             reconnected_s = _until_connected(scenario, connections)
             kill = BrokerKill(scenario.name, in_flight, back_s - killed_s, reconnected_s)
@@ -285,14 +286,14 @@ class _Scenario:
         time.sleep(QUIET_S)
         began_s = time.monotonic()
         connections = scenario.cut.connections
-        scenario.cut.silence(answers_only=silence.answers_only)
+        scenario.cut.cut(Fate.HOLD, Way.BACK if silence.answers_only else Way.BOTH)
         in_flight, noticed_s = 0, None
         while (lasted_s := time.monotonic() - began_s) < silence.lasts_s:
             in_flight = max(in_flight, self._in_flight())
             if noticed_s is None and scenario.cut.connections > connections:
                 noticed_s = lasted_s
             time.sleep(LOOK_S)
-        scenario.cut.restore()
+        scenario.cut.mend()
         found = BrokerSilence(scenario.name, silence, in_flight, noticed_s)
         self._report.silences.append(found)
         self._watch(found)

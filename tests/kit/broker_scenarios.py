@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from distributary.core.event import Event, json_format
 from distributary.protocols.amqp.engine import AVAILABLE
+from kit.cutting_proxy import CuttingProxy, Fate
 from kit.mqtt_checker import MqttChecker
 from kit.running_server import wait_until
 from kit.servers import (
@@ -20,7 +21,6 @@ from kit.servers import (
     USER,
     Authority,
     BrokerServer,
-    Cut,
     ServerNotHadError,
 )
 from kit.servers.artemis import Artemis
@@ -57,11 +57,11 @@ class BrokerScenario(abc.ABC):
 
     protocol: ClassVar[str]
     server: BrokerServer
-    cut: Cut
+    cut: CuttingProxy
 
-    def __init__(self, server: BrokerServer, cut: Cut | None = None) -> None:
+    def __init__(self, server: BrokerServer, cut: CuttingProxy | None = None) -> None:
         self.server = server
-        self.cut = cut or Cut(server.port)
+        self.cut = cut or CuttingProxy(server.port)
 
     @property
     def name(self) -> str:
@@ -114,9 +114,9 @@ class BrokerScenario(abc.ABC):
         self.watch()
 
     def kill(self) -> None:
-        """``kill -9`` the broker; the relay stays closed until ``open_door``."""
+        """``kill -9`` the broker; the relay refuses until ``mend``."""
         self.server.kill()
-        self.cut.close_door()
+        self.cut.cut(Fate.REFUSE)
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -217,8 +217,8 @@ class KafkaScenario(BrokerScenario):
 
     def __init__(self, authority: Authority) -> None:
         server = Kafka(authority)
-        cut = Cut(server.relayed_port)
-        cut.port = server.relay_port  # the address that its clients are told
+        # At the address that its clients are told.
+        cut = CuttingProxy(server.relayed_port, port=server.relay_port)
         super().__init__(server, cut)
 
     def uri(self, port: int) -> str:

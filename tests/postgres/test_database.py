@@ -12,7 +12,7 @@ from distributary.core import database
 from distributary.core.cluster import PostgresPlace
 from distributary.core.database import _postgres
 from distributary.core.errors import StoreAwayError, StoreError
-from kit.servers import Cut
+from kit.cutting_proxy import CuttingProxy, Fate
 
 THINGS = sa.Table("thing", sa.MetaData(), sa.Column("name", database.text(20), primary_key=True))
 
@@ -208,14 +208,14 @@ def test_a_wire_that_says_nothing_more_holds_no_thread(
 ) -> None:
     """Half-open, with a machine between that acknowledges everything."""
     monkeypatch.setattr(_postgres, "ANSWER_S_MAX", 0.5)
-    with Cut(postgres.port) as wire:
+    with CuttingProxy(postgres.port) as wire:
         engine = database.open_reader(url.update_query_dict({"port": str(wire.port)}), "store")
         with database.reading(engine) as connection:
             assert connection.execute(sa.select(1)).scalar() == 1
-        wire.silence()
+        wire.cut(Fate.HOLD)
         with pytest.raises(StoreError, match=r"no answer within|connection"):
             _names(engine)
-        wire.restore()
+        wire.mend()
         with database.reading(engine) as connection:
             assert connection.execute(sa.select(1)).scalar() == 1
         engine.dispose()

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from distributary.core import database
+from distributary.core.clock import boot_s
 from distributary.core.errors import DistributaryError, FencedError, LogLockedError, StoreError
 
 TTL_S: Final = 6.0
@@ -79,15 +80,6 @@ class LeaseRow(NamedTuple):
     holder: str
     left_s: float
     released: bool = False
-
-
-def boot_s() -> float:
-    """Seconds since the machine started, those that it slept included.
-
-    A clock that people set, or that stands while the machine is suspended, would let a holder go on
-    after its lease has run out.
-    """
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def partition_lease(partition: int) -> str:

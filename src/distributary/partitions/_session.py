@@ -102,7 +102,7 @@ class PartitionSession:
         holding: Holding | None = None,
     ) -> None:
         self._settings = settings
-        self._partition = partition
+        self._partition, self._epoch = partition, epoch
         self._places = places = settings.places()
         self._clock = SystemClock()
         self._failure: DistributaryError | None = None
@@ -278,6 +278,13 @@ class PartitionSession:
             os._exit(EXIT_ALONE)
         if self._holding.lease.lapsing or self._held:
             self._lapse()
+        page = self._status_page
+        if (
+            page[StatusField.PHASE] == ConsumerPhase.ABSENT
+            and page[StatusField.EPOCH] == self._epoch
+        ):
+            # The last words of the owner before may have come late.
+            page[StatusField.PHASE] = ConsumerPhase.RUNNING
         now_s = self._clock.monotonic_s()
         if now_s - self._saved_s >= METER_S:
             self._saved_s = now_s
@@ -346,6 +353,7 @@ class PartitionSession:
 
     def enter(self, epoch: int) -> None:
         """Serve *epoch* from now on: for the status page and the log alone."""
+        self._epoch = epoch
         self._log = self._log.bind(epoch=epoch)
         self._status_page[StatusField.EPOCH] = epoch
         self._status_page[StatusField.PHASE] = ConsumerPhase.RUNNING

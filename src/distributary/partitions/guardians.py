@@ -1,7 +1,8 @@
 """The processes that a session depends on: the server, and the JVM whose task it serves.
 
 A session whose JVM has ended goes on delivering until its successor asks for the partition, so that
-a restart of the pipeline pauses nothing (DESIGN rule 7). It ends with the server, at once.
+a restart of the pipeline pauses nothing (DESIGN rule 7). It ends with the server, at once, where
+that is on its machine.
 """
 
 import functools
@@ -19,9 +20,9 @@ OUTLIVE_S: Final = 30.0
 then, something is wrong, and what delivers must be something that Spark can stop."""
 END_S: Final = 30.0
 """Time for a session that has outlived its JVM to end in good order; then its process exits."""
-EXECUTOR_END_S: Final = 3.0
-"""The same where the JVM was an executor of a cluster: what placed it there counts its worker as
-gone, and another one wants the partition."""
+EXECUTOR_OUTLIVE_S: Final = 120.0
+"""As ``OUTLIVE_S`` where the JVM was an executor of a cluster: another node may have to lead and to
+start Spark before somebody asks. That takes 20 s of two idle cores, and 75 s of busy ones."""
 
 
 class Process:
@@ -54,18 +55,17 @@ class Process:
 class Guardians:
     """Server and JVM of one session.
 
-    A worker of a cluster has no server on its machine: its session ends when its executor has
-    ended, in good order, so that the partition is free at once.
+    A worker of a cluster has no server on its machine: its session depends on its executor alone.
 
     Where the processes are unknown (not Linux), the session depends on its parent process, and does
     not outlive it.
 
     Args:
-        server: The server; None: unknown.
+        server: The server; None: it is on another machine, or unknown as the JVM is.
         jvm: The JVM; None: unknown.
         parent: Process id of the parent.
         now_s: The monotonic clock.
-        executor: The JVM is an executor of a cluster; *server* is None.
+        outlive_s: Longest time without a JVM.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Guardians:
         parent: Callable[[], int] = os.getppid,
         now_s: Callable[[], float] = time.monotonic,
         *,
-        executor: bool = False,
+        outlive_s: float = OUTLIVE_S,
     ) -> None:
-        self._executor = executor
+        self._outlive_s = outlive_s
         self._server = server
         self._jvm = jvm
         self._parent_now = parent
@@ -102,31 +102,25 @@ class Guardians:
     def of_executor(cls) -> "Guardians":
         """Those of a Python worker on a cluster: the JVM of its executor alone."""
         try:
-            return cls(None, Process(jvm_of_worker()), executor=True)
+            return cls(None, Process(jvm_of_worker()), outlive_s=EXECUTOR_OUTLIVE_S)
         except (OSError, ValueError):
             return cls(None, None)
 
     @property
     def orphaned(self) -> bool:
         """Whether the JVM has ended, and the session may go on without it."""
-        if self._jvm is None or (self._server is None and not self._executor):
-            return False
-        return self._jvm.ended
+        return self._jvm is not None and self._jvm.ended
 
     @property
     def patient(self) -> bool:
         """Whether an orphaned session may go on now."""
-        if self._executor:
-            return not self.orphaned
-        return not self._server_ended and self._orphaned_for_s() < OUTLIVE_S
+        return not self._server_ended and self._orphaned_for_s() < self._outlive_s
 
     def alive(self) -> bool:
         """Whether the session's process may live: asked by its heartbeat."""
-        if self._executor and self._jvm is not None:
-            return self._orphaned_for_s() < EXECUTOR_END_S
-        if self._jvm is None or self._server is None:
+        if self._jvm is None:
             return self._parent_now() == self._parent
-        return not self._server_ended and self._orphaned_for_s() < OUTLIVE_S + END_S
+        return not self._server_ended and self._orphaned_for_s() < self._outlive_s + END_S
 
     @property
     def _server_ended(self) -> bool:

@@ -208,8 +208,8 @@ class _Task:
                 self._leave(owner)
 
     def _over(self, owner: Owner | None) -> bool:
-        """Whether the server stops, or the driver has ended the epoch."""
-        if self._page[StatusField.STOP]:
+        """Whether the server stops, or the driver has ended the epoch, or counts on others."""
+        if self._page[StatusField.STOP] or (owner is not None and owner.given_away):
             return True
         if self._page[StatusField.END_EPOCH] < self._epoch:
             return False

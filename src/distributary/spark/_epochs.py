@@ -56,6 +56,8 @@ class Epochs:
             status_page
             for status_page in self._status_pages
             if status_page[StatusField.PHASE] == ConsumerPhase.RUNNING
+            # An owner without a task, which delivers until its successor asks, is of no epoch.
+            and status_page[StatusField.EPOCH]
         ]
         sick = sum(map(is_sick, self._status_pages))
         epochs = {status_page[StatusField.EPOCH] for status_page in running}

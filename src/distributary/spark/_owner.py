@@ -133,6 +133,15 @@ class Owner:
         oldest_ms = self.status_page[StatusField.OLDEST_IN_FLIGHT_MS]
         return waited_s >= DRAIN_S_MIN and oldest_ms <= QUIET_MS
 
+    @property
+    def given_away(self) -> bool:
+        """Whether the driver counts on this owner no more, and another one asks for the partition.
+
+        Its executor, or its driver, is cut off from the driver that leads now.
+        """
+        page = self.status_page
+        return not page[StatusField.EPOCH] and bool(page[StatusField.SUCCESSOR])
+
     def nudge(self) -> None:
         """End a wait of ``watch``, which may be in another thread."""
         self.session.nudge()

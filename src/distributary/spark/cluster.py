@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -103,11 +103,7 @@ def _check_imports(spark: SparkSession, master: str, count: int) -> None:
     faults: list[str] = []
     for _ in range(TRIES_MAX):
         try:
-            # As the query runs its tasks: so the workers that this starts are those that it uses.
-            # By another way Spark would start a second daemon on each executor, for nothing.
-            numbers = spark.range(0, count, 1, count)
-            tries = numbers.mapInArrow(_import, "fault string", barrier=True)
-            faults = sorted({row["fault"] for row in tries.collect()})
+            faults = _faults_of(spark, count, barrier=True)
             break
         except (PySparkException, Py4JJavaError) as error:  # an executor may have been lost
             reason = str(error)
@@ -118,6 +114,34 @@ def _check_imports(spark: SparkSession, master: str, count: int) -> None:
             f" {'; '.join(faults)[:REASON_CHARS_MAX]}. Give them a Python with what distributary"
             " depends on: spark_conf spark.pyspark.python or spark.archives"
         )
+
+
+def warm_spare(spark: SparkSession, partitions: int, log: Any) -> None:
+    """Have the task slots that no partition uses start their Python: a task that moves finds it.
+
+    Args:
+        spark: The session.
+        partitions: Of the log; each has a slot.
+        log: Takes lines for people.
+    """
+    try:
+        count = task_slots(spark) - partitions
+        faults = _faults_of(spark, count, barrier=False) if count > 0 else []
+    except (PySparkException, Py4JError, ConnectionError) as error:  # it is warmed when it is used
+        faults = [str(error)[:REASON_CHARS_MAX]]
+    for fault in faults:
+        log.warning("spare-executor-cold", reason=fault)
+
+
+def _faults_of(spark: SparkSession, count: int, *, barrier: bool) -> list[str]:
+    """What is wrong with the Python in so many task slots, each with its host.
+
+    It runs as the tasks of the query do: so the processes that this starts are those that they use.
+    By another way Spark would start a second daemon on each executor, for nothing.
+    """
+    numbers = spark.range(0, count, 1, count)
+    rows = numbers.mapInArrow(_import, "fault string", barrier=barrier).collect()
+    return sorted({row["fault"] for row in rows})
 
 
 def _import(numbers: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":

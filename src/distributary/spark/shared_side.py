@@ -1,8 +1,10 @@
 """What the driver does beside its query where log and state are shared by machines.
 
-It learns from Spark that an executor is gone, and takes its partitions from it in the database: the
-next tasks own them at once, instead of when leases run out. An executor that runs, and whose owners
-have fallen silent, is replaced: Spark would wait for its tasks for ever.
+It learns from Spark that an executor is gone. Owners that live on without it deliver until the next
+tasks ask for their partitions. From those that are gone with it the partitions are taken in the
+database: the next tasks own them in half the time that leases need to run out. An executor that
+runs, and whose owners have fallen silent, is replaced: Spark would wait for its tasks for ever. One
+that has come is made ready for tasks before it gets any.
 
 It brings what owners tell from their machines to files of this one, where the other processes of
 the leading node look for it, and the newest settings to owners.
@@ -28,6 +30,7 @@ from distributary.core.outcome import FailingRoute, write_failing
 from distributary.core.outcome.postgres import PostgresFailing, usurp_partition
 from distributary.core.postgres_lease import (
     PARTITIONS,
+    TTL_S,
     LeaseRow,
     leased_partition,
     read_leases,
@@ -45,14 +48,19 @@ from distributary.partitions._notes import LIVE, METER, SICK, Mirror, Notes
 from distributary.partitions._shared_page import PageExchange
 from distributary.partitions.cluster_places import prepare_places
 from distributary.partitions.entrusted import Entrusted
+from distributary.spark.cluster import warm_spare
 
 LOOK_S: Final = 0.5
 """Interval of looks at the executors: 2 ms of the JVM each."""
 MIRRORED_EVERY_S: Final = 5.0
 """Interval of looks at the notes of owners."""
 MISSED_S: Final = 15.0
-"""How long leases of executors that are gone are looked for: a task that had just begun there may
-take one late."""
+"""How long the leases are looked at with each look after an executor was lost."""
+RENEWED_S: Final = 3.0
+"""Who has not renewed a lease for so long is gone with its executor: it does so every 2 s."""
+GIVEN_S: Final = 8.0
+"""How long an owner whose executor is gone may keep another one waiting that asks for its
+partition: it hears of that within a second, and drains for half of one."""
 SILENT_S: Final = 6.0
 """How long an owner may be late with its renewals, beyond the end of its lease. One that is cut off
 for some seconds goes on; the next owner of one that hangs waits for this time."""
@@ -80,19 +88,45 @@ class Lease(NamedTuple):
     executor: str
 
 
-def taken_from(rows: list[LeaseRow], application: str, alive: set[str]) -> list[Lease]:
-    """Returns the leases whose holders are gone.
+class Left:
+    """Finds the leases of executors that Spark has lost."""
 
-    Args:
-        rows: All leases of partitions.
-        application: Spark's id of this application.
-        alive: Its executors.
-    """
-    return [
-        lease
-        for row in rows
-        if row.left_s > 0 and (lease := _lease_in(row, application)) and lease.executor not in alive
-    ]
+    def __init__(self) -> None:
+        self._since_s: dict[Lease, float] = {}
+
+    def look(
+        self,
+        rows: list[LeaseRow],
+        application: str,
+        alive: set[str],
+        asked: Callable[[int], bool],
+        now_s: float,
+    ) -> tuple[list[Lease], list[Lease]]:
+        """Returns the leases that were not seen before, and those whose holders are to be fenced.
+
+        Args:
+            rows: All leases of partitions.
+            application: Spark's id of this application.
+            alive: Its executors.
+            asked: Whether somebody asks for a partition.
+            now_s: Monotonic clock.
+        """
+        found = {
+            lease: row.left_s
+            for row in rows
+            if row.left_s > 0
+            and (lease := _lease_in(row, application))
+            and lease.executor not in alive
+        }
+        before = self._since_s
+        self._since_s = {lease: before.get(lease, now_s) for lease in found}
+        ended = [
+            lease
+            for lease, left_s in found.items()
+            if left_s < TTL_S - RENEWED_S
+            or (asked(lease.partition) and now_s - self._since_s[lease] >= GIVEN_S)
+        ]
+        return sorted(found.keys() - before.keys()), sorted(ended)
 
 
 class Silence:
@@ -168,8 +202,11 @@ class SharedSide:
         self._mirrored_s = float("-inf")
         self._seen: set[str] = set()
         self._missing_until_s = 0.0
-        self._silence = Silence()
+        self._left, self._silence = Left(), Silence()
         self._leases_read_s = float("-inf")
+        self._warm: set[str] = set()
+        self._warming: threading.Thread | None = None
+        self._make_warm: Callable[[], None] = lambda: None
         self._ask: Callable[[], tuple[str, set[str]]] | None = None
         self._replace: Callable[[str], bool] = lambda _executor: False
         threading.Thread(target=self._run, name="shared-side", daemon=True).start()
@@ -185,6 +222,7 @@ class SharedSide:
 
         self._ask = ask
         self._replace = lambda executor: bool(scala.killAndReplaceExecutor(executor))
+        self._make_warm = lambda: warm_spare(spark, len(self.status_pages), self._log)
 
     def show(self) -> None:
         """Copy the status pages to those of this machine, where its other processes look."""
@@ -227,6 +265,7 @@ class SharedSide:
         if self._ask is None:
             return
         application, alive = self._ask()
+        self._warm_up(alive)
         now_s = time.monotonic()
         if self._seen - alive:
             self._missing_until_s = now_s + MISSED_S
@@ -236,14 +275,31 @@ class SharedSide:
             return
         self._leases_read_s = now_s
         rows = read_leases(self._reader, PARTITIONS)
-        if missing:
-            # Asked once more: an executor may have come, and taken a lease, while they were read.
-            _, alive = self._ask()
-            self._take(taken_from(rows, application, alive), "executor-gone")
+        # Asked once more: an executor may have come, and taken a lease, while they were read.
+        _, alive = self._ask()
+        left, ended = self._left.look(rows, application, alive, self._asked, now_s)
+        for partition, _, executor in left:
+            self._log.warning("executor-gone", partition=partition, executor=executor)
+            # Tasks that look for a partition ask for this one from now on.
+            self.status_pages[partition][StatusField.EPOCH] = 0
+            self.status_pages[partition][StatusField.PHASE] = ConsumerPhase.ABSENT
+        self._take(ended, "owner-gone")
         silent = self._silence.look(rows, application, alive, now_s)
         for executor in self._take(silent, "executor-silent"):
             # Not all that it does may hang; yet what hangs is not told to Spark by anybody else.
             self._replace(executor)
+
+    def _warm_up(self, alive: set[str]) -> None:
+        """Have executors that have come start their Python, once all partitions are delivered."""
+        if alive <= self._warm or (self._warming is not None and self._warming.is_alive()):
+            return
+        if all(page[StatusField.READY] for page in self.status_pages):
+            self._warm = alive
+            self._warming = threading.Thread(target=self._make_warm, name="warming", daemon=True)
+            self._warming.start()
+
+    def _asked(self, partition: int) -> bool:
+        return bool(self.status_pages[partition][StatusField.SUCCESSOR])
 
     def _take(self, leases: list[Lease], event: str) -> set[str]:
         """Take partitions from their owners; returns the executors from which some were taken."""

@@ -8,7 +8,8 @@ from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
 from distributary.testing.check_transport import an_event
 from kit.amqp_checker import AmqpChecker
-from kit.servers import PASSWORD, USER, Authority, Cut
+from kit.cutting_proxy import CuttingProxy, Fate, Way
+from kit.servers import PASSWORD, USER, Authority
 from kit.servers.artemis import BLOCKED, FORBIDDEN, FULL
 from kit.servers.rabbitmq import LIMITED, READER
 
@@ -218,16 +219,16 @@ def test_a_broker_that_falls_silent_is_left_and_found_again(run, way, broker, ad
     """Its wire is half open: attempts time out, and when it is whole again events arrive."""
 
     async def scenario():
-        with Cut(broker.port) as cut:
+        with CuttingProxy(broker.port) as cut:
             async with way() as here:
                 target = here.to(cut.port, _at(broker, address), credential=here.login)
                 assert (await here.send(target)).code == "accepted"
-                cut.silence(answers_only=True)
+                cut.cut(Fate.HOLD, Way.BACK)
                 answer = await here.send(target, timeout_s=0.5)
                 assert isinstance(answer, TransportError)
                 assert answer.reason == "timeout"
                 await asyncio.to_thread(cut.reset)
-                cut.restore()
+                cut.mend()
                 assert (await here.send(target)).code == "accepted"
 
     run(scenario())

@@ -18,9 +18,10 @@ from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_amqp
 from kit.amqp_checker import AmqpChecker
+from kit.cutting_proxy import CuttingProxy, Fate
 from kit.fake_amqp import FakeAmqp
 from kit.ports import free_port
-from kit.servers import PASSWORD, USER, Cut
+from kit.servers import PASSWORD, USER
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +53,7 @@ class AmqpRig:
     async def open(self, stack):
         for fake in self._fakes.values():
             await stack.enter_async_context(fake)
-        self._cut = stack.enter_context(Cut(self._server.port))
+        self._cut = stack.enter_context(CuttingProxy(self._server.port))
         self._checker = await stack.enter_async_context(
             AmqpChecker(self._server.port, self._address)
         )
@@ -86,10 +87,10 @@ class AmqpRig:
             fake.reset()
 
     async def leave(self):
-        await asyncio.to_thread(self._cut.close_door)
+        await asyncio.to_thread(self._cut.cut, Fate.REFUSE)
 
     async def come_back(self):
-        await asyncio.to_thread(self._cut.open_door)
+        await asyncio.to_thread(self._cut.mend)
 
 
 BOTH = ("binary", "structured")

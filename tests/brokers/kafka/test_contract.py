@@ -14,9 +14,10 @@ from distributary.protocols.kafka import sink as transport
 from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
+from kit.cutting_proxy import CuttingProxy, Fate
 from kit.kafka_checker import KafkaChecker
 from kit.ports import free_port
-from kit.servers import PASSWORD, USER, Cut
+from kit.servers import PASSWORD, USER
 from kit.servers.kafka import FORBIDDEN
 from kit.servers.kafka_relay import KafkaRelay
 
@@ -36,8 +37,7 @@ class Rig:
         self._away = free_port()
         connector = Connector(AddressRule(loopback_allowed=True), SystemResolver())
         self.transport = transport.make(connector, SystemClock(), asyncio.get_running_loop())
-        self._cut = Cut(kafka.relayed_port)
-        self._cut.port = kafka.relay_port
+        self._cut = CuttingProxy(kafka.relayed_port, port=kafka.relay_port)
         self._relay = KafkaRelay(kafka.watched_port, kafka.watch_port)
         self._relay.holding = True
         self._checker = KafkaChecker(kafka.client(), self._topic)
@@ -72,11 +72,11 @@ class Rig:
 
     async def leave(self):
         """Reset the connections, and take none."""
-        await asyncio.to_thread(self._cut.close_door)
+        await asyncio.to_thread(self._cut.cut, Fate.REFUSE)
 
     async def come_back(self):
         """Take connections again."""
-        await asyncio.to_thread(self._cut.open_door)
+        await asyncio.to_thread(self._cut.mend)
 
     @contextlib.asynccontextmanager
     async def opened(self):

@@ -14,8 +14,9 @@ from distributary.core.policy import Acknowledgement, delivered
 from distributary.core.policy.acknowledgements import acknowledgement_rule
 from distributary.protocols.kafka import answers as table
 from distributary.protocols.kafka.sink import _session
+from kit.cutting_proxy import CuttingProxy, Fate
 from kit.ports import free_port
-from kit.servers import USER, Cut
+from kit.servers import USER
 from kit.servers.kafka import FORBIDDEN
 from kit.servers.kafka_relay import KafkaRelay
 
@@ -381,11 +382,11 @@ class TestBreaks:
             async with lab.opened() as made:
                 target = lab.destination(port=lab.kafka.relay_port)
                 assert codes(await lab.send(made, target, lab.event())) == ["NO_ERROR"]
-                cut.silence()
+                cut.cut(Fate.HOLD)
                 answers = await lab.send(made, target, lab.event(), timeout_s=1.1)
                 assert codes(answers) == ["timeout"]
                 cut.reset()
-                cut.restore()
+                cut.mend()
                 for _ in range(40):
                     (answer,) = await lab.send(made, target, lab.event())
                     if delivered(answer):
@@ -393,8 +394,7 @@ class TestBreaks:
                     await asyncio.sleep(0.1)
                 raise AssertionError(answer)
 
-        cut = Cut(lab.kafka.relayed_port)
-        cut.port = lab.kafka.relay_port
+        cut = CuttingProxy(lab.kafka.relayed_port, port=lab.kafka.relay_port)
         with cut:
             asyncio.run(run())
 

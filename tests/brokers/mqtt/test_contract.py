@@ -16,10 +16,11 @@ from distributary.protocols.mqtt.sink import make
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_mqtt
+from kit.cutting_proxy import CuttingProxy, Fate
 from kit.fake_mqtt import FakeMqtt
 from kit.mqtt_checker import MqttChecker
 from kit.ports import free_port
-from kit.servers import PASSWORD, USER, Cut
+from kit.servers import PASSWORD, USER
 from kit.servers.mosquitto import FORBIDDEN
 
 
@@ -51,7 +52,7 @@ class MqttRig:
     async def open(self, stack):
         for fake in self._fakes.values():
             await stack.enter_async_context(fake)
-        self._cut = stack.enter_context(Cut(self._server.port))
+        self._cut = stack.enter_context(CuttingProxy(self._server.port))
         checker = MqttChecker(self._server.port, self._topic, version=self._version)
         self._checker = stack.enter_context(checker)
         stack.push_async_callback(self.transport.close)
@@ -85,10 +86,10 @@ class MqttRig:
             fake.reset()
 
     async def leave(self):
-        await asyncio.to_thread(self._cut.close_door)
+        await asyncio.to_thread(self._cut.cut, Fate.REFUSE)
 
     async def come_back(self):
-        await asyncio.to_thread(self._cut.open_door)
+        await asyncio.to_thread(self._cut.mend)
 
 
 KINDS = {

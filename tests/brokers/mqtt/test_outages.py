@@ -7,8 +7,8 @@ import uvloop
 from distributary.core.errors import TransportError
 from distributary.core.policy import delivered
 from distributary.testing.check_transport import an_event
+from kit.cutting_proxy import CuttingProxy
 from kit.mqtt_checker import MqttChecker
-from kit.servers import Cut
 from kit.servers.mosquitto import Mosquitto
 
 
@@ -57,7 +57,7 @@ def test_cuts_lose_nothing(mosquitto, way, topic):
     """Five of them, in the middle of it; what comes twice was in flight."""
 
     async def scenario():
-        with Cut(mosquitto.port) as cut, MqttChecker(mosquitto.port, topic) as checker:
+        with CuttingProxy(mosquitto.port) as cut, MqttChecker(mosquitto.port, topic) as checker:
             async with way() as it:
                 destination = it.to(cut.port, topic)
                 attempts = 0

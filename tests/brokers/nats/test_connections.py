@@ -13,8 +13,9 @@ from distributary.net import AddressRule, CachingResolver, Connector, SystemReso
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _connection, _session, make
 from distributary.testing.check_transport import an_event
+from kit.cutting_proxy import CuttingProxy
 from kit.fake_nats import INFO, FakeNats
-from kit.servers import Authority, Cut
+from kit.servers import Authority
 from kit.servers.nats import NatsServer
 
 
@@ -67,7 +68,7 @@ def test_tls_is_had_where_either_side_asks_for_it(way, run, authority, scheme, t
     """``tls`` insists, ``nats`` goes along; both know the server by its certificate."""
 
     async def scenario():
-        with NatsServer(authority, tls=tls) as server, Cut(server.port) as wire:
+        with NatsServer(authority, tls=tls) as server, CuttingProxy(server.port) as wire:
             async with way() as here:
                 uri = f"{scheme}://localhost:{wire.port}"
                 trusting = here.to(0, "orders.x", uri=uri, ca_certs=authority.ca_certs)

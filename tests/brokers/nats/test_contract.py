@@ -16,9 +16,10 @@ from distributary.protocols.nats import sink as transport
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
+from kit.cutting_proxy import CuttingProxy, Fate
 from kit.fake_nats import FakeNats
 from kit.ports import free_port
-from kit.servers import PASSWORD, USER, Cut
+from kit.servers import PASSWORD, USER
 
 LOGIN = Credential("PLAIN", USER, PASSWORD)
 
@@ -70,7 +71,7 @@ class NatsRig:
     async def open(self, stack):
         for fake in self._fakes.values():
             await stack.enter_async_context(fake)
-        self._cut = stack.enter_context(Cut(self._server.port))
+        self._cut = stack.enter_context(CuttingProxy(self._server.port))
         here = self._to(self._server.port, self._subject)
         connection = await transport.connect(self._connector, here, self._checker, 4 * 1024 * 1024)
         stack.push_async_callback(connection.close)
@@ -110,10 +111,10 @@ class NatsRig:
             fake.reset()
 
     async def leave(self):
-        await asyncio.to_thread(self._cut.close_door)
+        await asyncio.to_thread(self._cut.cut, Fate.REFUSE)
 
     async def come_back(self):
-        await asyncio.to_thread(self._cut.open_door)
+        await asyncio.to_thread(self._cut.mend)
 
 
 KINDS = {

@@ -12,7 +12,8 @@ from distributary.core.errors import TransportError
 from distributary.core.source import Settlement, SourceSpec
 from distributary.protocols.nats import source as nats
 from distributary.testing.check_transport import an_event
-from kit.servers import PASSWORD, USER, Cut
+from kit.cutting_proxy import CuttingProxy
+from kit.servers import PASSWORD, USER
 from kit.servers.nats import NARROW_USER, NatsServer
 
 
@@ -282,7 +283,7 @@ def test_a_wire_that_is_cut_ends_the_run(run, nats_server, name, reader):
     async def scenario():
         await nats_server.create_stream(name, name)
         await published(nats_server, name, as_json(1))
-        with Cut(nats_server.port) as wire:
+        with CuttingProxy(nats_server.port) as wire:
             async with reader.reading(nats_server, name, port=wire.port) as running:
                 await reader.until(lambda: reader.messages)
                 await asyncio.to_thread(wire.reset)

@@ -16,8 +16,8 @@ from distributary.protocols.http.sink import HttpTransport
 from distributary.testing import check_transport, scripted_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_sink
+from kit.cutting_proxy import CuttingProxy, Fate
 from kit.ports import free_port
-from kit.servers import Cut
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ class HttpRig:
         for sink in self._sinks.values():
             await stack.enter_async_context(sink)
         for behaviour in (Behaviour.ACCEPT, Behaviour.HANG):
-            self._cuts[behaviour] = stack.enter_context(Cut(self._sinks[behaviour].port))
+            self._cuts[behaviour] = stack.enter_context(CuttingProxy(self._sinks[behaviour].port))
         stack.push_async_callback(self.transport.close)
 
     def destination(self, behaviour, format="binary"):
@@ -82,11 +82,11 @@ class HttpRig:
 
     async def leave(self):
         for cut in self._cuts.values():
-            await asyncio.to_thread(cut.close_door)
+            await asyncio.to_thread(cut.cut, Fate.REFUSE)
 
     async def come_back(self):
         for cut in self._cuts.values():
-            await asyncio.to_thread(cut.open_door)
+            await asyncio.to_thread(cut.mend)
 
     def arrived(self):
         return [

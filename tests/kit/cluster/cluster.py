@@ -9,6 +9,7 @@ Hides: how members find each other.
 """
 
 import base64
+import collections
 import contextlib
 import http.client
 import secrets
@@ -24,15 +25,15 @@ import msgspec
 import psutil
 
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE, STORE_PASSWORD_VARIABLE
-from kit.cluster.cutting_proxy import CuttingProxy
-from kit.cluster.peers import MEMBER, members
+from kit.cutting_proxy import CuttingProxy
+from kit.peers import MEMBER, member_of, members
 from kit.ports import free_port
 from kit.running_server import RunningServer, clean_environ, wait_until
 from kit.servers.kafka_cluster import KafkaCluster
 from kit.servers.postgres import Postgres
 from kit.servers.spark import SECRET, SparkMaster, SparkWorker
 
-__all__ = ["EXECUTOR", "Cluster", "Node"]
+__all__ = ["DAEMON", "EXECUTOR", "Cluster", "Node"]
 
 NODES: Final = 2
 WORKERS: Final = 2
@@ -49,6 +50,9 @@ PREFIX: Final = "trial"
 
 EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 """Main class of an executor's JVM."""
+
+DAEMON: Final = "distributary.spark.worker_daemon"
+"""Module of the process that forks an executor's Python workers, and of these."""
 
 SLOTS: Final = 3
 """Cores of a worker, in executors: a new driver starts while those of the one before end, and a
@@ -277,18 +281,36 @@ class Cluster:
         self.kafka.wait_whole()
         for node in self.nodes:
             node.wait_back()
-        wait_until(lambda: len(list(_executors())) >= WORKERS, READY_S_MAX, "executors run", 0.2)
+        wait_until(lambda: len(list(_ready())) >= WORKERS, READY_S_MAX, "executors run", 0.2)
 
     def busy_worker(self) -> "WiredWorker":
-        """A worker that runs an executor: Spark may have put all on one."""
-        found: list[str] = []
+        """The worker with most owners: Spark may have put all on one."""
+        busiest = member_of(self.busy_executor().pid)
+        return next(each for each in self.workers if each.member == busiest)
 
-        def runs() -> bool:
-            found[:] = _executors()
-            return bool(found)
+    def busy_executor(self) -> psutil.Process:
+        """The executor with most owners, which has one; waits for it."""
+        found: collections.Counter[int] = collections.Counter()
 
-        wait_until(runs, READY_S_MAX, "an executor runs", 0.2)
-        return next(each for each in self.workers if each.member == found[0])
+        def owns() -> bool:
+            found.clear()
+            for pid in self.owners():
+                with contextlib.suppress(psutil.Error):
+                    for jvm in psutil.Process(pid).parents()[1:2]:  # above the daemon
+                        found[jvm.pid] += EXECUTOR in jvm.cmdline()
+            return bool(+found)
+
+        wait_until(owns, READY_S_MAX, "an executor has owners", 0.2)
+        return psutil.Process(found.most_common(1)[0][0])
+
+    def owners(self) -> set[int]:
+        """Process ids of those who hold the leases of partitions."""
+        with self.postgres.connected(DATABASE) as connection:
+            rows = connection.execute(
+                "SELECT holder FROM distributary.lease"
+                " WHERE name LIKE 'partition-%' AND until > clock_timestamp()"
+            ).fetchall()
+        return {int(msgspec.json.decode(holder)["pid"]) for (holder,) in rows}
 
     def _holder(self) -> str:
         """Name of the node that holds the lease of those who lead; empty: none."""
@@ -300,12 +322,15 @@ class Cluster:
         return "" if row is None else str(msgspec.json.decode(row[0])[0])
 
 
-def _executors() -> Iterator[str]:
-    """The worker of each executor that runs."""
-    for pid, member in members():
+def _ready() -> Iterator[int]:
+    """Process id of each executor that runs tasks, or has been made ready for some."""
+    for pid, _ in members():
         with contextlib.suppress(psutil.Error):
-            if EXECUTOR in psutil.Process(pid).cmdline():
-                yield member
+            process = psutil.Process(pid)
+            if EXECUTOR in process.cmdline() and any(
+                DAEMON in child.cmdline() for child in process.children()
+            ):
+                yield pid
 
 
 class _Master(SparkMaster):

@@ -12,15 +12,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 import psutil
 
-from kit.cluster.cluster import EXECUTOR, Cluster, Node
-from kit.cluster.cutting_proxy import CuttingProxy, Fate, Way
-from kit.cluster.peers import members
-from kit.running_server import Role, wait_until
+from kit.cluster.cluster import DAEMON, Cluster, Node
+from kit.cutting_proxy import CuttingProxy, Fate, Way
+from kit.peers import members
+from kit.running_server import Role
 
 __all__ = ["CUTS", "KILLS", "Fault", "cut", "stopped_owners"]
-
-THERE_S_MAX: Final = 180.0
-"""Longest wait until somebody does what is to be killed: after the fault before."""
 
 Doing: TypeAlias = Callable[[Cluster], contextlib.AbstractContextManager[None]]
 
@@ -46,25 +43,10 @@ class Fault(NamedTuple):
 # -- kills ------------------------------------------------------------------------------------
 
 
-def _process(member: str, does: Callable[[Sequence[str]], bool]) -> psutil.Process:
-    """The process of *member* whose command line says what it does; waits for it."""
-    found: list[psutil.Process] = []
-
-    def there() -> bool:
-        for pid, name in members():
-            with contextlib.suppress(psutil.Error):
-                if name.startswith(member) and does(psutil.Process(pid).cmdline()):
-                    found.append(psutil.Process(pid))
-        return bool(found)
-
-    wait_until(there, THERE_S_MAX, f"a process of {member}")
-    return found[0]
-
-
 @contextlib.contextmanager
-def _executor(_cluster: Cluster) -> Iterator[None]:
+def _executor(cluster: Cluster) -> Iterator[None]:
     """The JVM of an executor; Spark starts another one."""
-    _process("worker-", lambda words: EXECUTOR in words).kill()
+    cluster.busy_executor().kill()
     yield
 
 
@@ -173,7 +155,7 @@ def owners(worker: str) -> list[int]:
     for pid, name in members():
         with contextlib.suppress(psutil.Error):
             words = psutil.Process(pid).cmdline()
-            if name == worker and "distributary.spark.worker_daemon" in words:
+            if name == worker and DAEMON in words:
                 found.append(pid)
     return found
 

@@ -62,11 +62,14 @@ def slept(cluster: Cluster, trial: Trial, lasts_s: float) -> Woken:
 
 def faulted(cluster: Cluster, trial: Trial, fault: Fault) -> Seen:
     """Let *fault* happen, wait until deliveries go on, and until the cluster is whole again."""
-    with contextlib.ExitStack() as lasting, trial.fault(fault.name, touches_s=fault.touches_s):
-        lasting.enter_context(fault.doing(cluster))
-        if fault.lasts_s is not None:
-            time.sleep(fault.lasts_s)
-            lasting.close()
+    before = cluster.owners()
+    with contextlib.ExitStack() as lasting:
+        with trial.fault(fault.name, touches_s=fault.touches_s):
+            lasting.enter_context(fault.doing(cluster))
+            if fault.lasts_s is not None:
+                time.sleep(fault.lasts_s)
+                lasting.close()
+        trial.note_outlived(len(before & cluster.owners()))
     cluster.wait_whole()
     return trial.seen[-1]
 

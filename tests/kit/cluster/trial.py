@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -81,6 +81,7 @@ class Seen:
         keyed_s: The same for events with keys.
         over_s: When the last event that it could have touched had arrived, monotonic seconds.
         copies: Events that arrived again, and whose first arrival was about its time.
+        outlived: Owners that had their partitions before it, and when deliveries went on.
     """
 
     fault: str
@@ -90,6 +91,7 @@ class Seen:
     keyed_s: float
     over_s: float
     copies: int = 0
+    outlived: int = 0
 
     def __str__(self) -> str:
         """A line for people."""
@@ -198,6 +200,10 @@ class Trial:
         finally:
             self._report.seen.append(self._measured(name, at_s, touches_s))
 
+    def note_outlived(self, owners: int) -> None:
+        """So many owners outlived the last fault."""
+        self._report.seen[-1] = replace(self._report.seen[-1], outlived=owners)
+
     def _measured(self, name: str, at_s: float, touches_s: float) -> Seen:
         """What has been seen of a fault until now."""
         waits = (came_s - max(acked_s, at_s) for acked_s, came_s in self._deliveries(at_s))
@@ -288,8 +294,7 @@ class Trial:
             else:
                 report.unexplained.append(copy)
         report.seen = [
-            Seen(**{**_fields(seen), "copies": count})
-            for seen, count in zip(report.seen, counts, strict=True)
+            replace(seen, copies=count) for seen, count in zip(report.seen, counts, strict=True)
         ]
 
     def _evidence(self) -> Mapping[str, RouteEvidence]:
@@ -330,10 +335,6 @@ def table(report: TrialReport) -> str:
         f" copies that no fault explains: {len(report.unexplained)}"
     )
     return "\n".join(lines)
-
-
-def _fields(seen: Seen) -> dict[str, Any]:
-    return {name: getattr(seen, name) for name in Seen.__dataclass_fields__}
 
 
 def _made(folder: Path) -> Path:

@@ -10,7 +10,6 @@ from kit.servers._base import (
     BrokerServer,
     ServerNotHadError,
 )
-from kit.servers._cut import Cut, CutRig
 from kit.servers._tls import Authority, Certificate
 
 __all__ = [
@@ -19,7 +18,5 @@ __all__ = [
     "Authority",
     "BrokerServer",
     "Certificate",
-    "Cut",
-    "CutRig",
     "ServerNotHadError",
 ]

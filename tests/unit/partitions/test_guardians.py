@@ -8,7 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from distributary.datadir import PARENT
-from distributary.partitions.guardians import END_S, EXECUTOR_END_S, OUTLIVE_S, Guardians, Process
+from distributary.partitions.guardians import (
+    END_S,
+    EXECUTOR_OUTLIVE_S,
+    OUTLIVE_S,
+    Guardians,
+    Process,
+)
 from distributary.testing.virtual import VirtualClock
 
 ME = 100
@@ -59,19 +65,23 @@ def test_outlives_its_jvm_for_a_while():
     assert not world.guardians.alive()
 
 
-def test_ends_with_its_executor_in_good_order():
-    """No server is on the machine of an executor, and another owner wants the partition."""
+def test_outlives_its_executor_for_longer():
+    """No server is on the machine of an executor, and another node may have to start Spark."""
     clock, jvm, parents = VirtualClock(), Known(), [ME]
-    guardians = Guardians(None, jvm, lambda: parents[0], clock.monotonic_s, executor=True)
+    guardians = Guardians(
+        None, jvm, lambda: parents[0], clock.monotonic_s, outlive_s=EXECUTOR_OUTLIVE_S
+    )
     parents[0] = 1  # the daemon has ended, as it does first
     assert guardians.alive()
     assert guardians.patient
     assert not guardians.orphaned
     jvm.ended = True
     assert guardians.orphaned
+    assert guardians.patient
+    clock.move_to(clock.monotonic_s() + EXECUTOR_OUTLIVE_S)
     assert not guardians.patient
     assert guardians.alive()
-    clock.move_to(clock.monotonic_s() + EXECUTOR_END_S)
+    clock.move_to(clock.monotonic_s() + END_S)
     assert not guardians.alive()
 
 

@@ -11,7 +11,7 @@ from distributary.core.errors import (
     StoreError,
 )
 from distributary.core.flow import RecordKind, RouteRecord, encode_route
-from distributary.datadir import StatusField
+from distributary.datadir import ConsumerPhase, StatusField
 from distributary.partitions import PartitionSession
 from distributary.partitions import _progress as standing_module
 from distributary.partitions._holding import wait_for_log
@@ -198,9 +198,12 @@ def test_a_bug_in_a_callback_stops_the_owner(context, stops):
 def test_requests_on_the_status_page_end_a_wait_of_the_task(clock):
     """Each once, within a tick; nothing else does, so an idle task sleeps."""
     nudges, beats = [], []
-    page = dict.fromkeys((StatusField.STOP, StatusField.END_EPOCH, StatusField.SUCCESSOR), 0)
+    requests = StatusField.STOP, StatusField.END_EPOCH, StatusField.SUCCESSOR
+    page = dict.fromkeys(requests, 0)
+    page |= {StatusField.EPOCH: 3, StatusField.PHASE: ConsumerPhase.RUNNING}
     surroundings = SimpleNamespace(
         _status_page=page,
+        _epoch=3,
         _words=(0, 0, 0),
         _clock=clock,
         _beat_s=0.0,
@@ -218,11 +221,18 @@ def test_requests_on_the_status_page_end_a_wait_of_the_task(clock):
         PartitionSession._on_tick(surroundings)
         assert len(beats) == tick // 2
     assert nudges == []
-    for count, word in enumerate(page, start=1):
+    for count, word in enumerate(requests, start=1):
         page[word] = 7
         PartitionSession._on_tick(surroundings)
         PartitionSession._on_tick(surroundings)
         assert len(nudges) == count
+    for epoch, phase in ((3, ConsumerPhase.RUNNING), (0, ConsumerPhase.ABSENT)):
+        # Late words of the owner before are corrected; those of a driver that counts on others are
+        # not.
+        page |= {StatusField.EPOCH: epoch, StatusField.PHASE: ConsumerPhase.ABSENT}
+        clock.move_to(clock.monotonic_s() + 2 * TICK_S)
+        PartitionSession._on_tick(surroundings)
+        assert page[StatusField.PHASE] == phase
 
 
 def test_an_owner_that_has_failed_goes_on_looking_after_its_parents():

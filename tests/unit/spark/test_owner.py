@@ -172,6 +172,18 @@ def test_a_word_of_an_earlier_search_ends_nothing(world):
     assert world.session.epochs == [2]
 
 
+def test_an_owner_is_given_away_where_the_driver_counts_on_it_no_more(world):
+    """An executor that is cut off from the driver: the task in its place asks."""
+    world.owner.serve(2)
+    world.page[StatusField.EPOCH] = 2
+    world.page[StatusField.SUCCESSOR] = 7
+    assert not world.owner.given_away  # a search of an earlier epoch
+    world.page[StatusField.EPOCH] = 0
+    assert world.owner.given_away
+    world.page[StatusField.SUCCESSOR] = 0
+    assert not world.owner.given_away  # nobody delivers in its place
+
+
 def test_a_failure_is_noted_once_and_closes_the_session(world):
     """Readiness says why, whether or not there is a task."""
     world.session.during = world.fail

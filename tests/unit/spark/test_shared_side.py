@@ -1,8 +1,8 @@
 """Which leases the driver takes away when Spark has lost an executor."""
 
-from distributary.core.postgres_lease import LeaseRow, partition_lease
+from distributary.core.postgres_lease import TTL_S, LeaseRow, partition_lease
 from distributary.partitions._executor import LeaseHolder
-from distributary.spark.shared_side import SILENT_S, Silence, taken_from
+from distributary.spark.shared_side import GIVEN_S, RENEWED_S, SILENT_S, Left, Silence
 
 APPLICATION = "app-1"
 
@@ -13,20 +13,52 @@ def row(partition, executor, *, application=APPLICATION, left_s=4.0, generation=
     return LeaseRow(partition_lease(partition), generation, holder.encode(), left_s, released)
 
 
-def test_what_a_lost_executor_held_is_free():
+FRESH_S = TTL_S - RENEWED_S
+"""Left of a lease that was renewed in time."""
+
+
+def left(rows, *, asked=(), now_s=50.0, before=None):
+    """What a look at *rows* finds, with the executor ``0`` alive."""
+    return (before or Left()).look(rows, APPLICATION, {"0"}, lambda p: p in asked, now_s)
+
+
+def test_partitions_of_a_lost_executor_are_found_once():
     """With the generation that it held: a later holder keeps what it has."""
-    rows = [row(0, "0"), row(1, "1", generation=9), row(2, "0")]
-    assert taken_from(rows, APPLICATION, {"0"}) == [(1, 9, "1")]
+    rows, seen = [row(0, "0"), row(1, "1", generation=9), row(2, "0")], Left()
+    assert left(rows, before=seen) == ([(1, 9, "1")], [])
+    assert left(rows, before=seen) == ([], [])
+    later = [row(1, "1", generation=12)]
+    assert left(later, before=seen) == ([(1, 12, "1")], [])
+
+
+def test_an_owner_that_lives_on_delivers_until_it_is_asked():
+    """However long no other task begins."""
+    rows, seen = [row(0, "9", left_s=FRESH_S)], Left()
+    for now_s in (50.0, 50.0 + GIVEN_S, 50.0 + 9 * GIVEN_S):
+        assert left(rows, before=seen, now_s=now_s)[1] == []
+
+
+def test_an_owner_that_is_gone_with_its_executor_is_fenced():
+    """It has not renewed its lease: nothing of it is waited for."""
+    assert left([row(0, "9", left_s=FRESH_S - 0.1), row(1, "9")])[1] == [(0, 7, "9")]
+
+
+def test_an_owner_that_does_not_let_go_is_fenced():
+    """Its loop may hang, while its lease is renewed in a thread."""
+    rows, seen = [row(0, "9"), row(1, "9")], Left()
+    assert left(rows, asked={0}, before=seen)[1] == []
+    assert left(rows, asked={0}, before=seen, now_s=50.0 + GIVEN_S - 0.1)[1] == []
+    assert left(rows, asked={0}, before=seen, now_s=50.0 + GIVEN_S)[1] == [(0, 7, "9")]
 
 
 def test_executors_of_another_application_are_left_alone():
     """Their numbers mean nothing here; they end with their driver, or their leases do."""
-    assert taken_from([row(0, "9", application="app-0")], APPLICATION, {"0"}) == []
+    assert left([row(0, "9", application="app-0")]) == ([], [])
 
 
 def test_a_lease_that_has_run_out_needs_no_help():
     """The next task has it already, or gets it."""
-    assert taken_from([row(0, "9", left_s=0.0)], APPLICATION, {"0"}) == []
+    assert left([row(0, "9", left_s=0.0)]) == ([], [])
 
 
 def test_leases_of_others_are_not_understood():
@@ -36,7 +68,7 @@ def test_leases_of_others_are_not_understood():
         LeaseRow(partition_lease(0), 3, "", 4.0),
         LeaseRow(partition_lease(1), 3, "node-1", 4.0),
     ]
-    assert taken_from(rows, APPLICATION, {"0"}) == []
+    assert left(rows) == ([], [])
 
 
 def silent(*looks):

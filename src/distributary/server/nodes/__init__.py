@@ -10,6 +10,7 @@ from distributary.core.postgres_nodes import LIVE_S
 from distributary.server.nodes._election import (
     CONTROL,
     LATE_S,
+    LATELY_S,
     PATIENCE_S,
     TAKE_S,
     Election,
@@ -35,6 +36,7 @@ from distributary.server.nodes.proof import Authority, Proof, make_authority, ma
 
 __all__ = [
     "CONTROL",
+    "LATELY_S",
     "LATE_S",
     "LIVE_S",
     "MARGIN_S",

@@ -32,6 +32,10 @@ who tries twice a second and needs a connection first."""
 LATE_S: Final = 3.0
 """A lease with less left was not renewed in time: it has four seconds or more otherwise."""
 
+LATELY_S: Final = 60.0
+"""How long a leader that was late counts as one that may be lost. On machines so busy that it is
+late again and again, what is started ahead each time would make them busier."""
+
 LOOK_S: Final = 0.1
 """Interval of looks at the lease while what it permits is being stopped."""
 
@@ -85,8 +89,7 @@ class Election:
         self._due_s = float("-inf")
         self._steady_s: float | None = float("-inf")
         self._mandate: Mandate | None = None
-        self.late = False
-        """Whether the leader has not renewed its lease in time, at the last look."""
+        self._late_s = float("-inf")
         self.followed = False
         """Whether another node led at the last look."""
         self.why_not = "not tried yet"
@@ -96,6 +99,11 @@ class Election:
     def mandate(self) -> Mandate | None:
         """What this node leads by; None: it does not lead."""
         return self._mandate
+
+    @property
+    def late(self) -> bool:
+        """Whether the leader had not renewed its lease in time, at a look in ``LATELY_S``."""
+        return self._now_s() - self._late_s < LATELY_S
 
     @property
     def due(self) -> bool:
@@ -116,13 +124,14 @@ class Election:
         """Look at the lease, and lead if it is free; returns the mandate on success."""
         began_s = self._now_s()
         self._due_s = began_s + TAKE_S
-        self.late = self.followed = False
+        self.followed = False
         try:
             left_s = self._left_s()
             if self._steady_s is None:
                 self._steady_s = self._now_s()
             steady = self._now_s() - self._steady_s >= PATIENCE_S
-            self.late = steady and left_s < LATE_S
+            if steady and 0 < left_s < LATE_S:
+                self._late_s = self._now_s()
             self.followed = left_s > 0
             if self.followed:
                 self.why_not = "another node leads"

@@ -100,6 +100,22 @@ _SHOWN = sa.select(
 )
 
 
+def make_missing(url: sa.URL) -> None:
+    """Make the tables of the store at *url* that are missing, for those who only read.
+
+    A store of an older version stays as it is: who leads upgrades it, by opening a ``Store``.
+
+    Raises:
+        StoreError: They cannot be made, or a newer version wrote the store.
+    """
+    writer = StoreWriter(url, _tables.STORE)
+    try:
+        with writer.making() as connection:
+            _tables.create(connection)
+    finally:
+        writer.close()
+
+
 class Store:
     """The store at *url*, created if it does not exist.
 

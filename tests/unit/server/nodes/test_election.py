@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from distributary.core.clock import Clock
-from distributary.server.nodes import LATE_S, PATIENCE_S, TAKE_S, Election, stop_led
+from distributary.server.nodes import LATE_S, LATELY_S, PATIENCE_S, TAKE_S, Election, stop_led
 from distributary.testing.virtual import VirtualClock
 from kit.memory_nodes import TTL_S, MemoryControl
 
@@ -161,6 +161,12 @@ def test_a_lease_that_is_not_renewed_in_time_is_noticed_before_it_ends(
     run(clock, nodes, TTL_S - LATE_S + TAKE_S)
     assert other.election.late
     assert other.acts is None
+    leader.alive = True
+    run(clock, nodes, LATELY_S - 2 * TAKE_S)
+    assert leader.acts == 1
+    assert other.election.late  # what was started ahead stays for a while
+    run(clock, nodes, 3 * TAKE_S)
+    assert not other.election.late
 
 
 @pytest.mark.parametrize("seed", range(30))

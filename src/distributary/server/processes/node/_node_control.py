@@ -4,11 +4,10 @@ import functools
 from collections.abc import Callable
 from typing import Final
 
-from distributary.core.clock import boot_s
 from distributary.core.cluster import SharedPlaces, encode_places
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.server.nodes import Election, Gateway, Purpose, stop_led
-from distributary.server.processes.node.led import EXIT_LED, LedStart
+from distributary.server.processes.node.led import EXIT_LAPSED, EXIT_LED, LedStart
 from distributary.server.processes.supervision.children import Child, program
 from distributary.server.processes.supervision.ends import EXIT_CANNOT_RUN
 from distributary.server.processes.supervision.listeners import Listeners
@@ -91,9 +90,8 @@ class NodeControl:
         if code == EXIT_CANNOT_RUN:
             self._cannot_run(code)
             return False
-        if code == EXIT_LED:
-            lapsed = boot_s() * 1000 >= self._page[StatusField.LEADS_UNTIL_MS]
-            self.ended, self.failed = True, not lapsed
+        if code in {EXIT_LED, EXIT_LAPSED}:
+            self.ended, self.failed = True, code == EXIT_LED
             return False
         return True
 

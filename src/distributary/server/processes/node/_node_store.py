@@ -22,7 +22,7 @@ from distributary.server.nodes import Authority, NodeFiles, make_authority, make
 from distributary.server.nodes.postgres import PostgresNodes, make_tables, shared_secret
 from distributary.server.settings import Settings
 from distributary.subscriptions.store import Keys, Sealer
-from distributary.subscriptions.store.store import Store
+from distributary.subscriptions.store.store import make_missing
 
 
 def join(settings: Settings, paths: DataDir, url: sa.URL) -> tuple[Engine, PostgresNodes]:
@@ -57,7 +57,7 @@ def join(settings: Settings, paths: DataDir, url: sa.URL) -> tuple[Engine, Postg
     new = functools.partial(secrets.token_bytes, SEED_BYTES)
     seed = shared_secret(url, "internal", sealer, new, bytes)
     write_atomically(paths.internal_key, seed, mode=PRIVATE_MODE)
-    Store(url, sealer=sealer).close()  # its tables, which followers read
+    make_missing(url)  # which followers read
     return leases, PostgresNodes(url)
 
 

@@ -42,7 +42,10 @@ from distributary.server.settings import Settings
 from distributary.subscriptions.http import Cluster
 
 EXIT_LED: Final = 75
-"""Exit code: another node may lead from now on."""
+"""Exit code: this node cannot lead, another one might."""
+
+EXIT_LAPSED: Final = 76
+"""Exit code: the lease was not renewed in time. It may have been since: nothing is wrong here."""
 
 LOOK_S: Final = 0.05
 """Interval of looks at the clock. The lease lapses one second before it ends."""
@@ -75,7 +78,7 @@ def end_when_not_led(paths: DataDir, now_s: Callable[[], float] = boot_s) -> Non
     def watch() -> None:
         while now_s() * 1000 < page[StatusField.LEADS_UNTIL_MS]:
             time.sleep(LOOK_S)
-        os._exit(EXIT_LED)
+        os._exit(EXIT_LAPSED)
 
     threading.Thread(target=watch, name="led", daemon=True).start()
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.cluster.cutting_proxy import CuttingProxy, Fate, Way
-from kit.cluster.peers import MEMBER
+from kit.cutting_proxy import CuttingProxy, Fate, Way
+from kit.peers import MEMBER
 
 QUIET_S = 0.2
 """Nothing came for so long: what passes the wire does so in a millisecond. A stalled machine can

@@ -1,0 +1,59 @@
+"""Why the control part of a node has ended, and what the node makes of it."""
+
+import socket
+from types import SimpleNamespace
+
+import pytest
+
+from distributary.core.cluster import KafkaPlace, SharedPlaces
+from distributary.datadir import DataDir
+from distributary.server.processes import _node_control
+from distributary.server.processes._ends import EXIT_CANNOT_RUN
+from distributary.server.processes._led import EXIT_LAPSED, EXIT_LED
+from distributary.server.processes._node_control import NodeControl
+
+
+class Part:
+    """A control part that ends when the test says so."""
+
+    def __init__(self, _name, _command, *, ended, **_more):
+        self.ended = ended
+
+    def start(self):
+        """There is no process."""
+
+
+@pytest.fixture
+def control(tmp_path, monkeypatch):
+    """One that runs."""
+    monkeypatch.setattr(_node_control, "Child", Part)
+    paths = DataDir(tmp_path)
+    paths.run.mkdir(parents=True)
+    places = SharedPlaces(log=KafkaPlace(servers="k:9092", prefix="p"), store="postgresql://p/d")
+    with socket.socket() as one, socket.socket() as other:
+        made = NodeControl(
+            paths,
+            places,
+            SimpleNamespace(http=one, own=other),
+            node="n",
+            receivers=1,
+            line=lambda _line: None,
+            cannot_run=lambda _code: None,
+        )
+        made.begin(3, 1e9)
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("code", "again", "ended", "failed"),
+    [
+        pytest.param(EXIT_LAPSED, False, True, False, id="lapsed, and renewed before it was seen"),
+        pytest.param(EXIT_LED, False, True, True, id="another node might"),
+        pytest.param(EXIT_CANNOT_RUN, False, False, False, id="no restart mends it"),
+        pytest.param(-9, True, False, False, id="killed"),
+    ],
+)
+def test_a_lapsed_lease_is_no_failure_of_the_node(control, code, again, ended, failed):
+    """By the exit code, not by the clock: the lease may hold again when the exit is seen."""
+    assert control.child.ended(code) is again
+    assert (control.ended, control.failed) == (ended, failed)
