@@ -8,9 +8,9 @@ import pytest
 from distributary.core.cluster import KafkaPlace, SharedPlaces
 from distributary.datadir import DataDir
 from distributary.server.processes.node import _node_control
-from distributary.server.processes.supervision.ends import EXIT_CANNOT_RUN
-from distributary.server.processes.node.led import EXIT_LAPSED, EXIT_LED
 from distributary.server.processes.node._node_control import NodeControl
+from distributary.server.processes.node.led import EXIT_LAPSED, EXIT_LED
+from distributary.server.processes.supervision.ends import EXIT_CANNOT_RUN
 
 
 class Part:
