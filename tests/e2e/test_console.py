@@ -89,6 +89,21 @@ def test_every_page_is_clear_to_everybody(page: Browser) -> None:
         assert page.run(f"{asked}.then(r => r.violations.length)", beside) == 1  # it can fail
 
 
+def test_a_narrow_window_breaks_no_word(page: Browser) -> None:
+    """Tables scroll in their frames; the page itself does not, and no text stands upright."""
+    page.look(width=390, height=844)
+    with ConsoleApi() as api:
+        open_console(page, api)
+        for name in PAGES:
+            go(page, name)
+            look = page.run(
+                "({wide: document.documentElement.scrollWidth - innerWidth,"
+                " upright: [...document.querySelectorAll('td .data')]"
+                ".filter(e => e.offsetHeight > 3 * e.offsetWidth).map(e => e.textContent)})"
+            )
+            assert look == {"wide": 0, "upright": []}, name
+
+
 @pytest.mark.parametrize("text", [HOSTILE, LONG], ids=["markup", "long"])
 def test_what_others_wrote_shows_as_text_and_runs_nothing(page: Browser, text: str) -> None:
     """In every field of every answer: no element, no link to elsewhere, no turned text."""

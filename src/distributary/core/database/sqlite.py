@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -33,6 +34,9 @@ _TO_BE_SCRUBBED: Final = 1
 """Value of SQLite's ``user_version``, otherwise unused, while a file needs scrubbing."""
 _INCREMENTAL: Final = 2
 """The value of ``PRAGMA auto_vacuum`` for incremental."""
+
+LOOKED_MAX: Final = 256
+"""Files of which an engine is remembered, without a connection: some 50 KB of statements each."""
 
 _numbers: Final = itertools.count()
 _turns: Final[dict[str, threading.Lock]] = {}
@@ -103,11 +107,16 @@ def looking(path: Path, store: str) -> Iterator[Connection]:
     Raises:
         StoreError: It cannot be read now.
     """
+    with guard(store), _looked(path, store).connect() as connection:
+        yield connection
+
+
+@lru_cache(maxsize=LOOKED_MAX)
+def _looked(path: Path, store: str) -> Engine:
+    """Open a file anew for each connection, with the statements that were compiled before."""
     name = f"file:{quote(str(path))}"
     url = sa.URL.create("sqlite+pysqlite", database=name, query={"mode": "ro", "uri": "true"})
-    engine = _engine(url, store, poolclass=sa.NullPool)
-    with guard(store), engine.connect() as connection:
-        yield connection
+    return _engine(url, store, poolclass=sa.NullPool)
 
 
 def ask_for_scrubbing(connection: Connection) -> None:

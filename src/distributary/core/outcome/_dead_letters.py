@@ -160,15 +160,18 @@ class DeadLetters:
             (dead_letter.key.offset, dead_letter.key.index, routes[dead_letter.key.route]): 0
             for dead_letter in dead_letters
         }
-        query = sa.select(t.dead_letter).where(
-            t.dead_letter.c.partition == self._partition,
-            t.dead_letter.c.route.in_(list(routes.values())),
-            t.dead_letter.c.offset.in_([offset for offset, _, _ in keys]),
+        letter = t.dead_letter.c
+        query = sa.select(
+            letter.offset, letter.index, letter.route, letter.id, letter.body, letter.cause
+        ).where(
+            letter.partition == self._partition,
+            letter.route.in_(list(routes.values())),
+            letter.offset.in_([offset for offset, _, _ in keys]),
         )
         same = [
-            found
-            for found in connection.execute(query).mappings()
-            if (found["offset"], found["index"], found["route"]) in keys
+            {"id": id_, "route": route, "body": body, "cause": cause}
+            for offset, index, route, id_, body, cause in connection.execute(query)
+            if (offset, index, route) in keys
         ]
         self._delete(connection, same)
 
@@ -324,25 +327,26 @@ class DeadLetters:
         """Delete these dead letters, and the events and causes that no other one shares."""
         if not rows:
             return
-        sizes = self._sizes(connection, {row["body"] for row in rows})
-        for row in rows:
-            self._bytes_of[row["route"]] -= t.DEAD_LETTER_BYTES + sizes[row["body"]]
-        self._bytes -= len(rows) * t.DEAD_LETTER_BYTES
         connection.execute(
             t.dead_letter.delete().where(t.dead_letter.c.id.in_([row["id"] for row in rows]))
         )
-        for table, column in ((t.body, t.dead_letter.c.body), (t.cause, t.dead_letter.c.cause)):
-            ids = {row[column.name] for row in rows}
-            shared = connection.execute(sa.select(column).where(column.in_(ids)).distinct())
-            alone = list(ids - set(shared.scalars()))
-            size = sa.select(sa.func.coalesce(sa.func.sum(table.c.size), 0))
-            freed = connection.execute(size.where(table.c.id.in_(alone))).scalar_one()
-            self._bytes -= int(freed)
-            connection.execute(table.delete().where(table.c.id.in_(alone)))
+        sizes = self._let_go(connection, t.body, {row["body"] for row in rows})
+        self._let_go(connection, t.cause, {row["cause"] for row in rows})
+        for row in rows:
+            self._bytes_of[row["route"]] -= t.DEAD_LETTER_BYTES + sizes[row["body"]]
+        self._bytes -= len(rows) * t.DEAD_LETTER_BYTES
 
-    def _sizes(self, connection: Connection, bodies: set[int]) -> dict[int, int]:
-        query = sa.select(t.body.c.id, t.body.c.size).where(t.body.c.id.in_(bodies))
-        return {found.id: found.size for found in connection.execute(query)}
+    def _let_go(self, connection: Connection, table: sa.Table, ids: set[int]) -> dict[int, int]:
+        """Delete those of *ids* that no dead letter refers to; return the sizes of all."""
+        column = t.dead_letter.c[table.name.removeprefix("letter_")]
+        shared = sa.exists().where(column == table.c.id)
+        query = sa.select(table.c.id, table.c.size, shared).where(table.c.id.in_(ids))
+        found = connection.execute(query).all()
+        alone = [id_ for id_, _, is_shared in found if not is_shared]
+        if alone:
+            connection.execute(table.delete().where(table.c.id.in_(alone)))
+        self._bytes -= sum(size for _, size, is_shared in found if not is_shared)
+        return {id_: size for id_, size, _ in found}
 
     # -- reading ------------------------------------------------------------------------------
 

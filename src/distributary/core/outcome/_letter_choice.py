@@ -57,12 +57,15 @@ def choose_letters(
     found: list[KeptDeadLetter] = []
     size = 0
     for row in connection.execute(query):
-        failure = Failure(row.reason, row.error_dest or "", row.error_code, row.error_data)
-        key = DoneKey(row.offset, row[2], row.route)  # ``index`` is a method of rows
-        sent = join(row.event, row.marks) if marked else row.event
-        letter = DeadLetter(key, row.checksum, failure, sent, row.kept_ms, row.namespace)
-        found.append(KeptDeadLetter(row.id, letter, row.event))
-        size += len(row.event)
+        # By place: by name takes three times as long.
+        id_, offset, index, route, namespace, checksum, kept_ms, *cause, marks, event = row
+        reason, dest, code, data = cause
+        failure = Failure(reason, dest or "", code, data)
+        sent = join(event, marks) if marked else event
+        key = DoneKey(offset, index, route)
+        letter = DeadLetter(key, checksum, failure, sent, kept_ms, namespace)
+        found.append(KeptDeadLetter(id_, letter, event))
+        size += len(event)
         if size >= bytes_max:
             break
     return found

@@ -75,6 +75,7 @@ from distributary.server.processes.supervision.watchdog import (
 from distributary.server.settings import Settings, read_namespaces
 from distributary.sources import secret_variables
 from distributary.subscriptions.amqp import AmqpServer
+from distributary.subscriptions.events import Events
 from distributary.subscriptions.http import create_app
 from distributary.subscriptions.service import Deliveries, Subscriptions, rules
 from distributary.subscriptions.store import Keys, Sealer
@@ -193,7 +194,11 @@ class Server:
         health.forget()
         probe = self._probe(health, receivers, pipeline, lambda: running.sources)
         standing = self._standing(health, views)
-        api = self._api(subscriptions, knative, standing, views)
+        places = self._paths, self._history, self._store
+        events = events_of_server(
+            lambda: self._settings, *places, views=views, place=self._form.store
+        )
+        api = self._api(subscriptions, knative, standing, events, views)
         running = Running(
             self._paths,
             [MappedStatusPage(self._paths.status_page(p)) for p in range(self._partitions)],
@@ -214,6 +219,7 @@ class Server:
             probe,
             self._access,
             standing,
+            events,
         )
         reloads = Reloads(lambda: self._reload(running, meter))
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup, reloads)
@@ -259,6 +265,7 @@ class Server:
         reloads.begin()
         self._say_serving()
         await self._announce(health)
+        await running.events.prepare()
 
     def _reach_of(self, settings: Settings) -> Reach:
         addresses = self._listeners.addresses
@@ -477,6 +484,7 @@ class Server:
         subscriptions: Subscriptions,
         knative: Knative,
         standing: StandingService,
+        events: Events,
         views: Views,
     ) -> uvicorn.Server:
         application = create_app(
@@ -485,12 +493,7 @@ class Server:
             lambda: load_all_seen(seen_files(self._paths)),
             Deliveries(self._store, self._clock, standing.readers),
             {**knative.mounted, console.PATH: console.Console()},
-            events=events_of_server(
-                lambda: self._settings,
-                *(self._paths, self._history, self._store),
-                views=views,
-                place=self._form.store,
-            ),
+            events=events,
             statuses=standing.statuses,
             keys=self._access.keys,
             gate=self._access.gate,

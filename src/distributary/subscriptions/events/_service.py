@@ -1,13 +1,19 @@
 """Finds events and their ways for people: few at a time, so that nothing else waits for them."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from distributary.core.errors import LogUnavailableError, NotFoundError, RequestError
+from distributary.core.errors import (
+    DistributaryError,
+    LogUnavailableError,
+    NotFoundError,
+    RequestError,
+)
 from distributary.core.flow import Logged, Position
 from distributary.core.log.finder import SearchedLog, read_one
 from distributary.core.tenant import BROKER_NAME, is_lifecycle, path_in
@@ -78,6 +84,16 @@ class Events:
         """End the threads; call it once nobody asks any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    async def prepare(self) -> None:
+        """Load what the first question would wait for; call it once there is time."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._prepare)
+
+    def _prepare(self) -> None:
+        if self._rows is not None:
+            self._rows.prepare()
+        with contextlib.suppress(DistributaryError):  # whoever asks is told
+            self._routes.one("")
+
     async def find(self, asked: EventQuery) -> tuple[EventPage, list[str | None]]:
         """Find events of a namespace, and who published each.
 
@@ -87,8 +103,6 @@ class Events:
             RequestError: Too many searches wait.
             DistributaryError: The log or the store cannot be read.
         """
-        if self._rows is not None:
-            self._rows.prepare()
         return await self._run(asked.namespace, lambda: self._find(asked))
 
     async def way(self, position: Position, namespace: str) -> EventWay:

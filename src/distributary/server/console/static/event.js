@@ -13,6 +13,7 @@ const RECORDED = { // which attempts the server keeps, where those are not all
 const MISSED_MAX = 50; // subscriptions that are told although they did not get it
 const LANES_MAX = 40; // lanes that are drawn: the table below has all
 const LANE = 46;
+const SEEN_LANES = 7; // lanes that a window shows without scrolling
 const DOTS_MAX = 8; // attempts of a lane that are drawn
 
 export async function event(view, { item: position, signal }) {
@@ -91,7 +92,8 @@ export function attemptsTable(attempts, { withEvent = false, of: whose = "it", e
 function way(found, hit) {
   const lanes = hit.slice(0, LANES_MAX);
   const height = Math.max(1, lanes.length) * LANE + 24;
-  const middle = 12 + (Math.max(1, lanes.length) * LANE) / 2;
+  // Of many lanes in the middle of the first: where a way begins is seen without scrolling.
+  const middle = 12 + (Math.min(Math.max(1, lanes.length), SEEN_LANES) * LANE) / 2;
   const words = lanes.map((match) => `${visible(nameOf(match), 40)}: ${match.attempts.length} attempts, `
     + `${visible(match.outcome ?? "waiting", 20)}`);
   const svg = s("svg", { class: "way", viewBox: `0 0 900 ${height}`, role: "img",

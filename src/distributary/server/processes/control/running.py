@@ -26,6 +26,7 @@ from distributary.server.processes.supervision.listeners import Listeners
 from distributary.server.processes.supervision.outlived import ask_owners_to_end, end_owners
 from distributary.server.processes.supervision.probe import Probe
 from distributary.subscriptions.amqp import AmqpServer
+from distributary.subscriptions.events import Events
 from distributary.subscriptions.service import Subscriptions
 
 INGEST_STOP_S = 8.0
@@ -57,6 +58,7 @@ class Running:
     probe: Probe
     access: Access
     standing: StandingService
+    events: Events
 
     @property
     def children(self) -> list[Child]:
