@@ -43,7 +43,7 @@ from distributary.server.processes.control.banner import say_serving
 from distributary.server.processes.control.consent import consent_of
 from distributary.server.processes.control.due import TimerService
 from distributary.server.processes.control.events import events_of_server
-from distributary.server.processes.control.form import Alone, AppendClient, Form
+from distributary.server.processes.control.form import Alone, Form
 from distributary.server.processes.control.knative import Knative
 from distributary.server.processes.control.reload import OF_SINKS, OF_SOURCES, Reloads, change_of
 from distributary.server.processes.control.renewal import Renewal
@@ -164,14 +164,14 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         self._write_live()
-        routes = self._append_client()
+        routes = self._form.append_client()
         subscriptions = Subscriptions(self._store, routes, rules(self._reach.rule()), self._clock)
         meter = Meter(self._paths.meter("control"))
         self._access.issuers.start(meter)
         due = TimerService(
             self._paths,
             self._form,
-            (self._append_client(), self._append_client()),
+            (self._form.append_client(), self._form.append_client()),
             subscriptions,
             clock=self._clock,
             meter=meter,
@@ -194,11 +194,7 @@ class Server:
         health.forget()
         probe = self._probe(health, receivers, pipeline, lambda: running.sources)
         standing = self._standing(health, views)
-        places = self._paths, self._history, self._store
-        events = events_of_server(
-            lambda: self._settings, *places, views=views, place=self._form.store
-        )
-        api = self._api(subscriptions, knative, standing, events, views)
+        api, events = self._api(subscriptions, knative, standing, views)
         running = Running(
             self._paths,
             [MappedStatusPage(self._paths.status_page(p)) for p in range(self._partitions)],
@@ -279,7 +275,7 @@ class Server:
         return Knative(
             self._paths,
             self._partitions,
-            self._append_client(),
+            self._form.append_client(),
             subscriptions,
             site=self._site(),
             clock=self._clock,
@@ -288,9 +284,6 @@ class Server:
             vault=Sealer(self._keys()),
             place=self._form.store,
         )
-
-    def _append_client(self) -> AppendClient:
-        return self._form.append_client()
 
     def _probe(
         self,
@@ -484,9 +477,12 @@ class Server:
         subscriptions: Subscriptions,
         knative: Knative,
         standing: StandingService,
-        events: Events,
         views: Views,
-    ) -> uvicorn.Server:
+    ) -> tuple[uvicorn.Server, Events]:
+        places = self._paths, self._history, self._store
+        events = events_of_server(
+            lambda: self._settings, *places, views=views, place=self._form.store
+        )
         application = create_app(
             subscriptions,
             standing.health,
@@ -500,4 +496,4 @@ class Server:
             issuer=self._issuing.documents,
             cluster=self._form.cluster(views),
         )
-        return api_server(Audited(application, self._audit), self._paths.control_socket)
+        return api_server(Audited(application, self._audit), self._paths.control_socket), events
