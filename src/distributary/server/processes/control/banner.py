@@ -42,6 +42,7 @@ def _print_banner(
         ("subscribe", f"POST {base}/subscriptions"),
         *([("by AMQP", f"{amqp_url}/subscriptions")] if amqp_url else []),
         ("kubectl", f"distributary kubeconfig --server {base} > kubeconfig.yaml"),
+        ("console", f"{base}/console"),
         ("look", f"{base}/readyz   {base}/metrics   {base}/docs"),
         *([("probes", f"{health_url}/healthz   {health_url}/readyz")] if health_url else []),
         ("data", str(data_dir)),
