@@ -113,6 +113,16 @@ class RequestReader:
             and not self._blank_skipped
         )
 
+    def forget(self) -> None:
+        """Drop the bytes of a request that is not read to its end; read nothing after it.
+
+        A connection may live on for seconds, and its objects until the cycle collector comes.
+        """
+        self._buffer = b""
+        self._body = bytearray()
+        self._chunks = self._request = None
+        self._pos = self._scanned = self._skip_bytes = 0
+
     def receive(self, received: bytes) -> None:
         """Buffer *received* for ``next_request``."""
         if self._pos >= len(self._buffer):

@@ -102,6 +102,7 @@ class IngestConnection(asyncio.Protocol):
         self._transport = None
         self._sealed = True
         self._hold_body(0)
+        self._reader.forget()
         relay, self._relay = self._relay, None
         if relay is not None:
             relay.abort()
@@ -129,8 +130,7 @@ class IngestConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Handle the client's end of stream: finish responses under way, except watches.
 
-        During a watch, an end of stream means that the client has disconnected. Other responses
-        end soon.
+        After it during a watch, the client has disconnected. Other responses end soon.
         """
         self._half_closed = True
         if self._linger_until_s is not None:
@@ -370,6 +370,7 @@ class IngestConnection(asyncio.Protocol):
         if broken:
             self._sealed = True
             self._hold_body(0)
+            self._reader.forget()
         self._answer_problem(error.request_code, str(error), request)
 
     def _answer_problem(

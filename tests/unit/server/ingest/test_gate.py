@@ -301,6 +301,41 @@ def test_an_idle_connection_holds_nothing_of_what_it_sent(connect, more):
     assert held < len(clients) * len(body) / 2
 
 
+FRAMINGS = {
+    "length": b"content-length: 1048576\r\n\r\n",
+    "chunked": b"transfer-encoding: chunked\r\n\r\n100000\r\n",
+    "expected": b"content-length: 1048576\r\nexpect: 100-continue\r\n\r\n",
+    "too long": b"content-length: 9048576\r\n\r\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framing", FRAMINGS)
+def test_long_bodies_of_strangers_fill_no_memory(connect, framing):
+    """Less than 20 MiB for 1,000 connections with 1 MiB each, in whatever form; a fifth of them.
+
+    Also once they have ended: what a connection leaves behind waits for the cycle collector.
+    """
+    head = b"POST /events HTTP/1.1\r\n" + EVENT_FIELDS + FRAMINGS[framing]
+    first = connect()
+    first.context.gate.replace(SNAPSHOT)
+    piece = b"x" * 65_536
+    tracemalloc.start()
+    gc.disable()
+    try:
+        clients = [connect(context=first.context) for _ in range(200)]
+        statuses = {tuple(client.statuses(bytes(bytearray(head + piece)))) for client in clients}
+        for client in clients:
+            client.send(*[piece] * 15)
+            client.transport.close()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        gc.enable()
+        tracemalloc.stop()
+    assert statuses in ({(401,)}, {(413,)})
+    assert most < 20 * 1024 * 1024 / 5
+
+
 def of_policies(*policies: PolicyRecord) -> AccessSnapshot:
     """The snapshot of these tests, with *policies* for the Broker ``default``."""
     return msgspec.structs.replace(SNAPSHOT, policies=policies)
