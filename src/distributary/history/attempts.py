@@ -5,6 +5,7 @@ of the partition, which has the newest, and in the files of local folders. Of a 
 remembered that its row groups span, so that nearly all are passed over.
 """
 
+import contextlib
 import importlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -21,6 +22,8 @@ from distributary.history.rows import DECISIONS, OUTCOMES, STAGES, decode
 
 SPANS_MAX: Final = 50_000
 """Files whose spans are remembered, some 300 bytes each: four years of hours."""
+PREPARED_MAX: Final = 1_000
+"""Files whose spans are read before the first question: three weeks of hours of two partitions."""
 CLOCK_SLACK_S: Final = 60.0
 """A file that was written longer than this before an event has no row of it."""
 _TEXTS: Final = (
@@ -90,11 +93,21 @@ class EventRows:
         self._spans: dict[tuple[int, HistoryFile], list[tuple[int, int]]] = {}
         self._lock = Lock()
 
-    @staticmethod
-    def prepare() -> None:
-        """Load what reads files: a third of a second, and 13 MiB beside what owners share."""
+    def prepare(self) -> None:
+        """Load what reads files, and what the newest of them span: else the first question waits.
+
+        Takes a third of a second and 1.5 ms a file, and 13 MiB beside what owners share.
+
+        Raises:
+            OSError: A folder cannot be read.
+        """
         for name in ("pyarrow.parquet", "pyarrow.compute"):
             importlib.import_module(name)
+        for place, folder in enumerate(self._folders):
+            stored = sorted(folder.files(), key=lambda each: each.modified_s, reverse=True)
+            for each in stored[:PREPARED_MAX]:
+                with contextlib.suppress(FileNotFoundError):  # merged just now
+                    self._spans_of(place, folder, each.file)
 
     def rows(self, position: Position, since_ms: int) -> list[EventRow]:
         """The rows of the event at *position*, in the order in which they were recorded.

@@ -81,6 +81,19 @@ def test_a_file_that_was_merged_counts_once(rows, folder):
     assert numbers(rows, 5) == [10, 11]
 
 
+def test_rows_of_files_that_were_looked_at_before_the_question(rows, folder):
+    """Of a folder that is not there nothing is known, and of a damaged file nothing."""
+    (file,) = filed(folder, block(10, 5))
+    (folder / HistoryFile(file.date, 0, 20, 21).path).write_bytes(b"no Parquet")
+    rows.prepare()
+    (folder / file.path).with_name("kept").write_bytes((folder / file.path).read_bytes())
+    (folder / file.path).unlink()
+    assert numbers(rows, 5) == []
+    (folder / file.path).with_name("kept").rename(folder / file.path)
+    filed(folder, block(11, 5))
+    assert numbers(rows, 5) == [10, 11]
+
+
 def test_rows_of_the_journal_are_told_before_a_file_has_them(rows, folder, tmp_path):
     """And once where both have them."""
     journal = Journal(tmp_path / "journal", rows_from=10)

@@ -89,9 +89,9 @@ class Events:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._prepare)
 
     def _prepare(self) -> None:
-        if self._rows is not None:
-            self._rows.prepare()
-        with contextlib.suppress(DistributaryError):  # whoever asks is told
+        with contextlib.suppress(DistributaryError, OSError):  # whoever asks is told
+            if self._rows is not None:
+                self._rows.prepare()
             self._routes.one("")
 
     async def find(self, asked: EventQuery) -> tuple[EventPage, list[str | None]]:
