@@ -1,8 +1,8 @@
 """CPU of the receiver for each request, with a log that costs nothing.
 
-Figures: the protocol alone (bytes in memory, no sockets), without and with an API key and a bearer
-token, and the whole receiver over loopback sockets with uvloop, its CPU time read from the process
-itself. Run: ``PYTHONPATH=tests python benchmarks/ingest_receive.py [seconds] [connections]``.
+Figures: protocol and group commit (bytes in memory, no sockets, no disk), without and with an API
+key and a bearer token, and the whole receiver over loopback sockets with uvloop, its CPU time read
+from the process itself. Run: ``PYTHONPATH=tests python benchmarks/ingest_receive.py [seconds] [connections]``.
 """
 
 import asyncio
@@ -23,9 +23,12 @@ import uvloop
 from distributary.access import AccessSnapshot, Grant, IssuerRecord, KeyRecord, Verb, make_key
 from distributary.access.issuers import ClaimRule, Issuer
 from distributary.core.clock import SystemClock
+from distributary.core.log import GroupCommitter
+from distributary.core.log.frame import encode_commit
 from distributary.server.ingest import IngestSettings, serve
 from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._protocol import IngestConnection
+from distributary.server.processes._appends import LogAppends
 from kit.minted import AUDIENCE, URL, claims_of, signing_key
 
 BODY = b'{"temperature": 21.5, "unit": "C", "padding": "' + b"x" * 950 + b'"}'
@@ -39,18 +42,30 @@ REQUEST = (
 
 PUBLISHERS = 100
 """Connections in memory: as many with an identity as without one."""
+TURN = 30
+"""Requests of one turn of the loop, as under load of 64 connections."""
 
 
-class InstantAppends:
+class Frames:
+    """An appender without a disk: frames each commit, as the real one does."""
+
+    def __init__(self):
+        self.next_offset = 0
+
+    def append(self, entries):
+        encode_commit(entries, self.next_offset, 1, 1)
+        self.next_offset += len(entries)
+        return self.next_offset - len(entries)
+
+    def prepare(self):
+        pass
+
+
+class GroupedAppends:
+    """Settles all that came in one turn of the loop together, as a group commit does."""
+
     open = True
     full = False
-
-    def submit(self, _received, done):
-        done(None)
-
-
-class GroupedAppends(InstantAppends):
-    """Settles all that came in one turn of the loop together, as a group commit does."""
 
     def __init__(self):
         self.waiting = []
@@ -83,9 +98,18 @@ def showing(authorizations):
 
 
 def in_memory(count, snapshot=None, authorizations=()):
-    """Microseconds of CPU a request; each of *authorizations* has a connection of its own."""
-    requests = showing(authorizations)
-    context = IngestContext(InstantAppends(), IngestSettings(), SystemClock(), None)
+    """Microseconds of CPU a request; each of *authorizations* has a connection of its own.
+
+    With the group commit: all that come in one turn of the loop share one.
+    """
+    return uvloop.run(_in_memory(count, snapshot, showing(authorizations)))
+
+
+async def _in_memory(count, snapshot, requests):
+    clock = SystemClock()
+    committer = GroupCommitter(Frames(), asyncio.get_running_loop(), clock=clock, inline=True)
+    await asyncio.sleep(0.01)  # its thread rests
+    context = IngestContext(LogAppends({0: committer}, 1, {}), IngestSettings(), clock, None)
     if snapshot is not None:
         context.gate.replace(snapshot)
     connections = [IngestConnection(context) for _ in requests]
@@ -95,15 +119,26 @@ def in_memory(count, snapshot=None, authorizations=()):
         functools.partial(connection.data_received, request)
         for connection, request in zip(connections, requests, strict=True)
     ]
-    for call in calls * 4:  # tokens are verified, and lines are known, after that
-        call()
+    for _ in range(4):  # tokens are verified, and lines are known, after that
+        await _turn(calls)
+    await asyncio.sleep(0.05)
     start = time.process_time()
-    for number in range(count):
-        calls[number % len(calls)]()
+    for number in range(0, count, TURN):
+        first = number % len(calls)
+        await _turn((calls + calls)[first : first + TURN])
     took_s = time.process_time() - start
+    turns = -(-count // TURN)
     accepted = context.counters.accepted_requests
-    assert accepted == count + 4 * len(calls), (accepted, count)
-    return took_s / count * 1e6
+    assert accepted == turns * TURN + 4 * len(calls), (accepted, count)
+    await committer.close()
+    return took_s / (turns * TURN) * 1e6
+
+
+async def _turn(calls):
+    for call in calls:
+        call()
+    for _ in range(2):  # the commit, and what it calls
+        await asyncio.sleep(0)
 
 
 def identities(publishers=PUBLISHERS):

@@ -15,6 +15,7 @@ import importlib
 import os
 import sys
 
+from distributary.core import lean
 from distributary.core.protocol import load, protocols
 from distributary.spark import _custody
 from distributary.spark.cluster_conf import ON_EXECUTOR
@@ -34,6 +35,7 @@ _PLACES = "distributary.partitions.cluster_places"
 def main() -> None:
     """Preload, then run PySpark's own daemon."""
     if sys.argv[1:] == ["pyspark.worker"]:
+        lean.load_logging()
         for name in _PRELOADED:
             importlib.import_module(name)
         with contextlib.suppress(ImportError):  # who needs them reports that

@@ -86,7 +86,12 @@ class CommitStats(NamedTuple):
 
 
 class GroupCommitter:
-    """Appends from an event loop without blocking it. Use it in the loop's thread; close it."""
+    """Appends from an event loop without blocking it. Use it in the loop's thread; close it.
+
+    Attributes:
+        full: Whether ``submit`` would raise: answer 503 before decoding anything. Kept, not
+            computed: it is read for every request.
+    """
 
     def __init__(
         self,
@@ -132,6 +137,8 @@ class GroupCommitter:
         self._on_inline = on_inline
         self._on_durable = on_durable
         self._on_published = on_published
+        self.full = False
+        self._note_full()
         self._streak = 0
         self._closing = False
         self._broken: LogUnavailableError | None = None
@@ -161,6 +168,11 @@ class GroupCommitter:
             raise LogUnavailableError("too many events wait for the disk; try again later")
         self._pending_bytes += len(body)
         self._pending_count += 1
+        if (
+            self._pending_bytes >= self._queue_bytes_max
+            or self._pending_count >= self._queue_count_max
+        ):
+            self.full = True
         if self._in_turn or self._inline or (self._quick and self._thread_rests()):
             if not self._inline:
                 self._loop.call_soon(self._commit_inline)
@@ -215,10 +227,8 @@ class GroupCommitter:
             self._quick = not self._quick
             self._streak = 0
 
-    @property
-    def full(self) -> bool:
-        """Whether ``submit`` would raise: answer 503 before decoding anything."""
-        return (
+    def _note_full(self) -> None:
+        self.full = (
             self._pending_bytes >= self._queue_bytes_max
             or self._pending_count >= self._queue_count_max
         )
@@ -330,6 +340,7 @@ class GroupCommitter:
         size = sum([len(body) for _, body, _, _ in group])
         self._pending_bytes -= size
         self._pending_count -= len(group)
+        self._note_full()
         self._last_commit_s = duration_s
         if self._adaptive:
             self._judge(duration_s)

@@ -312,10 +312,10 @@ class IngestConnection(asyncio.Protocol):
 
         False: the reader has to parse it.
         """
-        if self._under_way or self._write_paused_s is not None or self._reading_paused:
-            return False
         context, reader = self._context, self._reader
-        if not reader.between_requests:
+        under_way = self._waiting or self._relay is not None or self._relay_due is not None
+        paused = self._write_paused_s is not None or self._reading_paused
+        if under_way or paused or not reader.between_requests:
             return False
         found = context.plain_event(received, reader.body_bytes_max, self._shown, self._certificate)
         if found is None:
@@ -418,19 +418,18 @@ class IngestConnection(asyncio.Protocol):
 
     def flush(self) -> None:
         """Write the responses that are ready, in order; resumes reading that waited for it."""
-        waiting = self._waiting
-        ready = []
+        waiting, transport = self._waiting, self._transport
+        ready = b""
         persistence = KEEP
         while waiting:
             answer = waiting[0].answer
             if answer is None:
                 break
-            ready.append(answer)
+            ready = ready + answer if ready else answer  # nearly always one
             persistence = waiting.popleft().persistence
-        transport = self._transport
         if transport is None or not ready:
             return
-        transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+        transport.write(ready)
         if persistence is CLOSE:
             self._end()
         elif not waiting and self._relay_due is not None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from distributary.core import lean
 from distributary.core.cluster import SharedPlaces
 from distributary.core.errors import SettingsError
 from distributary.server.processes.base.early import end_when_asked
@@ -23,6 +24,8 @@ from distributary.server.settings._shapes import parse_table
 
 if TYPE_CHECKING:
     from distributary.spark.archive.job import Done
+
+lean.load_logging()  # before the modules of this package import it
 
 
 def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
