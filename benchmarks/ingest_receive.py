@@ -28,7 +28,7 @@ from distributary.core.log.frame import encode_commit
 from distributary.server.ingest import IngestSettings, serve
 from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._protocol import IngestConnection
-from distributary.server.processes._appends import LogAppends
+from distributary.server.processes.receiver._appends import LogAppends
 from kit.minted import AUDIENCE, URL, claims_of, signing_key
 
 BODY = b'{"temperature": 21.5, "unit": "C", "padding": "' + b"x" * 950 + b'"}'
