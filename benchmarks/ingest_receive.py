@@ -2,7 +2,9 @@
 
 Figures: protocol and group commit (bytes in memory, no sockets, no disk), without and with an API
 key and a bearer token, and the whole receiver over loopback sockets with uvloop, its CPU time read
-from the process itself. Run: ``PYTHONPATH=tests python benchmarks/ingest_receive.py [seconds] [connections]``.
+from the process itself.
+
+Run: ``PYTHONPATH=tests python benchmarks/ingest_receive.py [seconds] [connections]``.
 """
 
 import asyncio
