@@ -1,13 +1,16 @@
 """One Spark session for all tests of this folder, and logs to read."""
 
+import asyncio
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from distributary.core.cluster import KafkaPlace
 from distributary.core.event import Event, record
 from distributary.core.flow import (
     RecordKind,
@@ -17,10 +20,17 @@ from distributary.core.flow import (
     encode_timer_event,
 )
 from distributary.core.log import Appender, open_folder
+from distributary.core.log.kafka import topic_of
+from distributary.core.log.kafka._producer import KafkaProducer
+from distributary.core.log.kafka._value import encode
 from distributary.spark import find_java, java_environment, register
+from kit.servers._base import PASSWORD, USER
+from kit.servers.fixtures import authority, kafka, postgres, postgres_place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["authority", "kafka", "postgres", "postgres_place"]
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -94,26 +104,21 @@ class Clock:
         return self.now_ms
 
 
-class LogOnDisk:
-    """A data directory with a log of two partitions, and an appender for each."""
+class FilledLog:
+    """A log of two partitions, which tests fill. ``options`` name it to the format."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self.data_dir = data_dir
-        self.log_dir = data_dir / "log"
+    options: dict[str, str]
+
+    def __init__(self) -> None:
         self.clock = Clock()
-        open_folder(self.log_dir, 2)
-        self._appenders = [
-            Appender.open(self.log_dir, number, clock=self.clock, segment_bytes=64 * 1024)
-            for number in range(2)
-        ]
-
-    def append(self, partition: int, *events: Event) -> int:
-        """One record with *events*."""
-        return self._appenders[partition].append([(RecordKind.EVENTS, record.encode(events))])
 
     def append_body(self, partition: int, kind: RecordKind, body: bytes) -> int:
         """One record as it is."""
-        return self._appenders[partition].append([(kind, body)])
+        raise NotImplementedError
+
+    def append(self, partition: int, *events: Event) -> int:
+        """One record with *events*."""
+        return self.append_body(partition, RecordKind.EVENTS, record.encode(events))
 
     def append_addressed(
         self, partition: int, address: str, *events: Event, ttl: int, carried: bytes = b""
@@ -121,23 +126,121 @@ class LogOnDisk:
         """One record with *events* that were published to a Broker or Channel."""
         if carried:
             body = encode_carried(address, (ttl,) * len(events), record.encode(events), carried)
-            return self._appenders[partition].append([(RecordKind.CARRIED, body)])
+            return self.append_body(partition, RecordKind.CARRIED, body)
         body = encode_addressed(address, (ttl,) * len(events), record.encode(events))
-        return self._appenders[partition].append([(RecordKind.ADDRESSED, body)])
+        return self.append_body(partition, RecordKind.ADDRESSED, body)
 
     def append_control(self, partition: int, body: bytes) -> int:
         """One record that is no event."""
-        return self._appenders[partition].append([(RecordKind.ROUTE, body)])
+        return self.append_body(partition, RecordKind.ROUTE, body)
 
     def append_timer_event(self, partition: int, event: Event) -> int:
         """An event that a timer made."""
         body = encode_timer_event(TimerEvent("route", 1, 1, event))
-        return self._appenders[partition].append([(RecordKind.TIMER_EVENT, body)])
+        return self.append_body(partition, RecordKind.TIMER_EVENT, body)
+
+
+class LogOnDisk(FilledLog):
+    """The log of a data directory, and an appender for each partition."""
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__()
+        self.data_dir = data_dir
+        self.options = {"path": str(data_dir)}
+        self.log_dir = data_dir / "log"
+        open_folder(self.log_dir, 2)
+        self._appenders = [
+            Appender.open(self.log_dir, number, clock=self.clock, segment_bytes=64 * 1024)
+            for number in range(2)
+        ]
+
+    def append_body(self, partition: int, kind: RecordKind, body: bytes) -> int:
+        """See ``FilledLog``."""
+        return self._appenders[partition].append([(kind, body)])
+
+    def append_damaged(self, partition: int, event: Event) -> None:
+        """One record, of whose body a bit is flipped afterwards."""
+        body = record.encode([event])
+        self.append_body(partition, RecordKind.EVENTS, body)
+        (segment,) = (self.log_dir / f"p{partition:04}").glob("*.seg")
+        content = bytearray(segment.read_bytes())
+        content[content.rindex(body)] ^= 1
+        segment.write_bytes(content)
+
+    def delete_oldest(self, partition: int) -> int:
+        """Delete the oldest segment, as retention does; returns the offset that remains."""
+        first, second, *_ = sorted((self.log_dir / f"p{partition:04}").glob("*.seg"))
+        first.unlink()
+        return int(second.stem)
 
     def close(self) -> None:
         """Give up the locks."""
         for appender in self._appenders:
             appender.close()
+
+
+class LogOnKafka(FilledLog):
+    """The log that nodes share: a topic whose records have the time of the clock."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, kafka: Any, password_file: Path) -> None:
+        super().__init__()
+        servers, prefix = f"127.0.0.1:{kafka.port}", f"spark-{os.getpid()}-{next(self._numbers)}"
+        self._place = KafkaPlace(
+            servers=(servers,), prefix=prefix, sasl_mechanism="PLAIN", user=USER, password=PASSWORD
+        )
+        # Kept although the clock is years behind, as the topic of a server is.
+        config = {"message_timestamp_type": "CreateTime", "retention_ms": "-1"}
+        kafka.create_topic(topic_of(self._place), 2, **config)
+        password_file.write_text(f"{PASSWORD}\n")
+        self.options = {
+            "log": f"kafka://{servers}/{prefix}",
+            "logSasl": "PLAIN",
+            "logUser": USER,
+            "logPasswordFrom": f"file:{password_file}",
+        }
+        self._client = kafka.client()
+        self._loop = asyncio.new_event_loop()
+        self._producer = KafkaProducer(self._place, self._loop)
+
+    def append_body(self, partition: int, kind: RecordKind, body: bytes) -> int:
+        """See ``FilledLog``."""
+
+        async def appended() -> Any:
+            done = self._loop.create_future()
+            self._producer.submit(partition, kind, body, done.set_result, time_ms=self.clock.now_ms)
+            return await done
+
+        offset = self._loop.run_until_complete(appended())
+        assert isinstance(offset, int), offset
+        return offset
+
+    def append_damaged(self, partition: int, event: Event) -> None:
+        """One record of whose body a bit is flipped on its way."""
+        from confluent_kafka import Producer  # noqa: PLC0415 - as the product loads it
+
+        value = bytearray(encode(RecordKind.EVENTS, record.encode([event])))
+        value[-1] ^= 1
+        producer = Producer(self._client)
+        topic = topic_of(self._place)
+        producer.produce(topic, bytes(value), partition=partition, timestamp=self.clock.now_ms)
+        assert producer.flush(30) == 0
+
+    def delete_oldest(self, partition: int) -> int:
+        """Delete seven records, as retention does; returns the offset that remains."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415 - as the product loads it
+        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+        below = TopicPartition(topic_of(self._place), partition, 7)
+        admin = AdminClient(self._client)  # ends its requests when it is forgotten
+        (deleted,) = admin.delete_records([below]).values()
+        return int(deleted.result(30).low_watermark)
+
+    def close(self) -> None:
+        """End the connections."""
+        self._loop.run_until_complete(self._producer.close())
+        self._loop.close()
 
 
 @pytest.fixture
@@ -146,6 +249,21 @@ def log(tmp_path: Path) -> Iterator[LogOnDisk]:
     made = LogOnDisk(tmp_path / "data")
     yield made
     made.close()
+
+
+@pytest.fixture
+def topic_log(kafka: Any, tmp_path: Path) -> Iterator[LogOnKafka]:
+    """An empty log of several nodes."""
+    made = LogOnKafka(kafka, tmp_path / "log.password")
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["log", "topic_log"], ids=["folder", "topic"])
+def any_log(request: pytest.FixtureRequest) -> FilledLog:
+    """An empty log, of one server and of several nodes."""
+    made: FilledLog = request.getfixturevalue(request.param)
+    return made
 
 
 @pytest.fixture

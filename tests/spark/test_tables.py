@@ -1,6 +1,11 @@
-"""The tables beside the events: what became of them, and for whom, in one data directory."""
+"""The tables beside the events: what became of them, and for whom.
+
+Of one data directory, and of what several nodes share.
+"""
 
 import asyncio
+import contextlib
+import io
 import json
 import re
 import subprocess
@@ -11,19 +16,28 @@ import pyspark
 import pytest
 from pyspark.errors import PySparkException
 
-from distributary.core.database import sqlite_url
+import distributary.spark
+from distributary.core import database
+from distributary.core.database import database_url, sqlite_url
 from distributary.core.event import Event, record
-from distributary.core.flow import DoneKey
-from distributary.core.outcome import Changes, DeadLetter, DeliveryStore, Failure
+from distributary.core.flow import DoneKey, Mark
+from distributary.core.outcome import Batch, Changes, DeadLetter, DeliveryStore, Failure
+from distributary.core.outcome.postgres import (
+    PartitionFence,
+    PostgresOwnership,
+    prepare_outcomes,
+)
 from distributary.datadir import DataDir
 from distributary.resource import SinkRule
 from distributary.spark import register
 from distributary.subscriptions.service import Subscriptions, rules
+from distributary.subscriptions.store import Keys, Sealer
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Precondition
 from distributary.testing.virtual import VirtualClock
 from kit.history_files import DELIVERED, RETRIED, row, write_rows
 from kit.memory_routes import MemoryRouteAppender
+from kit.servers._base import PASSWORD
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "query-the-tables.md"
 NOW_S = 1_700_000_000
@@ -36,11 +50,11 @@ SPEC = {
 }
 
 
-def _subscribe(paths):
+def _subscribe(url, keys):
     """One subscription, with secrets; returns its uid."""
 
     async def put():
-        store = Store(sqlite_url(paths.state_db))
+        store = Store(url, sealer=Sealer(keys))
         subscriptions = Subscriptions(
             store, MemoryRouteAppender(), rules(SinkRule(local_allowed=True)), VirtualClock()
         )
@@ -54,31 +68,27 @@ def _subscribe(paths):
     return asyncio.run(put())
 
 
-def _dead_letter(paths, uid):
-    """One dead letter in partition 1."""
-    paths.delivery_db(1).parent.mkdir(parents=True)
-    store = DeliveryStore(sqlite_url(paths.delivery_db(1)), 1)
+def _letter(uid):
+    """Of an event in partition 1."""
     event = Event({"specversion": "1.0", "id": "id-7", "source": "/shop", "type": "t"}, b"{}")
     failure = Failure("status-503", "http://127.0.0.1:9/?token=canary", 503, "bm8=")
-    letter = DeadLetter(
-        DoneKey(7, 0, uid), 1, failure, record.encode([event]), NOW_S * 1000, "default"
-    )
-    store.apply(Changes(dead_letters=[letter]))
-    store.close()
+    key, kept = DoneKey(7, 0, uid), record.encode([event])
+    return DeadLetter(key, 1, failure, kept, NOW_S * 1000, "default")
+
+
+def _history(folder, uid):
+    rows = [row(0, NOW_S, **RETRIED, uid=uid), row(1, NOW_S + 1, **DELIVERED, uid=uid)]
+    write_rows(folder, rows[0])
+    write_rows(folder, rows[1])
+    write_rows(folder, *rows)  # merged; the small files are not deleted yet
+    dropped = {"outcome": "dropped", "stage": None, "attempt": None, "duration": None}
+    write_rows(folder, row(2, NOW_S + 90_000, **dropped, uid=uid))
 
 
 @pytest.fixture
 def made(spark, log, event):
     """A data directory with something in each table, and its tables in the catalog."""
-    paths = DataDir(log.data_dir)
-    uid = _subscribe(paths)
-    _dead_letter(paths, uid)
-    rows = [row(0, NOW_S, **RETRIED, uid=uid), row(1, NOW_S + 1, **DELIVERED, uid=uid)]
-    write_rows(paths.history, rows[0])
-    write_rows(paths.history, rows[1])
-    write_rows(paths.history, *rows)  # merged; the small files are not deleted yet
-    dropped = {"outcome": "dropped", "stage": None, "attempt": None, "duration": None}
-    write_rows(paths.history, row(2, NOW_S + 90_000, **dropped, uid=uid))
+    uid = _in_folder(log.data_dir)
     log.append(0, event("id-0"))
     log.append(0, event("id-1"))
     register(spark, log.data_dir)
@@ -86,13 +96,72 @@ def made(spark, log, event):
     spark.sql("DROP DATABASE distributary CASCADE")
 
 
+def _in_folder(data_dir):
+    paths = DataDir(data_dir)
+    uid = _subscribe(sqlite_url(paths.state_db), Keys(paths.key_file()))
+    paths.delivery_db(1).parent.mkdir(parents=True)
+    store = DeliveryStore(sqlite_url(paths.delivery_db(1)), 1)
+    store.apply(Changes(dead_letters=[_letter(uid)]))
+    store.close()
+    _history(paths.history, uid)
+    return uid
+
+
+def _shared(place, folder):
+    """The same in a database and a folder that nodes share."""
+    url = database_url(place)
+    uid = _subscribe(url, Keys(folder / "credentials.key"))
+    writer = database.open_writer(url, "delivery store")
+    prepare_outcomes(writer)
+    writer.dispose()
+    ownership = PostgresOwnership(url, PartitionFence(1, 1, "token"), None)
+    ownership.flush(Batch(Mark(0, 0), changes=Changes(dead_letters=[_letter(uid)])))
+    ownership.close()
+    _history(folder / "history", uid)
+    return uid
+
+
+def _settings(log, place, folder):
+    """The settings file of a node, with more than the tables need."""
+    (folder / "store.password").write_text(f"{place.password}\n")
+    lines = {
+        "node_name": "node-1",
+        "log": log.options["log"],
+        "log_sasl": log.options["logSasl"],
+        "log_user": log.options["logUser"],
+        "log_password_file": log.options["logPasswordFrom"].removeprefix("file:"),
+        "store": place.url,
+        "store_password_file": str(folder / "store.password"),
+        "history": str(folder / "history"),
+    }
+    path = folder / "distributary.toml"
+    path.write_text("".join(f'{name} = "{value}"\n' for name, value in lines.items()))
+    return str(path)
+
+
+@pytest.fixture
+def anywhere(spark, any_log, event, request, tmp_path):
+    """The same tables, of a data directory and of several nodes; gives the uid."""
+    any_log.append(0, event("id-0"))
+    any_log.append(0, event("id-1"))
+    if "path" in any_log.options:
+        uid = _in_folder(any_log.data_dir)
+        register(spark, any_log.data_dir)
+    else:
+        place = request.getfixturevalue("postgres_place")
+        uid = _shared(place, tmp_path)
+        register(spark, options={"settings": _settings(any_log, place, tmp_path)})
+    yield uid
+    spark.sql("DROP DATABASE distributary CASCADE")
+
+
 def _all(frame):
     return [each.asDict() for each in frame.collect()]
 
 
-def test_each_table_has_its_rows_and_they_join(spark, made):
+def test_each_table_has_its_rows_and_they_join(spark, anywhere):
     """Keys lead from an outcome to its event and its subscription; no secret is shown."""
-    _, uid = made
+    uid = anywhere
     (subscription,) = _all(spark.table("distributary.subscriptions"))
     assert subscription["uid"] == uid
     assert subscription["sink"] == "http://127.0.0.1:9/"
@@ -121,6 +190,53 @@ def test_each_table_has_its_rows_and_they_join(spark, made):
     assert [each.number for each in dropped.collect()] == [2]
 
 
+def _blocks():
+    """Of the guide: three of a data directory, two of nodes."""
+    found = re.findall(
+        r"^```python run-spark\n(.*?)^```$", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert len(found) == 5
+    return found
+
+
+def test_the_guide_names_the_places_of_nodes(spark, topic_log, postgres_place, tmp_path, event):
+    """A settings file brings all tables, the log alone the events."""
+    log = topic_log
+    log.append(0, event("id-0"))
+    _shared(postgres_place, tmp_path)
+    namespace = {
+        "spark": spark,
+        "distributary": distributary,
+        "settings_file": _settings(log, postgres_place, tmp_path),
+        "log_url": log.options["log"],
+        "user": log.options["logUser"],
+        "password_file": log.options["logPasswordFrom"].removeprefix("file:"),
+    }
+    tables = []
+    for block in _blocks()[3:]:
+        exec(compile(block, "guide", "exec"), namespace)
+        tables.append(len(spark.catalog.listTables("distributary")))
+        assert [row.id for row in spark.table("distributary.events").collect()] == ["id-0"]
+    assert tables == [5, 1]
+    spark.sql("DROP DATABASE distributary CASCADE")
+
+
+@pytest.mark.usefixtures("anywhere")
+def test_no_password_stands_in_a_plan_or_in_the_catalog(spark):
+    """Options name where passwords are; the tasks get them, and nobody sees them."""
+    shown = io.StringIO()
+    for table in ("events", "dead_letters", "subscriptions", "outcomes"):
+        frame = spark.table(f"distributary.{table}")
+        with contextlib.redirect_stdout(shown):
+            frame.explain("extended")
+            spark.sql(f"DESCRIBE EXTENDED distributary.{table}").show(100, truncate=False)
+            spark.sql(f"SHOW CREATE TABLE distributary.{table}").show(truncate=False)
+        shown.write(frame.schema.json())
+        shown.write(frame._jdf.queryExecution().toString())
+    assert "distributary.events" in shown.getvalue()
+    assert PASSWORD not in shown.getvalue()
+
+
 def test_mistakes_are_said(spark, made):
     """Options of another table, a stream of what is no stream, and a history that is not there."""
     data_dir, _ = made
@@ -136,14 +252,10 @@ def test_mistakes_are_said(spark, made):
 
 
 def test_the_examples_of_the_guide_run(spark, made, capsys):
-    """Every query of the guide."""
+    """Every query of the guide, of a data directory."""
     data_dir, _ = made
-    blocks = re.findall(
-        r"^```python run-spark\n(.*?)^```$", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
-    assert len(blocks) == 3
     namespace = {"spark": spark, "data_dir": str(data_dir)}
-    for block in blocks:
+    for block in _blocks()[:3]:
         exec(compile(block, "guide", "exec"), namespace)
     shown = capsys.readouterr().out
     assert re.search(r"orders\| *delivered\| +1\|", shown)

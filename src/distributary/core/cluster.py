@@ -5,6 +5,7 @@ another one whole, with its secrets: by an environment variable or an encrypted 
 argument, a setting of Spark or a file.
 """
 
+import re
 from collections.abc import MutableMapping
 from typing import Final
 
@@ -43,8 +44,38 @@ UNUSED_OPTIONS: Final = frozenset(
 """Options that a URL may have as well, and that change nothing: how long anything waits, and that
 it is the server that takes writes, are not for each URL to say."""
 
+SERVERS_MAX: Final = 64
+"""Most addresses in the log's URL: they are to begin with, and the cluster tells the others."""
+
+HOST: Final = r"(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
+"""Pattern of a machine's name or address in a URL."""
+
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""How a server may show the log's brokers who it is."""
+
+_ADDRESS: Final = re.compile(rf"({HOST}):([0-9]{{1,5}})")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(?:\.[A-Za-z0-9_-]{1,99}){0,3}")
+
 HOSTS_MAX: Final = 16
 """Most hosts of one database: each is tried for some seconds until one takes writes."""
+
+
+def log_servers(url: str) -> tuple[tuple[str, ...], str]:
+    """Returns the brokers and the prefix in ``kafka://host:port,host:port/prefix``.
+
+    Raises:
+        ValueError: *url* is none such.
+    """
+    scheme, _, rest = url.partition("://")
+    servers, _, prefix = rest.partition("/")
+    addresses = servers.split(",")
+    if scheme != "kafka" or not _PREFIX.fullmatch(prefix) or len(addresses) > SERVERS_MAX:
+        raise ValueError
+    for each in addresses:
+        found = _ADDRESS.fullmatch(each)
+        if found is None or not 0 < int(found[2]) <= 65535:
+            raise ValueError
+    return tuple(addresses), prefix
 
 
 class KafkaPlace(msgspec.Struct, frozen=True, kw_only=True):

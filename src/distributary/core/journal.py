@@ -164,11 +164,16 @@ def read_blocks(path: Path) -> list[HistoryBlock]:
     Raises:
         StoreError: It cannot be read; a missing one has no block.
     """
-    return _blocks_of(_block_news(path))[0]
+    return blocks_of_frames([_content(path)])
 
 
-def _block_news(path: Path) -> Iterator[tuple[int, HistoryBlock]]:
-    for magic, body, _ in bodies(_content(path)):
+def blocks_of_frames(contents: Iterable[bytes]) -> list[HistoryBlock]:
+    """The same of frames that a database keeps one by one, in order."""
+    return _blocks_of(news for content in contents for news in _block_news(content))[0]
+
+
+def _block_news(content: bytes) -> Iterator[tuple[int, HistoryBlock]]:
+    for magic, body, _ in bodies(content):
         if magic == MAGIC_HISTORY:
             try:
                 _, _, _, filed, first, length, rows = BLOCKS_DECODER.decode(body)

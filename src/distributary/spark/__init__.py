@@ -8,6 +8,7 @@ must do so quickly.
 """
 
 import os
+from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ def register(
     path: "str | PathLike[str] | None" = None,
     *,
     archive: "str | PathLike[str]" = "",
+    options: "Mapping[str, str] | None" = None,
 ) -> None:
     """Register the format ``distributary`` with *spark*, and let it push conditions down.
 
@@ -47,12 +49,16 @@ def register(
             ``SELECT * FROM distributary.events``. None: make none.
         archive: Path or URL of the archive of its log, which ``distributary.events`` then shows
             too; empty: none.
+        options: Instead of *path*: options of the format that say where the tables of several nodes
+            lie, such as ``{"settings": "/etc/distributary/distributary.toml"}``, or ``log``,
+            ``store`` and ``history``. A table that none of them names is not made.
 
     Raises:
-        SettingsError: *path* is none, or a table of that name is somebody else's.
+        SettingsError: *path* or *options* cannot be used, or a table of that name is somebody
+            else's.
     """
     from distributary.spark import catalog  # noqa: PLC0415 - see the module
 
     catalog.bring_format(spark)
-    if path is not None:
-        catalog.make_tables(spark, path, os.fspath(archive))
+    if path is not None or options:
+        catalog.make_tables(spark, path, os.fspath(archive), options)

@@ -16,7 +16,6 @@ import pyarrow.dataset as ds
 from pyspark.sql import datasource as pushable
 
 from distributary.core.errors import StoreError
-from distributary.datadir import DataDir
 from distributary.history.local_folder import LocalFolder
 from distributary.history.names import HistoryFile, superseded
 from distributary.spark._options import FormatOptions
@@ -106,7 +105,7 @@ class HistoryTable:
     def __init__(self, options: FormatOptions, columns: Sequence[Column]) -> None:
         self._table = options.table
         self._columns = tuple(columns)
-        self._root: Path = DataDir(options.data_dir).history
+        self._root: Path = options.places.history_folder
         self._conditions: list[Condition] = []
 
     def take(self, filters: Iterable[pushable.Filter]) -> list[pushable.Filter]:
@@ -130,8 +129,8 @@ class HistoryTable:
         """
         if not self._root.is_dir():
             raise StoreError(
-                f"there is no history at {self._root}: none is kept, or it lies elsewhere; read "
-                "that with spark.read.parquet"
+                f"there is no history at {self._root}: none is kept, or it lies elsewhere; name "
+                "that folder with the option history, or read a URL with spark.read.parquet"
             )
         files = [
             (stored.file, stored.bytes)

@@ -1,6 +1,6 @@
 """Reads the log for the table ``events``: plans ranges on the driver, makes rows on executors.
 
-Called by ``format``. Hides: where the log lies, and how loss and damage are reported.
+Called by ``format``. Hides: archives beside the log, and how loss and damage are reported.
 """
 
 import contextlib
@@ -12,9 +12,10 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from distributary.core.errors import LogDamagedError, LogUnavailableError
 from distributary.core.flow import RecordKind
-from distributary.core.log import Damage, Reader, read_folder
+from distributary.core.log import Damage
 from distributary.spark import _columns, _pushed, _ranges
 from distributary.spark._bounded import PushFilters
+from distributary.spark._logs import table_log
 from distributary.spark._options import EARLIEST, LATEST, FormatOptions
 from distributary.spark._pushed import EVERYTHING, Pushed
 from distributary.spark._ranges import Extent, OffsetRange, Offsets
@@ -32,7 +33,7 @@ class Slice(InputPartition):
 
 
 class Log:
-    """The log of a data directory, for planning (driver) and reading (executor).
+    """The log of a server or cluster, for planning (driver) and reading (executor).
 
     Args:
         options: Of the read.
@@ -40,7 +41,7 @@ class Log:
     """
 
     def __init__(self, options: FormatOptions, columns: Sequence[Column]) -> None:
-        self._log_dir = options.data_dir / "log"
+        self._log = table_log(options.places)
         self._fail_on_data_loss = options.fail_on_data_loss
         self._columns = tuple(columns)
         self._archive = ArchiveReader(options.archive) if options.archive else None
@@ -50,27 +51,19 @@ class Log:
         """Yields number -> what there is of every partition, inside the ``with``.
 
         Raises:
-            LogError: This folder has no log, or one of another format version.
+            LogError: There is no log, it cannot be reached, or it has another format version.
             SettingsError: There is no archive where one is named.
         """
-        with self._readers() as log:
+        with self._log.extents() as log:
             if self._archive is None:
                 yield log
             else:
                 yield extents(log, self._archive.contents(), self._archive)
 
-    @contextlib.contextmanager
-    def _readers(self) -> Iterator[Mapping[int, Reader]]:
-        with contextlib.ExitStack() as stack:
-            yield {
-                number: stack.enter_context(contextlib.closing(Reader(self._log_dir, number)))
-                for number in range(read_folder(self._log_dir).partitions)
-            }
-
     def ends(self) -> Offsets:
         """Returns the durable end of every partition."""
-        with self._readers() as log:
-            return {number: reader.durable_end() for number, reader in log.items()}
+        with self._log.extents() as log:
+            return {number: extent.durable_end() for number, extent in log.items()}
 
     def plan(
         self, start: Offsets, end: Offsets, pushed: Pushed = EVERYTHING
@@ -81,7 +74,7 @@ class Log:
             LogUnavailableError: Records of a range are deleted, with ``failOnDataLoss``.
         """
         planned: list[OffsetRange | ArchivedSpan] = []
-        with self._readers() as log:
+        with self._log.extents() as log:
             contents = Contents() if self._archive is None else self._archive.contents()
             there = log if self._archive is None else extents(log, contents, self._archive)
             for number, to_offset in sorted(end.items()):
@@ -113,7 +106,7 @@ class Log:
             assert self._archive is not None
             yield from self._archive.read(part, self._columns, pushed)
             return
-        with contextlib.closing(Reader(self._log_dir, part.partition)) as reader:
+        with contextlib.closing(self._log.open(part.partition)) as reader:
             records = reader.read(part.from_offset, part.to_offset)
             kept = _ranges.without_loss(records, part, reader, self._lose)
             yield from _columns.batches(part.partition, kept, self._columns, pushed)

@@ -5,14 +5,16 @@ Called by ``format``. Hides: Spark passes options as strings, with names in any 
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from distributary.core.errors import SettingsError
+from distributary.spark._files import looks_secret
+from distributary.spark._places import PLACE_NAMES, Places, parse_places
 
 _T = TypeVar("_T")
 
@@ -51,7 +53,7 @@ class FormatOptions:
     """Parsed options of a read.
 
     Attributes:
-        data_dir: The folder that ``distributary serve --data-dir`` uses.
+        places: Where the table lies.
         table: Which table: one of ``TABLES``.
         start: Where to begin (the checkpoint of a streaming query overrides it).
         end: Where a batch ends, exclusive; a stream has no end.
@@ -63,7 +65,7 @@ class FormatOptions:
             them with a warning.
     """
 
-    data_dir: Path
+    places: Places
     table: str
     start: Bound
     end: Bound
@@ -74,7 +76,7 @@ class FormatOptions:
 
 
 _NAMES: Final = (
-    "path",
+    *PLACE_NAMES,
     "table",
     "startingOffsets",
     "endingOffsets",
@@ -87,8 +89,10 @@ _NAMES: Final = (
 )
 
 
-def parse_options(options: Mapping[str, str]) -> FormatOptions:
-    """Parse *options*, with names in any case, as everywhere in Spark.
+def parse_options(
+    options: Mapping[str, str], environ: Mapping[str, str] = os.environ
+) -> FormatOptions:
+    """Parse *options*, with names in any case, as everywhere in Spark; reads files they name.
 
     Raises:
         SettingsError: Unknown names, invalid values, options that exclude one another: all of them
@@ -112,13 +116,12 @@ def parse_options(options: Mapping[str, str]) -> FormatOptions:
         for side in ("starting", "ending")
         if f"{side}offsets" in given and f"{side}timestamp" in given
     ]
-    if not given.get("path"):
-        faults.append("path: missing; give the data directory of `distributary serve`")
     earliest, latest = Bound("earliest"), Bound("latest")
     start = read("startingTimestamp", _time, read("startingOffsets", _offsets, earliest))
     end = read("endingTimestamp", _time, read("endingOffsets", _offsets, latest))
+    misplaced: list[str] = []
     parsed = FormatOptions(
-        data_dir=_path(given.get("path", ".")),
+        places=parse_places(options, environ, misplaced),
         table=read("table", _table, TABLES[0]),
         start=start,
         end=end,
@@ -127,19 +130,49 @@ def parse_options(options: Mapping[str, str]) -> FormatOptions:
         fail_on_data_loss=read("failOnDataLoss", _truth, default=True),
         archive=read("archive", _archive, ""),
     )
-    others = sorted(_LOWER[name] for name in given.keys() & (_LOWER.keys() - {"path", "table"}))
+    faults += misplaced or filter(None, [parsed.places.lack(parsed.table)])
+    others = sorted(_LOWER[name] for name in given.keys() & _OF_EVENTS)
     if parsed.table != "events" and others:
         faults.append(f"{', '.join(others)}: of the table events alone")
-    if faults:
-        raise SettingsError("options of the format distributary: " + "; ".join(faults))
+    if parsed.archive and parsed.places.log is not None:
+        faults.append("archive: of a log in a data directory alone")
+    _refuse(faults)
     return parsed
 
 
+def tables_of(
+    options: Mapping[str, str], environ: Mapping[str, str] = os.environ
+) -> tuple[str, ...]:
+    """Returns which tables lie at the places that *options* name.
+
+    Raises:
+        SettingsError: They cannot be used, or name nothing.
+    """
+    faults: list[str] = []
+    places = parse_places(options, environ, faults)
+    lacks = {table: places.lack(table) for table in TABLES}
+    if all(lacks.values()):
+        faults.append(lacks[TABLES[0]])
+    _refuse(faults)
+    return tuple(table for table, lack in lacks.items() if not lack)
+
+
+def _refuse(faults: list[str]) -> None:
+    if faults:
+        raise SettingsError("options of the format distributary: " + "; ".join(faults))
+
+
 _LOWER: Final = {name.lower(): name for name in _NAMES}
+_OF_EVENTS: Final = _LOWER.keys() - {name.lower() for name in (*PLACE_NAMES, "table")}
 
 
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name.lower(), _LOWER, n=1)
+    if looks_secret(name):
+        return (
+            f"{name}: options stand in plans and in the catalog; give logPasswordFrom or "
+            "storePasswordFrom = env:NAME or file:PATH instead, and replace this secret"
+        )
+    near = difflib.get_close_matches(name.lower(), _LOWER, n=1, cutoff=0.7)
     hint = f"did you mean {_LOWER[near[0]]}?" if near else f"known: {', '.join(_NAMES)}"
     return f"{name}: unknown; {hint}"
 
@@ -148,12 +181,6 @@ def _table(text: str) -> str:
     if text not in TABLES:
         raise ValueError(f"expected one of {', '.join(TABLES)}")
     return text
-
-
-def _path(text: str) -> Path:
-    """A path, or the URL that catalogs make of one."""
-    text = text.removeprefix("file:")
-    return Path("/" + text.lstrip("/") if text.startswith("//") else text)
 
 
 def _archive(text: str) -> str:

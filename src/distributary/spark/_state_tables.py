@@ -1,6 +1,7 @@
-"""The tables ``dead_letters`` and ``subscriptions``: what the databases of a data directory hold.
+"""The tables ``dead_letters`` and ``subscriptions``: what the databases of a server hold.
 
-Called by ``format``. Hides: databases. No secret is a column: sinks are shown without their query.
+Called by ``format``. Hides: databases, in files or in PostgreSQL. No secret is a column: sinks are
+shown without their query.
 """
 
 import base64
@@ -9,14 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import sqlalchemy as sa
 
-from distributary.core.database.sqlite import sqlite_url
+from distributary.core.database import database_url, sqlite_url
 from distributary.core.event import record
 from distributary.core.log import read_folder
-from distributary.core.outcome import EVERY_LETTER, DeliveryReader, KeptDeadLetter
+from distributary.core.outcome import (
+    EVERY_LETTER,
+    DeliveryReader,
+    DeliveryRowsReader,
+    KeptDeadLetter,
+)
+from distributary.core.outcome.postgres import PostgresDeliveryReader, partitions_with_letters
 from distributary.core.shown import shown_uri
 from distributary.datadir import DataDir
 from distributary.spark._options import FormatOptions
+from distributary.spark._places import Places
 from distributary.spark._schema import Column, arrow_schema
 from distributary.subscriptions.store import Directory, Listed, ListedRoute
 
@@ -59,7 +68,7 @@ class DeadLetterTable:
     """A bounded read of the dead letters; pickled to executors. A task reads a partition."""
 
     def __init__(self, options: FormatOptions, columns: Sequence[Column]) -> None:
-        self._data_dir = str(options.data_dir)
+        self._places = options.places
         self._columns = tuple(columns)
 
     def plan(self) -> list[int]:
@@ -67,8 +76,11 @@ class DeadLetterTable:
 
         Raises:
             LogError: This folder has no log.
+            StoreError: The store cannot be read now.
         """
-        return list(range(read_folder(DataDir.of(self._data_dir).log).partitions))
+        if self._places.store is not None:
+            return partitions_with_letters(database_url(self._places.store))
+        return list(range(read_folder(_data_dir(self._places).log).partitions))
 
     def read(self, partition: int) -> Iterator[pa.RecordBatch]:
         """Yields the dead letters of a partition, oldest first. Runs on an executor.
@@ -76,11 +88,21 @@ class DeadLetterTable:
         Raises:
             StoreError: They cannot be read now.
         """
-        reader = DeliveryReader(DataDir.of(self._data_dir).delivery_db(partition), partition)
+        reader = self._reader(partition)
         after = -1
         while found := reader.dead_letters(EVERY_LETTER, _LETTERS_MAX, after, _LETTER_BYTES_MAX):
             yield _batch([_letter_row(partition, each) for each in found], self._columns)
             after = found[-1].id
+
+    def _reader(self, partition: int) -> DeliveryRowsReader:
+        if self._places.store is not None:
+            return PostgresDeliveryReader(database_url(self._places.store), partition)
+        return DeliveryReader(_data_dir(self._places).delivery_db(partition), partition)
+
+
+def _data_dir(places: Places) -> DataDir:
+    assert places.data_dir is not None
+    return DataDir.of(str(places.data_dir))
 
 
 def _letter_row(partition: int, kept: KeptDeadLetter) -> dict[str, Any]:
@@ -109,7 +131,7 @@ class SubscriptionTable:
     """A bounded read of the live subscriptions and routes of Triggers: one task."""
 
     def __init__(self, options: FormatOptions, columns: Sequence[Column]) -> None:
-        self._data_dir = str(options.data_dir)
+        self._places = options.places
         self._columns = tuple(columns)
 
     def plan(self) -> list[int]:
@@ -122,7 +144,7 @@ class SubscriptionTable:
         Raises:
             StoreError: There is no store, or a newer version wrote it.
         """
-        directory = Directory(sqlite_url(DataDir.of(self._data_dir).state_db))
+        directory = Directory(self._url())
         try:
             directory.refresh()
             rows = [
@@ -134,6 +156,11 @@ class SubscriptionTable:
             directory.close()
         if rows:
             yield _batch(rows, self._columns)
+
+    def _url(self) -> sa.URL:
+        if self._places.store is not None:
+            return database_url(self._places.store)
+        return sqlite_url(_data_dir(self._places).state_db)
 
 
 def _subscription_row(uid: str, listed: Listed | ListedRoute, *, halted: bool) -> dict[str, Any]:

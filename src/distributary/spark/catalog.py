@@ -4,13 +4,14 @@ Called by ``register``. A table in a catalog keeps its options with its columns 
 """
 
 import os
+from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from distributary.core.errors import SettingsError
 from distributary.spark import _schema
-from distributary.spark._options import TABLES
+from distributary.spark._options import TABLES, tables_of
 from distributary.spark.format import DistributarySource
 from distributary.spark.functions import register_functions
 
@@ -31,27 +32,41 @@ def bring_format(spark: SparkSession) -> None:
             raise
 
 
-def make_tables(spark: SparkSession, path: str | os.PathLike[str], archive: str = "") -> None:
-    """Make the tables of the data directory at *path*; tables of another one are replaced.
+def make_tables(
+    spark: SparkSession,
+    path: str | os.PathLike[str] | None,
+    archive: str = "",
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Make the tables of a server; tables of another one are replaced.
 
     Args:
         spark: The session.
-        path: The data directory.
+        path: Its data directory; None: *options* say where the tables lie.
         archive: Path or URL of the archive of its log; empty: none.
+        options: Of each table. A table that lies at none of these places is not made.
 
     Raises:
-        SettingsError: Somebody else's table has the name of one.
+        SettingsError: Somebody else's table has the name of one, or *options* cannot be used.
     """
-    location = os.path.abspath(os.fspath(path))  # noqa: PTH100 - resolves no links
+    places = dict(options or {})
+    if path is not None:
+        places["path"] = os.fspath(path)
+    for name in ("path", "settings"):  # the catalog may be read from another folder
+        if name in places:
+            places[name] = os.path.abspath(places[name])  # noqa: PTH100 - resolves no links
+    made = tables_of(places)
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     for table in TABLES:
         name = f"{DATABASE}.{table}"
         if spark.catalog.tableExists(name):
             _drop(spark, name)
-        options = {"path": location, "table": table}
+        if table not in made:
+            continue
+        given = {**places, "table": table}
         if archive and table == "events":
-            options["archive"] = archive
-        listed = ", ".join(f"{option} {_quoted(value)}" for option, value in options.items())
+            given["archive"] = archive
+        listed = ", ".join(f"{option} {_quoted(value)}" for option, value in given.items())
         spark.sql(f"CREATE TABLE {name} USING distributary OPTIONS ({listed})")
 
 

@@ -9,7 +9,7 @@ from distributary.spark._options import EARLIEST, LATEST, Bound, parse_options
 def test_a_path_is_enough() -> None:
     """The default is everything that is kept, up to the durable end."""
     options = parse_options({"path": "events"})
-    assert (str(options.data_dir), options.start.kind, options.end.kind) == (
+    assert (str(options.places.data_dir), options.start.kind, options.end.kind) == (
         "events",
         "earliest",
         "latest",
@@ -61,7 +61,7 @@ def test_times_become_milliseconds(text: str, time_ms: int) -> None:
         pytest.param("recordsPerTask", "many", "a number from 1", id="not-a-number"),
         pytest.param("failOnDataLoss", "maybe", "true or false", id="truth"),
         pytest.param("startingOffset", "latest", "did you mean startingOffsets", id="misspelt"),
-        pytest.param("colour", "red", "known: path, table, startingOffsets", id="unknown"),
+        pytest.param("colour", "red", "known: path, settings, log", id="unknown"),
     ],
 )
 def test_values_that_cannot_be_read_are_named(name: str, value: str, message: str) -> None:

@@ -15,23 +15,21 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from distributary.core.cluster import (
+    HOST,
     HOSTS_MAX,
     OPTIONS,
+    SASL_MECHANISMS,
     UNUSED_OPTIONS,
     KafkaPlace,
     PostgresPlace,
+    log_servers,
 )
 from distributary.core.environment import LOG_PASSWORD_VARIABLE, STORE_PASSWORD_VARIABLE
 from distributary.server.settings import _shapes as shapes
 from distributary.server.settings._shapes import setting
 
-SERVERS_MAX: Final = 64
-"""Most addresses in the log's URL: they are to begin with, and the cluster tells the others."""
-
-_HOST: Final = r"(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
-_ADDRESS: Final = re.compile(rf"({_HOST}):([0-9]{{1,5}})")
-_ADDRESS_OR_HOST: Final = re.compile(rf"{_HOST}(?::([0-9]{{1,5}}))?")
-_PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(?:\.[A-Za-z0-9_-]{1,99}){0,3}")
+_ADDRESS: Final = re.compile(rf"({HOST}):([0-9]{{1,5}})")
+_ADDRESS_OR_HOST: Final = re.compile(rf"{HOST}(?::([0-9]{{1,5}}))?")
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,62})")
 _PEM: Final = "the path of a file in PEM form"
 _LOG: Final = "kafka://host:port,host:port/prefix"
@@ -39,14 +37,10 @@ _STORE: Final = "postgresql://user@host:port,host:port/database"
 
 
 def _log(raw: Any) -> str:
-    scheme, _, rest = raw.partition("://") if isinstance(raw, str) else ("", "", "")
-    servers, _, prefix = rest.partition("/")
-    addresses = [_ADDRESS.fullmatch(each) for each in servers.split(",")]
-    if scheme != "kafka" or not _PREFIX.fullmatch(prefix) or len(addresses) > SERVERS_MAX:
-        raise ValueError
-    if not all(found and 0 < int(found[2]) <= 65535 for found in addresses):
-        raise ValueError
-    return str(raw)
+    if not isinstance(raw, str):
+        raise ValueError  # noqa: TRY004 - what a shape expects
+    log_servers(raw)
+    return raw
 
 
 def _store(raw: Any) -> str:
@@ -103,7 +97,7 @@ class ClusterSettings:
         shapes.path(_PEM), None, "The certificate's private key, without a password."
     )
     log_sasl: str | None = setting(
-        shapes.one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        shapes.one_of(*SASL_MECHANISMS),
         None,
         "How this server shows the brokers who it is. Needs log_user and a password.",
     )
@@ -252,13 +246,13 @@ def log_place(settings: ClusterSettings, password: str) -> KafkaPlace:
         password: For SASL; empty: none.
     """
     assert settings.log is not None
-    servers, _, prefix = settings.log.partition("://")[2].partition("/")
+    servers, prefix = log_servers(settings.log)
 
     def path(file: Path | None) -> str:
         return "" if file is None else str(file.absolute())
 
     return KafkaPlace(
-        servers=tuple(servers.split(",")),
+        servers=servers,
         prefix=prefix,
         tls=settings.log_tls,
         ca_file=path(settings.log_ca_file),

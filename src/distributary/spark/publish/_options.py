@@ -8,12 +8,12 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from distributary.core.errors import SettingsError
 from distributary.core.event import BATCH_EVENTS_MAX
+from distributary.spark._files import content_of, looks_secret, secret_in
 
 _T = TypeVar("_T")
 
@@ -34,9 +34,6 @@ RETRIES_MAX: Final = 1_000
 TIMEOUT_S_DEFAULT: Final = 30
 TIMEOUT_S_MAX: Final = 600
 """Longest wait for one response, seconds."""
-
-SECRET_FILE_BYTES_MAX: Final = 64 * 1024
-"""Larger than any token that a server takes: a wrong file is noticed."""
 
 CA_FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 """The authorities of a whole system take a quarter of it."""
@@ -64,7 +61,6 @@ _NAMES: Final = (
 _LOWER: Final = {name.lower(): name for name in _NAMES}
 _SPARKS: Final = frozenset({"checkpointlocation", "querytimeoutms"})
 """Options of the query itself, which Spark passes on."""
-_SECRETS: Final = frozenset({"token", "key", "apikey", "password", "secret"})
 _ATTRIBUTES: Final = frozenset({"source", "type", "datacontenttype"})
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _ENVIRON: Final = "DISTRIBUTARY_TOKEN"
@@ -175,7 +171,7 @@ def attributes_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _unknown(name: str) -> str:
-    if name.lower() in _SECRETS:
+    if looks_secret(name):
         return (
             f"{name}: options stand in plans and logs; give tokenFrom = env:NAME or file:PATH "
             "instead, and replace this secret"
@@ -217,38 +213,16 @@ def _namespace(text: str) -> str:
 
 
 def _secret(text: str, environ: Mapping[str, str]) -> str:
-    kind, _, name = text.partition(":")
-    if kind == "env" and name:
-        secret = environ.get(name)
-        if secret is None:
-            raise ValueError(f"there is no environment variable {name} where Spark's driver runs")
-    elif kind == "file" and name:
-        secret = _content(name, SECRET_FILE_BYTES_MAX).removesuffix("\n").removesuffix("\r")
-    else:
-        raise ValueError("expected env:NAME or file:PATH")
+    secret = secret_in(text, environ)
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
         raise ValueError("what is there is no token: visible ASCII without spaces was expected")
     return secret
 
 
 def _authorities(name: str) -> str:
-    text = _content(name, CA_FILE_BYTES_MAX)
+    text = content_of(name, CA_FILE_BYTES_MAX)
     if "-----BEGIN CERTIFICATE-----" not in text:
         raise ValueError("holds no certificate in PEM")
-    return text
-
-
-def _content(name: str, bytes_max: int) -> str:
-    try:
-        with Path(name).expanduser().open("rb") as file:
-            content = file.read(bytes_max + 1)
-        text = content.decode()
-    except OSError as error:
-        raise ValueError(f"cannot read {name}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise ValueError(f"{name} is not text in UTF-8") from None
-    if len(content) > bytes_max:
-        raise ValueError(f"{name} has more than {bytes_max} bytes")
     return text
 
 

@@ -1,5 +1,9 @@
-"""Where all partitions of the topic end, by one question: for metrics."""
+"""Where all partitions of the topic begin and end, by one question for all of them.
 
+For metrics, and for plans of reads. No reader of a partition is needed, nor a connection for each.
+"""
+
+import time
 from typing import Any
 
 from distributary.core.cluster import KafkaPlace
@@ -12,9 +16,12 @@ from distributary.core.log.kafka._client import (
     topic_of,
 )
 
+_AGAIN_S = 0.1
+"""Pause before a question is repeated: leaders change within seconds."""
+
 
 class KafkaEnds:
-    """Asks for the ends of partitions. Connects at the first question; for one thread at a time.
+    """Asks about partitions. Connects at the first question; for one thread at a time.
 
     Args:
         place: The cluster.
@@ -22,7 +29,40 @@ class KafkaEnds:
 
     def __init__(self, place: KafkaPlace) -> None:
         self._place = place
+        self._topic = topic_of(place)
         self._admin: Any = None
+
+    def count(self) -> int:
+        """Returns how many partitions the topic has.
+
+        Raises:
+            LogUnavailableError: The cluster does not answer, or has no such topic.
+        """
+        try:
+            metadata = self._client().list_topics(self._topic, timeout=ANSWER_S_MAX)
+        except library().KafkaException as error:
+            raise log_error(error.args[0], "reach the cluster") from error
+        topic = metadata.topics[self._topic]
+        if topic.error is not None:
+            raise log_error(topic.error, f"look at topic {self._topic}")
+        return len(topic.partitions)
+
+    def identity(self) -> str:
+        """Returns the id of the topic, which one that is made anew under its name does not have.
+
+        Raises:
+            LogUnavailableError: The cluster does not answer, or has no such topic.
+        """
+        kafka = library()
+        try:
+            asked = self._client().describe_topics(
+                kafka.TopicCollection([self._topic]), request_timeout=ANSWER_S_MAX
+            )
+            found = asked[self._topic].result().topic_id
+        except kafka.KafkaException as error:
+            raise log_error(error.args[0], f"look at topic {self._topic}") from error
+        bits = found.get_most_significant_bits(), found.get_least_significant_bits()
+        return "".join(f"{each & 0xFFFFFFFFFFFFFFFF:016x}" for each in bits)
 
     def read(self, partitions: int) -> list[int]:
         """Returns the offset after the last record that all replicas in sync have, of each.
@@ -30,16 +70,47 @@ class KafkaEnds:
         Raises:
             LogUnavailableError: The cluster does not answer.
         """
-        kafka, admin = library(), admin_library()
+        return self._offsets(partitions, admin_library().OffsetSpec.latest())
+
+    def starts(self, partitions: int) -> list[int]:
+        """Returns the offset of the oldest record that is there, cut off or not, of each.
+
+        Raises:
+            LogUnavailableError: The cluster does not answer.
+        """
+        return self._offsets(partitions, admin_library().OffsetSpec.earliest())
+
+    def offsets_at(self, partitions: int, time_ms: int) -> list[int]:
+        """Returns the first offset appended at *time_ms* or later; below 0: there is none.
+
+        Raises:
+            LogUnavailableError: The cluster does not answer.
+        """
+        spec = admin_library().OffsetSpec.for_timestamp(max(time_ms, 0))
+        return self._offsets(partitions, spec)
+
+    def _offsets(self, partitions: int, spec: Any) -> list[int]:
+        """Asks until there is an answer: a leader may be on its way from one broker to another."""
+        kafka = library()
+        places = [kafka.TopicPartition(self._topic, number) for number in range(partitions)]
+        deadline_s = time.monotonic() + ANSWER_S_MAX
+        while True:
+            left_s = max(deadline_s - time.monotonic(), _AGAIN_S)
+            try:
+                asked = self._client().list_offsets(
+                    dict.fromkeys(places, spec), request_timeout=left_s
+                )
+                return [int(asked[place].result().offset) for place in places]
+            except kafka.KafkaException as raised:
+                error = raised.args[0]
+                if time.monotonic() >= deadline_s or not error.retriable():
+                    raise log_error(error, "ask where the log ends") from raised
+                time.sleep(_AGAIN_S)
+
+    def _client(self) -> Any:
         if self._admin is None:
-            self._admin = admin.AdminClient(settings_of(self._place))
-        topic = topic_of(self._place)
-        places = [kafka.TopicPartition(topic, number) for number in range(partitions)]
-        latest = admin.OffsetSpec.latest()
-        try:
-            answers = self._admin.list_offsets(
-                dict.fromkeys(places, latest), request_timeout=ANSWER_S_MAX
-            )
-            return [int(answers[place].result().offset) for place in places]
-        except kafka.KafkaException as error:
-            raise log_error(error.args[0], "ask where the log ends") from error
+            try:
+                self._admin = admin_library().AdminClient(settings_of(self._place))
+            except library().KafkaException as error:
+                raise log_error(error.args[0], "open the log") from error
+        return self._admin

@@ -12,7 +12,10 @@ from distributary.core.outcome.postgres._failing import PostgresFailing
 from distributary.core.outcome.postgres._fence import PartitionFence, usurp_partition
 from distributary.core.outcome.postgres._ownership import PostgresOwnership, read_outcomes
 from distributary.core.outcome.postgres._quota import PostgresQuota
-from distributary.core.outcome.postgres._reader import PostgresDeliveryReader
+from distributary.core.outcome.postgres._reader import (
+    PostgresDeliveryReader,
+    partitions_with_letters,
+)
 from distributary.core.outcome.postgres._tables import prepare_outcomes
 from distributary.core.outcome.postgres._tallies import PostgresTallies, PostgresTallyReader
 
@@ -24,6 +27,7 @@ __all__ = [
     "PostgresQuota",
     "PostgresTallies",
     "PostgresTallyReader",
+    "partitions_with_letters",
     "prepare_outcomes",
     "read_outcomes",
     "usurp_partition",
