@@ -33,9 +33,11 @@ from distributary.core.flow import (
     Task,
     events_of,
 )
+from distributary.core.journal import read_blocks
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.log import Appender, open_folder
-from distributary.core.log.finder import Budget, FileLog, Finder, Index, Question, needle
+from distributary.core.log.finder import Budget, FileLog, Finder, Question, needle
+from distributary.core.log.indexed import Index
 from distributary.core.log.indexer import Indexer
 from distributary.core.policy import DELIVERED, Reply
 from distributary.history.rows import Recorder, RouteNames
@@ -161,10 +163,14 @@ class _Routes:
 
 def _measure_ways(folder: Path, history: Path, count: int) -> None:
     store = Store(sqlite_url(folder / "state.db"))
-    journals = [folder / f"journal-{partition}" for partition in range(PARTITIONS)]
     indexes = [Index(folder / "index" / str(partition)) for partition in range(PARTITIONS)]
     log = FileLog(folder / "log", indexes)
-    places = EventPlaces(log, [history], journals, lambda: "all")
+    places = EventPlaces(
+        log,
+        [history],
+        lambda partition: read_blocks(folder / f"journal-{partition}"),
+        lambda: "all",
+    )
     events = Events(places, store, _Routes())
     drawn = random.Random(2)
 

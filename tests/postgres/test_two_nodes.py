@@ -51,6 +51,7 @@ class Nodes:
         self._settings = [
             f'log = "kafka://{",".join(kafka.servers)}/{prefix}"',
             f'store = "{database.url}"',
+            f'history = "{folder / "history"}"',
         ]
         environ = clean_environ() | {
             STORE_PASSWORD_VARIABLE: database.password,
@@ -131,6 +132,33 @@ def owned(server: RunningServer) -> int:
     """Partitions that somebody delivers."""
     found = server.request("GET", "/cluster").json()["partitions"]
     return sum(1 for each in found if each["owner"] is not None)
+
+
+def test_an_event_is_found_by_its_id_with_what_became_of_it(
+    nodes: Nodes, sinks: AnsweringSinks
+) -> None:
+    """Each node has an index; the way has the outcome, from PostgreSQL or the shared folder."""
+    sink = sinks.sink("/found")
+    nodes.servers[1].subscribe(sink.url, filters=[{"exact": {"source": "/found"}}])
+    fields = {"ce-specversion": "1.0", "ce-source": "/found", "ce-type": "t"}
+    names = [f"found{number}" for number in range(16)]
+    for name in names:
+        answer = nodes.servers[1].request(
+            "POST", "/events", bytes(65_536), fields | {"ce-id": name}
+        )
+        assert answer.status == 202
+    sink.wait_for(*names)
+    for server in nodes.servers:
+        index = server.paths.index_folder
+        wait_until(lambda index=index: any(index.rglob("*.ids")), WAIT_S_MAX, "there is an index")
+        (found,) = server.request("GET", "/events?id=found3").json()
+        way = functools.partial(server.request, "GET", f"/events/{found['position']}")
+        wait_until(
+            lambda way=way: [each["outcome"] for each in way().json()["matches"]] == ["delivered"],
+            WAIT_S_MAX,
+            "the way has its outcome",
+        )
+        assert way().json()["attempts"] == "all"
 
 
 def test_partitions_are_added_to_a_log_in_use(nodes: Nodes, sinks: AnsweringSinks) -> None:

@@ -116,6 +116,12 @@ def test_no_secret_stands_where_spark_shows_things(world: World) -> None:
         assert [secret for secret in _secrets(world) if secret in place] == []
 
 
+def test_history_of_executors_lies_in_the_folder_that_all_share(world: World) -> None:
+    """Files appear there while deliveries go on."""
+    pipeline = world.pipeline
+    pipeline.wait("history", lambda: any(pipeline.history.glob("date=*/*.parquet")))
+
+
 def _executor(holder: LeaseHolder) -> int:
     """Process id of the JVM above a Python worker: the daemon is between them."""
 
@@ -166,11 +172,17 @@ def test_a_killed_worker_of_spark_loses_its_executor_alone(world: World) -> None
 
 
 def test_deliveries_go_on_without_the_master_and_nothing_is_lost(world: World) -> None:
-    """The master only gives out executors. At the end all is delivered, and the driver ends."""
+    """The master only gives out executors. At the end all is delivered, and the driver ends.
+
+    The history has one outcome of each event, whatever was killed before.
+    """
     pipeline = world.pipeline
     world.master.kill()
     for _ in range(3):
         pipeline.wait_for_deliveries()
     assert pipeline.end() == 0, pipeline.said()
     assert pipeline.sent - pipeline.received.keys() == set()
+    outcomes = pipeline.outcomes()
+    assert pipeline.sent - outcomes.keys() == set()
+    assert {id_ for id_, count in outcomes.items() if count > 1} == set()
     assert pipeline.sent

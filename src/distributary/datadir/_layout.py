@@ -197,6 +197,10 @@ class DataDir:
         """Path of the credential keys: *chosen*, else the default."""
         return Path(chosen) if chosen else self.root / KEY_FILE_NAME
 
+    def topic_index(self, identity: str, partition: int) -> Path:
+        """Folder of the index of a partition of the topic *identity*, which nodes share."""
+        return self.index_folder / identity / f"p{partition:04}"
+
     def meter(self, role: str) -> Path:
         """Path of the metric snapshot of *role*."""
         return self.run / "metrics" / f"{role}.json"

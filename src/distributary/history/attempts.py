@@ -1,20 +1,19 @@
 """What became of one event: its rows of the history, wherever they are now.
 
-Called for one event at a time, by people: a tenth of a second. Rows are looked for in the journal
-of the partition, which has the newest, and in the files of local folders. Of a file the offsets are
+Called for one event at a time, by people: a tenth of a second. Rows are looked for where owners
+keep the newest until files have them, and in the files of local folders. Of a file the offsets are
 remembered that its row groups span, so that nearly all are passed over.
 """
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from distributary.core.flow import Position
-from distributary.core.journal import read_blocks
 from distributary.core.journal_frames import HistoryBlock
 from distributary.history.local_folder import LocalFolder
 from distributary.history.names import HistoryFile, superseded
@@ -84,12 +83,14 @@ class EventRows:
 
     Args:
         folders: Local folders with history files; one may be missing.
-        journals: The journal of each partition, in their order; empty: there are none.
+        waiting: Returns the rows of a partition that files may not hold yet.
     """
 
-    def __init__(self, folders: Sequence[Path], journals: Sequence[Path]) -> None:
+    def __init__(
+        self, folders: Sequence[Path], waiting: Callable[[int], Sequence[HistoryBlock]]
+    ) -> None:
         self._folders = [LocalFolder(folder) for folder in folders]
-        self._journals = journals
+        self._waiting = waiting
         self._spans: dict[tuple[int, HistoryFile], list[tuple[int, int]]] = {}
         self._lock = Lock()
 
@@ -118,22 +119,16 @@ class EventRows:
 
         Raises:
             OSError: A folder cannot be read.
-            StoreError: The journal cannot be read.
+            StoreError: What owners keep cannot be read.
         """
         found: dict[int, EventRow] = {}
-        # The journal first: a row that is filed meanwhile is in one of the two.
-        for row in self._journaled(position):
-            found[row.number] = row
+        # What waits first: a row that is filed meanwhile is in one of the two.
+        for block in self._waiting(position.partition):
+            found.update((row.number, row) for row in _of_block(block, position))
         for place, folder in enumerate(self._folders):
             for row in self._filed(place, folder, position, since_ms):
                 found[row.number] = row
         return [found[number] for number in sorted(found)[:ROWS_MAX]]
-
-    def _journaled(self, position: Position) -> Iterator[EventRow]:
-        if not self._journals:
-            return
-        for block in read_blocks(self._journals[position.partition]):
-            yield from _of_block(block, position)
 
     def _filed(
         self, place: int, folder: LocalFolder, position: Position, since_ms: int

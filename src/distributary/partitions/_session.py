@@ -25,6 +25,7 @@ from distributary.core.errors import DistributaryError, StoreError
 from distributary.core.flow import Attempt
 from distributary.core.meter import Meter
 from distributary.datadir import ConsumerPhase, StatusField
+from distributary.history.place import NOT_SHARED, is_marked
 from distributary.history.writer import HistoryWriter
 from distributary.partitions._history import finish as finish_history
 from distributary.partitions._holding import Holding
@@ -163,7 +164,7 @@ class PartitionSession:
         follower = self._prepared.follow(partition, holding.records, cursor)
         attempts = self._settings.log_attempts
         folder = self._settings.history
-        if folder and attempts != "none":
+        if folder and attempts != "none" and self._has_history(Path(folder)):
             self._history_files = HistoryWriter(Path(folder), partition)
         self._follower = follower
         timers, blocking = LoopTimers(self._loop), _Blocking(self._loop, self._pool)
@@ -414,6 +415,14 @@ class PartitionSession:
                     self._places.scratch.routes(self._partition), table.last_seq, mark.offset
                 )
         return count
+
+    def _has_history(self, folder: Path) -> bool:
+        """Whether *folder* is that of the server, and not one of another machine."""
+        mark = self._settings.history_mark
+        if not mark or is_marked(folder, mark):
+            return True
+        self._warn("history-off", {"folder": str(folder), "reason": NOT_SHARED})
+        return False
 
     def _finish_history(self) -> None:
         """When the server stops: people see the last rows while it does not run."""

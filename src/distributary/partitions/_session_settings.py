@@ -20,6 +20,8 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
         reach: Where events may be sent.
         log_attempts: Which attempts the history has: ``all``, ``failures`` or ``none``.
         history: Folder that the owner writes history files into; empty: it writes none.
+        history_mark: What marks this folder, where owners may run on machines that have another
+            one of its name; empty: all run on one machine.
         log_level: Least level of lines that the owner writes to standard error.
         drain_s: Time for attempts under way at an orderly stop, seconds.
         credential_key_file: Key file of credentials; empty: in the data directory. Never the keys
@@ -42,6 +44,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     reach: Reach = msgspec.field(default_factory=Reach)
     log_attempts: str = "all"
     history: str = ""
+    history_mark: str = ""
     log_level: str = "info"
     drain_s: float = 10.0
     credential_key_file: str = ""

@@ -79,6 +79,7 @@ class DriverSettings:
         entrusted: What executors of a cluster get, ``Entrusted`` as JSON; empty: all is in the data
             directory, which executors see.
         host: Where executors reach this process; empty: they are on this machine.
+        history_outbox: Whether owners write into the outbox, from which files are moved.
     """
 
     data_dir: str
@@ -94,6 +95,7 @@ class DriverSettings:
     class_archive: str = ""
     entrusted: bytes = field(default=b"", repr=False)
     host: str = ""
+    history_outbox: bool = False
 
 
 class Driver:
@@ -131,7 +133,11 @@ class Driver:
         self._query: StreamingQuery | None = None
         self._epochs = Epochs(self._status_pages, settings.epoch_s, began=self._on_epoch)
         self._history = History(
-            settings.history, settings.history_age_max_s, settings.history_bytes_max, self._paths
+            settings.history,
+            settings.history_age_max_s,
+            settings.history_bytes_max,
+            self._paths,
+            outbox=settings.history_outbox,
         )
         self._refused: SettingsError | None = None
         self._checked = checked

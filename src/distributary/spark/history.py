@@ -22,12 +22,15 @@ class History:
         age_max_s: Age above which its files are deleted, seconds.
         bytes_max: Size above which its oldest files are deleted; 0: unlimited.
         paths: Paths of the data directory, absolute.
+        outbox: Whether owners write into the outbox, from which files are moved.
     """
 
-    def __init__(self, place: str, age_max_s: float, bytes_max: int, paths: DataDir) -> None:
+    def __init__(
+        self, place: str, age_max_s: float, bytes_max: int, paths: DataDir, *, outbox: bool
+    ) -> None:
         self._settings = HistorySettings(
             place=place,
-            elsewhere=place != str(paths.history),
+            elsewhere=outbox,
             age_max_s=age_max_s,
             bytes_max=bytes_max,
         )

@@ -4,34 +4,52 @@ import asyncio
 
 import pytest
 
-from distributary.core.flow import Position, Received
+from distributary.core.event import Event, record
+from distributary.core.flow import Position, Received, RecordKind
 from distributary.core.log.finder import Budget, Finder, Question, read_one
-from distributary.core.log.kafka import KafkaAppends, KafkaSearchedLog, MemorySnapshots
+from distributary.core.log.kafka import (
+    KafkaAppends,
+    KafkaEnds,
+    KafkaRecords,
+    KafkaSearchedLog,
+    MemorySnapshots,
+)
+from distributary.core.log.offset_indexer import OffsetIndexer
 
 pytestmark = pytest.mark.slow
 
 COUNT = 200
 
 
-async def _publish(place):
+def _text(number):
+    return b"an event with id-%d" % number
+
+
+def _event(number):
+    attributes = {"specversion": "1.0", "id": f"id-{number}", "source": "/s", "type": "t"}
+    return record.encode([Event(attributes, b"x" * 100)])
+
+
+async def _publish(place, body_of=_text):
     loop = asyncio.get_running_loop()
     appends = KafkaAppends(place, 2, loop)
     waiting = []
     for number in range(COUNT):
-        body = b"an event with id-%d" % number
         by = ("", "ann", "bob@example.com")[number % 3]
         done = loop.create_future()
-        appends.submit(Received(body, 1, str(number), by=by), done.set_result)
+        appends.submit(
+            Received(body_of(number), RecordKind.EVENTS, str(number), by=by), done.set_result
+        )
         waiting.append(done)
     assert await asyncio.gather(*waiting) == [None] * COUNT
     await appends.close()
 
 
-def _sought(log, partition, number):
+def _sought(log, partition, number, budget=None):
     needle = b"id-%d" % number
     question = Question(needle.decode(), (needle,), lambda logged: needle in logged.body)
     finder = Finder(log, partition, question)
-    budget = Budget(10_000, 1 << 24)
+    budget = budget or Budget(10_000, 1 << 24)
     found = []
     while not finder.done:
         found += finder.step(budget)
@@ -54,4 +72,30 @@ def test_events_are_found_with_their_publishers(new_place):
         assert lent.offset_at(logged.time_ms) <= logged.offset
         lent.close()
     assert log.publisher(Position(0, 10_000, 0)) is None
+    log.close()
+
+
+def test_the_index_of_a_node_leads_to_the_record(new_place, tmp_path):
+    """A search reads candidates alone, by their offsets; files of another topic are not asked."""
+    place = new_place(partitions=2)
+    asyncio.run(_publish(place, _event))
+    ends = KafkaEnds(place)
+    identity = ends.identity()
+    assert identity == ends.identity() != KafkaEnds(new_place()).identity()
+    assert ends.count() == 2
+    for number in range(2):
+        records = KafkaRecords(place, number, MemorySnapshots())
+        folder = tmp_path / identity / str(number)
+        indexer = OffsetIndexer(records, folder, piece_bytes=1_000, segment_records=16)
+        while indexer.turn(0):
+            pass
+        indexer.close()
+    log = KafkaSearchedLog(
+        place, 2, MemorySnapshots(), lambda topic, number: tmp_path / topic / str(number)
+    )
+    for number in (3, 104, 180):
+        budget = Budget(1_000, 1 << 24)
+        (found,) = [each for p in range(2) for each in _sought(log, p, number, budget)]
+        assert b"id-%d" % number in found.body
+        assert 1_000 - budget.records < COUNT // 2  # stretches, the candidate, and the newest few
     log.close()

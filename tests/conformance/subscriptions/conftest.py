@@ -194,7 +194,7 @@ def subscription_manager(standing, tmp_path) -> Iterator[SubscriptionManager]:
         SeenNames,
         deliveries,
         events=Events(
-            EventPlaces(FileLog(tmp_path, []), [], [], lambda: "all"),
+            EventPlaces(FileLog(tmp_path, []), [], lambda _partition: [], lambda: "all"),
             standing.store,
             ListedRoutes(),
         ),

@@ -18,14 +18,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from distributary.core import database
 from distributary.core.cluster import SharedPlaces, encode_places
 from distributary.core.event import Event, record
 from distributary.core.flow import Received
 from distributary.core.log.kafka import KafkaAppends, KafkaRoutes, prepare_topics
+from distributary.core.outcome.postgres import PostgresDeliveryReader
 from distributary.core.postgres_lease import read_leases
 from distributary.datadir import PARENT, DataDir
+from distributary.history.local_folder import LocalFolder
+from distributary.history.names import superseded
+from distributary.history.writer import table
 from distributary.partitions import SessionSettings
 from distributary.partitions._executor import LeaseHolder, lease_holder_of
 from distributary.resource import SinkRule
@@ -63,6 +69,7 @@ class PipelineOnCluster:
     ) -> None:
         self.paths = DataDir(folder)
         self.partitions = partitions
+        self.history = folder.with_name("history")
         for each in (folder, self.paths.run, folder / "logs", self.paths.spark):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._shared = shared
@@ -135,11 +142,16 @@ class PipelineOnCluster:
         store.close()
 
     def _start(self, master: str) -> str:
-        session = SessionSettings(data_dir=str(self.paths.root), partitions=self.partitions)
+        session = SessionSettings(
+            data_dir=str(self.paths.root),
+            partitions=self.partitions,
+            history=str(self.history),
+            history_mark=self._shared.log.prefix,
+        )
         start = PipelineStart(
             data_dir=str(self.paths.root),
             session=msgspec.Raw(msgspec.json.encode(session)),
-            history="",
+            history=str(self.history),
             history_age_max_s=1e6,
             history_bytes_max=0,
             partitions=self.partitions,
@@ -190,6 +202,26 @@ class PipelineOnCluster:
             if holder is not None and row.left_s > 0:
                 held[int(row.name.rpartition("-")[2])] = holder
         return held
+
+    def outcomes(self) -> Counter[str]:
+        """Outcomes by event id: of the history's files, and of rows that none has yet."""
+        tables: list[tuple[int, pa.Table]] = []
+        for number in range(self.partitions):
+            # What waits first: a row that is filed meanwhile is in one of the two.
+            blocks = PostgresDeliveryReader(self._url, number).waiting_rows()
+            tables += [(number, table(number, blocks))] if blocks else []
+        folder = LocalFolder(self.history)
+        files = [each.file for each in folder.files()]
+        for file in set(files) - set(superseded(files)):
+            with contextlib.suppress(FileNotFoundError):  # merged just now
+                tables.append((file.partition, pq.read_table(folder.path(file))))
+        ids = {
+            (number, row["number"]): row["event_id"]
+            for number, rows in tables
+            for row in rows.select(["number", "event_id", "outcome"]).to_pylist()
+            if row["outcome"] is not None
+        }
+        return Counter(ids.values())
 
     def said(self) -> str:
         """The end of what the driver wrote."""

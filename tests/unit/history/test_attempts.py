@@ -6,7 +6,7 @@ import pytest
 
 from distributary.core.event import Event
 from distributary.core.flow import Attempt, Mark, Origin, Position, Stage, Task
-from distributary.core.journal import Journal
+from distributary.core.journal import Journal, read_blocks
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.policy import Decision, Reply, Verdict
 from distributary.history.attempts import EventRows
@@ -42,7 +42,9 @@ def folder(tmp_path):
 @pytest.fixture
 def rows(tmp_path, folder):
     """Of a history and an outbox, and of a journal."""
-    return EventRows([folder, tmp_path / "outbox"], [tmp_path / "journal"])
+    return EventRows(
+        [folder, tmp_path / "outbox"], lambda _partition: read_blocks(tmp_path / "journal")
+    )
 
 
 def filed(folder, *blocks):

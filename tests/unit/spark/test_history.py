@@ -13,7 +13,7 @@ def test_without_a_history_nothing_runs_and_no_old_numbers_are_shown(tmp_path):
     path.parent.mkdir(parents=True)
     path.write_text('{"gauges": {"history_bytes": 5}}')
     before = threading.active_count()
-    history = History("", 3600.0, 0, paths)
+    history = History("", 3600.0, 0, paths, outbox=False)
     history.start()
     assert threading.active_count() == before
     assert not path.exists()

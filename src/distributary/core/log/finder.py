@@ -8,7 +8,7 @@ The index only saves time: a file that is missing or damaged changes no answer.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -16,11 +16,11 @@ from typing import Final, NamedTuple, Protocol
 from distributary.core.errors import LogDamagedError
 from distributary.core.flow import Logged
 from distributary.core.log import _ids_file as ids_file
-from distributary.core.log._ids_file import Head, Piece
-from distributary.core.log._segment import Segment
+from distributary.core.log._ids_file import Head
 from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable
 from distributary.core.log.folder import partition_dir
-from distributary.core.log.frame import HEADER_BYTES, body_fits, iter_frames, parse_header
+from distributary.core.log.frame import iter_frames, parse_header
+from distributary.core.log.indexed import Index, Indexed, IndexedFiles, LookedThrough
 from distributary.core.log.reader import Reader
 
 BLOCK_BYTES: Final = 1024 * 1024
@@ -84,89 +84,6 @@ def needle(text: str) -> bytes:
     return bytes(best) if len(best) >= NEEDLE_CHARS_MIN else b""
 
 
-class Index:
-    """The files of one partition's index, each verified when it is first used.
-
-    For one thread at a time.
-
-    Args:
-        folder: Where they are; None: there is no index.
-    """
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        self._heads: dict[Piece, Head | None] = {}
-        """None: it was found to be damaged."""
-
-    def pieces(self) -> list[Head]:
-        """The sound files, ascending, none of which overlaps another.
-
-        Raises:
-            LogUnavailableError: The folder cannot be read.
-        """
-        if self.folder is None:
-            return []
-        try:
-            listed = ids_file.list_pieces(self.folder)
-        except OSError as error:
-            raise unavailable(error, self.folder, "read the index") from error
-        self._heads = {piece: self._heads[piece] for piece in listed if piece in self._heads}
-        found: list[Head] = []
-        # The larger of two that begin together first: a file of a whole segment replaces others.
-        for piece in sorted(listed, key=lambda each: (each.first, -each.end)):
-            if found and piece.first < found[-1].piece.end:
-                continue
-            head = self._head(piece)
-            if head is not None:
-                found.append(head)
-        return found
-
-    def _head(self, piece: Piece) -> Head | None:
-        if piece not in self._heads:
-            assert self.folder is not None
-            try:
-                self._heads[piece] = ids_file.read(self.folder, piece)[0]
-            except (LogDamagedError, OSError):
-                self._heads[piece] = None  # the process of the index makes it again
-        return self._heads[piece]
-
-
-class LookedThrough(Protocol):
-    """A reader of one partition, as a search uses it; see ``Reader``. For one thread at a time."""
-
-    def start(self) -> int:
-        """Returns the offset of the oldest record kept."""
-
-    def durable_end(self) -> int:
-        """Returns the offset after the last durable record."""
-
-    def offset_at(self, time_ms: int) -> int:
-        """Returns the first offset appended at *time_ms* or later; the end where none was."""
-
-    def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
-        """Returns whole frames from *from_offset* on, and the offset after them."""
-
-    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
-        """Yields the records of a range."""
-
-    def close(self) -> None:
-        """Give the reader back."""
-
-
-class Indexed(NamedTuple):
-    """Files of a partition, and of its index.
-
-    Attributes:
-        disk: Where both are.
-        folder: Of the segments.
-        by_id: The index.
-    """
-
-    disk: Disk
-    folder: Path
-    by_id: Index
-
-
 class SearchedLog(Protocol):
     """A log that can be searched. Safe from any thread."""
 
@@ -182,7 +99,7 @@ class SearchedLog(Protocol):
         """
 
     def indexed(self, partition: int) -> Indexed | None:
-        """Returns the files of *partition*; None: it has no index, and is read through."""
+        """Returns *partition* with its index; None: it has none, and is read through."""
 
 
 class FileLog:
@@ -210,10 +127,10 @@ class FileLog:
         """See ``SearchedLog``."""
         return Reader(self._log_dir, partition, disk=self._disk)
 
-    def indexed(self, partition: int) -> Indexed:
+    def indexed(self, partition: int) -> IndexedFiles:
         """See ``SearchedLog``."""
         folder = partition_dir(self._log_dir, partition)
-        return Indexed(self._disk, folder, self._indexes[partition])
+        return IndexedFiles(self._disk, folder, self._indexes[partition])
 
 
 @dataclass(slots=True)
@@ -369,14 +286,14 @@ class Finder:
     ) -> list[Logged]:
         """Read the newest of *places* that are below ``before``."""
         assert self._indexed is not None
-        segment = Segment(self._indexed.disk, self._indexed.folder, head.piece.segment)
+        pointed = self._indexed.pointed(head, self._reader)
         found: list[Logged] = []
         try:
             if self.before < stretch.end or stretch.end < head.piece.end:
-                del places[_count_below(segment, places, self.before) :]
+                del places[bisect_left(places, self.before, key=pointed.offset) :]
             tried = 0
             while places and tried < TRIED_MAX and not budget.spent:
-                logged = _record_at(segment, places.pop())
+                logged = pointed.record(places.pop())
                 tried += 1
                 budget.records -= 1
                 if logged is None:
@@ -387,7 +304,7 @@ class Finder:
                     if self._question.wanted(logged):
                         found.append(logged)
         finally:
-            segment.close()
+            pointed.close()
         if not places:
             self.before, self.newest_ms = stretch.first, head.first_ms
         return found
@@ -422,24 +339,3 @@ def _stretches(heads: Sequence[Head], since: int, before: int) -> list[_Stretch]
     if at < before:
         found.append(_Stretch(at, before, None))
     return found
-
-
-def _count_below(segment: Segment, places: list[int], before: int) -> int:
-    """How many of *places* have records below the offset *before*."""
-
-    def offset_at(place: int) -> int:
-        header = parse_header(segment.read(place, HEADER_BYTES))
-        return -1 if header is None else header.offset
-
-    return bisect_left(places, before, key=offset_at)
-
-
-def _record_at(segment: Segment, place: int) -> Logged | None:
-    """The record that begins at byte *place*; None: it is damaged."""
-    header = parse_header(segment.read(place, HEADER_BYTES))
-    if header is None:
-        return None
-    body = segment.read(place + HEADER_BYTES, header.length)
-    if len(body) != header.length or not body_fits(header, body):
-        return None
-    return Logged(header.offset, header.time_ms, header.checksum, header.kind, body)

@@ -100,6 +100,22 @@ class _Gathered:
         return piece
 
 
+class NumberedEntries(_Gathered):
+    """As ``_Gathered``, but entries have the number of a record in its segment, not its byte.
+
+    For a log that is read by offset (``offset_indexer``).
+    """
+
+    def add(self, chunk: bytes, start: int) -> None:
+        """Add the records of *chunk*, which begins *start* bytes after the first one."""
+        entries, before = self.entries, len(self.entries)
+        super().add(chunk, start)
+        for index in range(before, len(entries)):
+            place = (entries[index] & 0xFFFFFFFF) - start
+            number = header_at(chunk, place).offset - self.segment
+            entries[index] = entries[index] >> 32 << 32 | number
+
+
 def _hashes(logged: Logged) -> list[int]:
     """Of the ids of a record's events."""
     try:

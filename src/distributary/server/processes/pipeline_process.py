@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import msgspec
+import structlog
 
 from distributary.core.clock import boot_s
 from distributary.core.cluster import SharedPlaces, take_places
+from distributary.core.errors import StoreError
 from distributary.datadir import PARENT, DataDir, LiveFile, MappedStatusPage, StatusField
+from distributary.history.place import mark
 from distributary.server.processes.base.logging import configure, set_level
 from distributary.server.processes.supervision.children import end_with_parent
 from distributary.server.processes.supervision.ends import starting
@@ -44,6 +47,7 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
         class_archive: Archive of the JVM's classes; empty: there is none.
         host: Where executors of a cluster reach this node; empty: they are on this machine.
         waits: Whether it begins only when its node leads.
+        history_outbox: Whether owners write into the outbox, from which files are moved.
     """
 
     data_dir: str
@@ -58,6 +62,7 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str
     class_archive: str = ""
     host: str = ""
+    history_outbox: bool = False
     waits: bool = False
 
 
@@ -93,6 +98,7 @@ def _entrusted(shared: SharedPlaces | None, start: PipelineStart) -> bytes:
     from distributary.partitions import SessionSettings, entrusted_of  # noqa: PLC0415
 
     session = msgspec.json.decode(start.session, type=SessionSettings)
+    _mark(session.history, session.history_mark, DataDir.of(start.data_dir))
     given = entrusted_of(
         shared,
         DataDir.of(start.data_dir),
@@ -100,6 +106,16 @@ def _entrusted(shared: SharedPlaces | None, start: PipelineStart) -> bytes:
         issuer_key_file=session.issuer_key_file,
     )
     return msgspec.json.encode(given)
+
+
+def _mark(folder: str, by: str, paths: DataDir) -> None:
+    """Mark the folder that owners on any machine write history files into."""
+    if not folder or not by:
+        return
+    try:
+        mark(Path(folder), by, replace=Path(folder).is_relative_to(paths.root))
+    except (OSError, StoreError) as error:
+        structlog.get_logger().warning("history-off", folder=folder, reason=str(error))
 
 
 def _leads(paths: DataDir) -> Callable[[], bool]:
@@ -135,6 +151,7 @@ def main(arguments: list[str]) -> int:
             data_dir=start.data_dir,
             session=bytes(start.session).decode(),
             history=start.history,
+            history_outbox=start.history_outbox,
             history_age_max_s=start.history_age_max_s,
             history_bytes_max=start.history_bytes_max,
             partitions=start.partitions,

@@ -15,6 +15,7 @@ from distributary.core.errors import (
     RequestError,
 )
 from distributary.core.flow import Logged, Position
+from distributary.core.journal_frames import HistoryBlock
 from distributary.core.log.finder import SearchedLog, read_one
 from distributary.core.tenant import BROKER_NAME, is_lifecycle, path_in
 from distributary.history.attempts import EventRows
@@ -44,13 +45,13 @@ class EventPlaces(NamedTuple):
     Attributes:
         log: The log, with the index of each partition.
         history: Local folders with files of the history; empty: there is none.
-        journals: The journal of each partition; empty: they cannot be read here.
+        waiting: Returns the rows of a partition that files may not hold yet.
         attempts: Returns which attempts have rows; see ``EventWay``.
     """
 
     log: SearchedLog
     history: Sequence[Path]
-    journals: Sequence[Path]
+    waiting: Callable[[int], Sequence[HistoryBlock]]
     attempts: Callable[[], str]
 
 
@@ -75,7 +76,7 @@ class Events:
         self._store = store
         self._routes = routes
         self._publisher = publisher
-        self._rows = EventRows(places.history, places.journals) if places.history else None
+        self._rows = EventRows(places.history, places.waiting) if places.history else None
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="events")
         self._waiting: Counter[str] = Counter()
         self._owners: dict[str, str] = {}

@@ -12,7 +12,8 @@ from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import Logged, RecordKind, encode_addressed, events_of
 from distributary.core.log import Appender, Reader, open_folder, partition_dir, retain
-from distributary.core.log.finder import Budget, FileLog, Finder, Index, Question, needle
+from distributary.core.log.finder import Budget, FileLog, Finder, Question, needle
+from distributary.core.log.indexed import Index
 from distributary.core.log.indexer import Indexer
 from distributary.testing.binary_form import in_binary_form
 from distributary.testing.virtual import VirtualClock

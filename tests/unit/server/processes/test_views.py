@@ -45,5 +45,6 @@ def test_files_of_a_directory_that_has_none_yet(tmp_path):
     views = FileViews(DataDir(tmp_path), 2)
     assert views.end(1) is None
     assert views.publisher(Position(0, 3, 0)) is None
-    assert len(views.deliveries) == len(views.tallies) == len(views.journals) == 2
+    assert len(views.deliveries) == len(views.tallies) == 2
+    assert views.waiting_rows(1) == []
     assert views.searched(indexed=True).partitions == 2

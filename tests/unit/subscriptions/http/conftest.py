@@ -10,7 +10,10 @@ import pytest
 
 from distributary.access import Gate
 from distributary.core.database import sqlite_url
-from distributary.core.log.finder import FileLog, Index
+from distributary.core.journal import read_blocks
+from distributary.core.journal_frames import HistoryBlock
+from distributary.core.log.finder import FileLog
+from distributary.core.log.indexed import Index
 from distributary.core.outcome import DeliveryReader
 from distributary.datadir.seen import SeenNames
 from distributary.resource import SinkRule
@@ -95,9 +98,12 @@ class Api:
     @staticmethod
     def places(folder: Path) -> EventPlaces:
         """Two partitions, of which the first has an index."""
-        journals = [folder / "journal-0", folder / "journal-1"]
         log = FileLog(folder / "log", [Index(folder / "index"), Index(None)])
-        return EventPlaces(log, [folder / "history"], journals, lambda: "all")
+
+        def waiting(partition: int) -> list[HistoryBlock]:
+            return read_blocks(folder / f"journal-{partition}")
+
+        return EventPlaces(log, [folder / "history"], waiting, lambda: "all")
 
     def send(self, method: str, target: str, value: Any, *headers: tuple[str, str]) -> Answer:
         """Send *value* as JSON."""

@@ -1,16 +1,20 @@
 """The log on Kafka for those who look for events: searches, and who published one.
 
-Nothing is indexed here: a search by id reads through, within its bounds of records and bytes, as it
-does where the embedded log has no index.
+By an id, the index that each node makes of the topic (``core.log.offset_indexer``) tells where to
+look. What it has not got yet is read through, within the bounds of a search.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 from distributary.core.cluster import KafkaPlace
+from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Logged, Position
+from distributary.core.log.indexed import Index, IndexedOffsets
+from distributary.core.log.kafka.ends import KafkaEnds
 from distributary.core.log.kafka.records import KafkaRecords
 from distributary.core.log.kafka.snapshots import Snapshots
 
@@ -26,15 +30,26 @@ class KafkaSearchedLog:
         place: The cluster.
         partitions: How many partitions are in use.
         snapshots: Where partitions begin.
+        index_folder: Returns the folder of a partition's index, of the topic with an id; None:
+            nothing is indexed.
     """
 
-    def __init__(self, place: KafkaPlace, partitions: int, snapshots: Snapshots) -> None:
+    def __init__(
+        self,
+        place: KafkaPlace,
+        partitions: int,
+        snapshots: Snapshots,
+        index_folder: Callable[[str, int], Path] | None = None,
+    ) -> None:
         self.partitions = partitions
         self._place = place
         self._snapshots = snapshots
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, list[KafkaRecords]] = OrderedDict()
         self._closed = False
+        self._index_folder = index_folder
+        self._identity = ""
+        self._indexes: dict[int, Index] = {}
 
     def open(self, partition: int) -> "LentRecords":
         """Returns a reader; close it, which gives it back.
@@ -48,8 +63,19 @@ class KafkaSearchedLog:
                 return LentRecords(self, kept.pop())
         return LentRecords(self, KafkaRecords(self._place, partition, self._snapshots))
 
-    def indexed(self, partition: int) -> None:
-        """There is no index of any *partition*."""
+    def indexed(self, partition: int) -> IndexedOffsets | None:
+        """See ``SearchedLog``: files of another topic, of this name, are never used."""
+        if self._index_folder is None:
+            return None
+        if not self._identity:
+            try:
+                self._identity = KafkaEnds(self._place).identity()
+            except LogUnavailableError:
+                return None
+        if partition not in self._indexes:
+            folder = self._index_folder(self._identity, partition)
+            self._indexes[partition] = Index(folder)
+        return IndexedOffsets(self._indexes[partition])
 
     def publisher(self, position: Position) -> str | None:
         """Returns who published the event at *position*; None: nobody was asked, or it is gone.

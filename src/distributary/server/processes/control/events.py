@@ -19,6 +19,7 @@ from distributary.partitions import DirectoryTargets
 from distributary.partitions.ports import Records
 from distributary.partitions.routes import RouteHistory, follow_from, saved_table
 from distributary.server.processes.control.views import Views
+from distributary.server.processes.pipeline.history import is_own
 from distributary.server.settings import Settings
 from distributary.subscriptions.events import EventPlaces, Events
 from distributary.subscriptions.store.store import Store
@@ -124,17 +125,18 @@ def events_of_server(
     """
     indexed = settings().event_index == "on"
     here = [Path(history)] if history.startswith("/") else []
+    # The folder of a node has what was written while this one led, on this machine.
+    seen_whole = settings().log is None or not is_own(history, paths)
 
     def attempts() -> str:
         if not history:
             return "none"
-        # Without journals, rows of the last seconds may be missing.
-        return settings().log_attempts if here and views.journals else "elsewhere"
+        return settings().log_attempts if here and seen_whole else "elsewhere"
 
     places = EventPlaces(
         views.searched(indexed=indexed),
         [*here, paths.history_outbox] if history else [],
-        views.journals,
+        views.waiting_rows,
         attempts,
     )
     return Events(places, store, RoutesNow(paths, place, views.records), views.publisher)

@@ -25,8 +25,8 @@ from distributary.datadir import (
 from distributary.server.processes.base import ground
 from distributary.server.processes.base.cores import cores, partitions_wanted, receivers_wanted
 from distributary.server.processes.base.key_source import bring_keys
-from distributary.server.processes.control._index import index_child
 from distributary.server.processes.control.cluster import FileCluster
+from distributary.server.processes.control.index import index_child
 from distributary.server.processes.control.views import FileViews, Views
 from distributary.server.processes.ingest_process import IngestStart
 from distributary.server.processes.pipeline.archiving import archive_child, has_work, keep_archiving

@@ -11,11 +11,11 @@ import uvicorn
 from distributary.core.clock import until_next_s
 from distributary.datadir import DataDir, MappedStatusPage
 from distributary.server.processes.base.tls import Tls
-from distributary.server.processes.control._index import STOP_S as INDEX_STOP_S
 from distributary.server.processes.control._issuers import IssuerKeys
 from distributary.server.processes.control.access import Access
 from distributary.server.processes.control.due import TimerService
 from distributary.server.processes.control.form import AppendClient
+from distributary.server.processes.control.index import STOP_S as INDEX_STOP_S
 from distributary.server.processes.control.knative import Knative
 from distributary.server.processes.control.renewal import Renewal
 from distributary.server.processes.control.standing import StandingService

@@ -1,13 +1,15 @@
 """How the control part reads what owners and receivers keep: here, from files of this machine."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 from distributary.core.errors import LogError
 from distributary.core.flow import Position
+from distributary.core.journal import read_blocks
+from distributary.core.journal_frames import HistoryBlock
 from distributary.core.log import Reader
-from distributary.core.log.finder import FileLog, Index, SearchedLog
+from distributary.core.log.finder import FileLog, SearchedLog
+from distributary.core.log.indexed import Index
 from distributary.core.outcome import (
     DeliveryReader,
     DeliveryRowsReader,
@@ -25,13 +27,17 @@ class Views(Protocol):
     Attributes:
         deliveries: Of each partition, in their order.
         tallies: Likewise.
-        journals: Files of outcomes that history does not have yet, of each partition; empty:
-            they cannot be read.
     """
 
     deliveries: Sequence[DeliveryRowsReader]
     tallies: Sequence[TallyReader]
-    journals: Sequence[Path]
+
+    def waiting_rows(self, partition: int) -> Sequence[HistoryBlock]:
+        """Returns the rows of the history that its files may not hold yet.
+
+        Raises:
+            StoreError: They cannot be read now.
+        """
 
     def end(self, partition: int) -> int | None:
         """Returns the record after the last durable one of *partition*; None: not known yet.
@@ -77,7 +83,10 @@ class FileViews:
         self.tallies: Sequence[TallyReader] = [
             TallyFileReader(paths.tallies(number)) for number in numbers
         ]
-        self.journals: Sequence[Path] = [paths.journal(number) for number in numbers]
+
+    def waiting_rows(self, partition: int) -> Sequence[HistoryBlock]:
+        """See ``Views.waiting_rows``."""
+        return read_blocks(self._paths.journal(partition))
 
     def end(self, partition: int) -> int | None:
         """See ``Views.end``."""

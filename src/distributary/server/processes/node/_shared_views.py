@@ -2,18 +2,19 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 from distributary.core.cluster import SharedPlaces
 from distributary.core.database import StorePlace
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Position
+from distributary.core.journal_frames import HistoryBlock
 from distributary.core.log.finder import SearchedLog
 from distributary.core.log.kafka import KafkaEnds, KafkaRecords, KafkaSearchedLog
 from distributary.core.log.kafka.store_snapshots import StoreSnapshots
 from distributary.core.outcome import DeliveryRowsReader, TallyReader
 from distributary.core.outcome.postgres import PostgresDeliveryReader, PostgresTallyReader
+from distributary.datadir import DataDir
 from distributary.partitions.ports import Records
 
 LOOK_S: Final = 2.0
@@ -58,25 +59,33 @@ class SharedViews:
         places: Where they lie.
         store: The store.
         partitions: Number of partitions.
+        paths: The data directory of this node, with its index.
 
     Raises:
         DistributaryError: The store cannot be opened.
     """
 
-    def __init__(self, places: SharedPlaces, store: StorePlace, partitions: int) -> None:
+    def __init__(
+        self, places: SharedPlaces, store: StorePlace, partitions: int, paths: DataDir
+    ) -> None:
         numbers = range(partitions)
         self._places = places
         self._snapshots = StoreSnapshots(StorePlace(store.url))
-        self._searched = KafkaSearchedLog(places.log, partitions, self._snapshots)
+        self._searched = KafkaSearchedLog(
+            places.log, partitions, self._snapshots, paths.topic_index
+        )
         ends = KafkaEnds(places.log)
         self._ends = Ends(lambda: ends.read(partitions))
-        self.deliveries: Sequence[DeliveryRowsReader] = [
-            PostgresDeliveryReader(store.url, number) for number in numbers
-        ]
+        owned = [PostgresDeliveryReader(store.url, number) for number in numbers]
+        self._owned = owned
+        self.deliveries: Sequence[DeliveryRowsReader] = owned
         self.tallies: Sequence[TallyReader] = [
             PostgresTallyReader(store.url, number) for number in numbers
         ]
-        self.journals: Sequence[Path] = []
+
+    def waiting_rows(self, partition: int) -> Sequence[HistoryBlock]:
+        """See ``Views.waiting_rows``: they ride in the frames of flushes."""
+        return self._owned[partition].waiting_rows()
 
     def begin(self) -> None:
         """Begin to ask where the log ends, in a thread."""
@@ -87,7 +96,7 @@ class SharedViews:
         return self._ends.end(partition)
 
     def searched(self, *, indexed: bool) -> SearchedLog:
-        """See ``Views.searched``: it has no index."""
+        """See ``Views.searched``: a node that makes no index has no files of one."""
         del indexed
         return self._searched
 

@@ -108,7 +108,7 @@ class Led:
         start: Start parameters.
         places: Where log and store lie.
         settings: The settings.
-        _paths: The data directory: its lock is the node process's.
+        paths: The data directory: its lock is the node process's.
         in_use: Asks the store how many partitions are in use.
 
     Raises:
@@ -120,7 +120,7 @@ class Led:
         start: LedStart,
         places: SharedPlaces,
         settings: Settings,
-        _paths: DataDir,
+        paths: DataDir,
         in_use: Callable[[URL], int] = partitions_in_use,
     ) -> None:
         self._start = start
@@ -128,6 +128,7 @@ class Led:
         self.shared: SharedPlaces | None = places
         self.node = start.node
         self._places = places
+        self._paths = paths
         self._settings = settings
         self._log = structlog.get_logger()
         self.receivers = start.receivers
@@ -182,14 +183,14 @@ class Led:
         return []
 
     def index_child(self, settings: Settings, line: Callable[[str], None]) -> Child | None:
-        """There is no index of a log elsewhere: a search reads it."""
+        """The node process runs it, so that the next leader has an index too."""
         del settings, line
         return None
 
     def views(self) -> Views:
         """Of log and store; makes the tables of owners, where no owner has been yet."""
         prepare_places(self.store.url)
-        views = SharedViews(self._places, self.store, self.partitions)
+        views = SharedViews(self._places, self.store, self.partitions, self._paths)
         views.begin()
         return views
 

@@ -55,6 +55,7 @@ from distributary.server.processes.base.owned import ROLE
 from distributary.server.processes.base.tls import Tls, files_of
 from distributary.server.processes.base.where import reach_of
 from distributary.server.processes.control.api_server import api_server
+from distributary.server.processes.control.index import index_children
 from distributary.server.processes.control.reload import OF_SOURCES, change_of
 from distributary.server.processes.control.running import BEAT_S, INGEST_STOP_S
 from distributary.server.processes.ingest_process import IngestStart
@@ -90,8 +91,7 @@ RESIGN_S_MAX: Final = 3.0
 """Longest wait for the database at a stop; a lease that is not handed over runs out."""
 
 END_S_MAX: Final = 10.0
-"""Longest wait for the rest, and for threads, once all is stopped: one may wait for a database that
-is away."""
+"""Longest wait for the rest, and for threads, once all is stopped: a database may be away."""
 
 LOOK_S: Final = 0.1
 """Interval of looks at the lease's clock and at what is to be done."""
@@ -215,7 +215,9 @@ class Node:
         )
         await asyncio.to_thread(self._keeper.start)
         self._write_live()
-        receivers = self._children = self._receiver_children()
+        receivers = self._receiver_children()
+        index = index_children(self._settings, self._paths, self._lines.write, self._places)
+        self._children = [*receivers, *index]
         self._readiness = ControlReadiness(self._paths.control_socket)
         health = self._health = self._make_health()
         health.forget()
@@ -228,15 +230,14 @@ class Node:
         api = api_server(node_application(health, self._cluster), self._paths.node_socket)
         await gateway.start()
         probe.start()
-        for receiver in receivers:
-            receiver.start()
+        for child in self._children:
+            child.start()
         self._sources.start(self._settings)
         serving = asyncio.create_task(api.serve())
         aside = [
             asyncio.create_task(each)
             for each in (self._beat(), self._lead(), self._readiness.follow())
         ]
-        assert self._listeners is not None
         self._log.info(
             "serving",
             address=self._listeners.url,

@@ -70,6 +70,7 @@ def pipeline_child(
         data_dir=str(paths.root),
         session=msgspec.Raw(msgspec.json.encode(session)),
         history=history,
+        history_outbox=session.history != history,
         history_age_max_s=settings.history_age_max_s,
         history_bytes_max=settings.history_bytes_max,
         partitions=partitions,

@@ -3,7 +3,7 @@
 from distributary.datadir import DataDir
 from distributary.partitions import SessionSettings
 from distributary.resource import Reach
-from distributary.server.processes.pipeline.history import written_into
+from distributary.server.processes.pipeline.history import marked_by, written_into
 from distributary.server.processes.pipeline.issuing import Issuing
 from distributary.server.processes.supervision.telemetry import otlp_of
 from distributary.server.settings import Settings, read_namespaces
@@ -34,7 +34,8 @@ def session_settings(
         data_dir=str(paths.root),
         reach=reach,
         log_attempts=settings.log_attempts,
-        history=written_into(history, paths),
+        history=written_into(history, paths, shared=settings.log is not None),
+        history_mark=marked_by(history, paths, settings),
         log_level=settings.log_level,
         drain_s=settings.drain_s,
         credential_key_file=key_file,
