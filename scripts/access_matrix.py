@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distributary.access import Grant, Identity, IdentityKind, Verb
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.knative import kinds
 from distributary.server.ingest import need_of
+from distributary.subscriptions.amqp import demand_of
+from distributary.subscriptions.http.operations import OperationName
 
 NAMESPACE = "shop"
 """Tenant of the routes, and of the identities that have one."""
@@ -92,6 +95,8 @@ _EVENTS = {
     f"/brokers/{NAMESPACE}/{{name}}": ("POST",),
     f"/channels/{NAMESPACE}/{{name}}": ("POST",),
 }
+DISCOVER = "Discover"
+"""Operation over AMQP that lists the others; as ``OPTIONS``, it needs an identity alone."""
 _DISCOVERY = ("/api", "/api/v1", "/apis", "/version", "/openapi/v2", "/openapi/v3")
 _REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
 _EVERY = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -113,6 +118,14 @@ def ways() -> Iterator[Way]:
     for kind in kinds.KINDS:
         root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         yield from _of_kind(root, kind.plural, namespaced=kind.namespaced)
+
+
+def amqp_ways() -> Iterator[Way]:
+    """Every operation over AMQP, at either address of a link for requests."""
+    for address in ("subscriptions", f"namespaces/{NAMESPACE}/subscriptions"):
+        shown = address.replace(f"/{NAMESPACE}", "/{namespace}")
+        for operation in (*OperationName, DISCOVER):
+            yield Way("amqp", operation, address, shown)
 
 
 def _ways(surface: str, path: str, methods: tuple[str, ...]) -> Iterator[Way]:
@@ -146,18 +159,23 @@ def _of_kind(root: str, plural: str, *, namespaced: bool) -> Iterator[Way]:
 def expected(way: Way, column: str) -> int | None:
     """Status of the refusal that *way* brings to who has *column*; None: it is let through."""
     need = need_of(way.method.encode(), way.path.encode())
-    if not need.identity:
+    demand = need.demand
+    if way.surface == "amqp":
+        namespace = NAMESPACE if NAMESPACE in way.path else DEFAULT_NAMESPACE
+        asks = way.method != DISCOVER
+        demand = demand_of(OperationName(way.method), namespace) if asks else None
+    elif not need.identity:
         return None
     if column in STRANGERS:
         return 401
     identity = Identity(name=column, how=IdentityKind.KEY, grants=(GRANTS[column],))
-    return None if need.demand is None or identity.may(need.demand) else 403
+    return None if demand is None or identity.may(demand) else 403
 
 
 def rows() -> Iterator[tuple[str, ...]]:
     """The table: surface, methods, path, and a cell for who shows nothing valid and each grant."""
     lines: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for way in ways():
+    for way in (*ways(), *amqp_ways()):
         cells = tuple(_cell(expected(way, column)) for column in ("none", *GRANTS))
         methods = lines.setdefault((way.surface, way.shown, cells), [])
         if way.method not in methods:

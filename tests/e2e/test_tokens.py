@@ -257,6 +257,20 @@ def test_a_key_is_rotated_under_load_without_a_refusal(guarded):
     assert [set(load.statuses) for load in loads] == [{202}] * LOADS
 
 
+def test_a_flood_of_unknown_keys_is_no_flood_of_fetches(guarded):
+    """Each names another key that nobody has; who is known publishes meanwhile."""
+    issuer = guarded.issuer
+    stranger = signing_key("ES256", "stranger")
+    claims = claims_of(iss=issuer.url, exp=4_000_000_000)
+    before = issuer.asked.count("/realms/shop/keys")
+    for number in range(300):
+        token = stranger.mint(claims, {"kid": f"unknown-{number}"}).decode()
+        assert guarded.publish(f"Bearer {token}").status in (401, 503)
+    assert guarded.publish(f"Bearer {issuer.token()}").status == 202
+    # One that the flood asks for, and one whose time may come meanwhile.
+    assert issuer.asked.count("/realms/shop/keys") <= before + 2
+
+
 def test_fetches_are_counted(guarded):
     """For who may observe."""
     shown = {"authorization": f"Bearer {guarded.issuer.token(sub='operator')}"}

@@ -14,6 +14,7 @@ from distributary.subscriptions.amqp._conversation import (
     REQUEST_LINKS_MAX,
 )
 from distributary.subscriptions.amqp._messages import ANSWER_BYTES_MAX
+from distributary.subscriptions.amqp._sender import demand_of
 from distributary.subscriptions.amqp._server import (
     CONNECTIONS_MAX,
     GOODBYE_S_MAX,

@@ -73,7 +73,7 @@ class Sender:
         Raises:
             ForbiddenError: It may not.
         """
-        self._gate.check(identity, Demand(_verb(operation), namespace))
+        self._gate.check(identity, demand_of(operation, namespace))
 
 
 def changes(operation: OperationName | None) -> bool:
@@ -81,5 +81,6 @@ def changes(operation: OperationName | None) -> bool:
     return operation is not None and operation not in _READING
 
 
-def _verb(operation: OperationName) -> Verb:
-    return Verb.READ if operation in _READING else Verb.WRITE
+def demand_of(operation: OperationName, namespace: str) -> Demand:
+    """What *operation* needs in *namespace*; the table in the documentation is drawn from this."""
+    return Demand(Verb.READ if operation in _READING else Verb.WRITE, namespace)
