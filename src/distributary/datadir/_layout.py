@@ -121,6 +121,16 @@ class DataDir:
     """Locked by the one job that archives the log."""
     archive_scratch = _Below("run/archive")
     """Spark's files of that job."""
+    recalled_folder = _Below("run/recalled")
+    """Folder of what is recalled of the archive, and of the requests."""
+    recalled = _OfPartition("run/recalled/{}")
+    """Folder of recalled records of a partition: copies, made again at need."""
+    recall_requests = _OfPartition("run/recalled/{}.json")
+    """What the owner of a partition wants of the archive."""
+    recall_lock = _Below("run/recall.lock")
+    """Locked by the one job that recalls."""
+    recall_scratch = _Below("run/recall")
+    """Spark's files of that job."""
 
     run = _Below("run")
     """Sockets, status pages, snapshots of metrics."""

@@ -1,13 +1,13 @@
-"""How far the log is archived, for retention: written by the job, asked before a cut.
+"""What of the log is archived, for retention and for the owners of partitions: written by the job.
 
 The manifests of the archive are the truth; this file repeats what they say, so that a receiver
-needs neither Spark nor the file system of the archive. Without it nothing counts as archived, and
-the next job writes it again.
+and an owner need neither Spark nor the file system of the archive. Without it nothing counts as
+archived, and the next job writes it again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,23 +17,50 @@ NOTHING: Final = 0
 """Offset to which a partition is archived that is not."""
 
 
+class ArchivedStretch(NamedTuple):
+    """Records of one partition that the archive has, ``from_offset <= offset < to_offset``.
+
+    Attributes:
+        from_offset: Of the first record.
+        to_offset: After the last one.
+        from_ms: When the first of their events was appended, milliseconds; 0: there is none.
+        to_ms: When the last one was.
+    """
+
+    from_offset: int
+    to_offset: int
+    from_ms: int
+    to_ms: int
+
+
 class _Archived(msgspec.Struct, frozen=True):
     to: str
     partitions: dict[int, int]
+    stretches: dict[int, list[ArchivedStretch]] = {}
 
 
-def write_archived(path: Path, to: str, positions: Mapping[int, int]) -> None:
-    """Write that the archive *to* holds each partition up to *positions*; durable on return.
+_NONE: Final = _Archived("", {})
+
+
+def write_archived(
+    path: Path,
+    to: str,
+    positions: Mapping[int, int],
+    stretches: Mapping[int, Sequence[ArchivedStretch]] | None = None,
+) -> None:
+    """Write what the archive *to* holds; durable on return.
 
     Args:
         path: ``DataDir.archived``.
         to: Where the archive lies, as the setting ``archive`` has it.
         positions: Partition -> offset of the first record that is not archived.
+        stretches: Partition -> what can be read there, in order; what was deleted is not in it.
 
     Raises:
         OSError: It cannot be written.
     """
-    content = msgspec.json.encode(_Archived(to, dict(positions)))
+    by_partition = {number: list(each) for number, each in (stretches or {}).items()}
+    content = msgspec.json.encode(_Archived(to, dict(positions), by_partition))
     write_atomically(path, content, durable=True, mode=0o640)
 
 
@@ -44,8 +71,41 @@ def read_archived(path: Path, to: str) -> dict[int, int]:
         path: ``DataDir.archived``.
         to: Where the archive lies; what another one holds does not count.
     """
+    return _read(path, to).partitions
+
+
+class StretchesFile:
+    """What the archive has of one partition, read again when the file has changed.
+
+    Args:
+        path: ``DataDir.archived``.
+        to: Where the archive lies.
+        partition: Its number.
+    """
+
+    def __init__(self, path: Path, to: str, partition: int) -> None:
+        self._path = path
+        self._to = to
+        self._partition = partition
+        self._sign: tuple[int, int] | None = None
+        self._found: list[ArchivedStretch] = []
+
+    def read(self) -> list[ArchivedStretch]:
+        """Returns it, in order; empty: nothing that is known."""
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return []
+        sign = stat.st_mtime_ns, stat.st_ino
+        if sign != self._sign:
+            self._found = _read(self._path, self._to).stretches.get(self._partition, [])
+            self._sign = sign
+        return self._found
+
+
+def _read(path: Path, to: str) -> _Archived:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=_Archived)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return {}
-    return found.partitions if found.to == to else {}
+        return _NONE
+    return found if found.to == to else _NONE

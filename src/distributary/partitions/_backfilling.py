@@ -4,6 +4,7 @@ Hides who reads the log for them: the loop itself where it is files, a thread wh
 cluster.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from distributary.core.engine.backfills import Name
@@ -46,7 +47,7 @@ class Backfilling:
         self._keep_from = keep_from
         self._advancing = False
         self.reads = LogReads(
-            context.make_records,
+            context.kept,
             context.limits.readers_max,
             None if context.log_reading is None else thread,
             self._brought,
@@ -162,10 +163,16 @@ class Backfilling:
             return False
         first = firsts.get(change.uid)
         if first is None:
-            follower, begin_ms = self._context.follower, change.begin_ms or 0
-            first = follower.first_since(begin_ms)
+            first = self._first_since(change.begin_ms or 0)
             if first < offset:
                 self._keep_from(first)
-                first = max(first, follower.first_since(begin_ms))  # as in ``begins``
+                again = self._first_since(change.begin_ms or 0)
+                first = max(first, again)  # as in ``begins``
         self._engine.begin_in_past(change, first, offset)
         return True
+
+    def _first_since(self, time_ms: int) -> int:
+        """A record below which none is of *time_ms* or later, in the log or in the archive."""
+        with contextlib.closing(self._context.kept()) as kept:
+            self._state.rows.archived_to = kept.archived_to()
+            return max(kept.before(time_ms), kept.start())

@@ -7,7 +7,7 @@ from distributary.core.engine.backfills import Name
 from distributary.core.engine.machine import Engine
 from distributary.core.log import iter_frames
 from distributary.partitions._log_thread import LogThread
-from distributary.partitions.ports import Records
+from distributary.partitions.recalls import Kept
 
 CHUNK_BYTES: Final = 64 * 1024
 """Bytes read at once for a backfill: some sixty events. Bounds the memory of a route, and the turn
@@ -46,7 +46,7 @@ class LogReads:
 
     def __init__(
         self,
-        make: Callable[[], Records],
+        make: Callable[[], Kept],
         open_max: int,
         thread: LogThread | None = None,
         brought: Callable[[], None] = lambda: None,
@@ -57,7 +57,7 @@ class LogReads:
         self._brought = brought
         self._busy = False
         self._closing = False
-        self._open: list[tuple[int, Records]] = []  # where each stands; the last was used last
+        self._open: list[tuple[int, Kept]] = []  # where each stands; the last was used last
         self._asked: list[tuple[Name, int]] = []
 
     def ask(self, name: Name, from_offset: int) -> None:
@@ -102,7 +102,7 @@ class LogReads:
             self._open.append((after, reader))
         return _Chunk(name, from_offset, after, frames)
 
-    def _take(self, from_offset: int) -> Records:
+    def _take(self, from_offset: int) -> Kept:
         for index, (place, _) in enumerate(self._open):
             if place == from_offset:
                 return self._open.pop(index)[1]

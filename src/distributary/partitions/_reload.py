@@ -21,7 +21,7 @@ class Reload:
 
     def __init__(self, context: PartitionContext, thread: LogThread) -> None:
         self._partition = context.partition
-        self._records = context.make_records()
+        self._records = context.kept()
         self._store = context.ownership.store
         self._thread = thread
 
@@ -56,8 +56,12 @@ class Reload:
                 return NoTask.LATER
         found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
         held = None
-        if found is not None and found.checksum == row.checksum:
+        # What is recalled was durable, and its frame is another one than the log's.
+        archived = key.offset < self._records.archived_to()
+        if found is not None and (archived or found.checksum == row.checksum):
             held = events_of(found)
+        if found is None and stored is None and self._awaits(key.offset):
+            return NoTask.LATER
         if found is None or held is None:
             # A dead letter that is sent again needs no log: what was kept of it must not get lost
             # because its record is gone, by retention or by the medium.
@@ -79,6 +83,10 @@ class Reload:
             held.ttls[key.index],
             held.carried,
         )
+
+    def _awaits(self, offset: int) -> bool:
+        """Whether the record at *offset* is on its way from the archive."""
+        return self._records.readable_to(offset, offset + 1) == offset
 
     def _of_store(self, row: RetryRow, stored: bytes) -> Task:
         """Returns the task of a row with a stored event, whose record is deleted."""

@@ -28,7 +28,7 @@ from distributary.core.route import WalkMatcher
 from distributary.partitions._flusher import Flusher
 from distributary.partitions._run import Run
 from distributary.partitions.context import PartitionContext
-from distributary.partitions.ports import Records
+from distributary.partitions.recalls import Kept
 
 SLICE_RECORDS: Final = 2_048
 """Records of the log looked at in one slice: some 20 ms of a thread."""
@@ -42,10 +42,12 @@ class _Found(NamedTuple):
     Attributes:
         tasks: Its matches, in order.
         at: The next record.
+        archived_to: Records below are in the archive alone.
     """
 
     tasks: list[Task]
     at: int
+    archived_to: int
 
 
 class Replays:
@@ -68,18 +70,16 @@ class Replays:
         self._engine = engine
 
     def begin(self, demand: Demand) -> RunRow:
-        details = demand.details
-        since_ms = details.since_ms or 0
-        until_ms = demand.asked_ms + 1 if details.until_ms is None else details.until_ms
-        records = self._context.make_records()
+        since_ms, until_ms = _time(demand)
+        records = self._context.kept()
         try:
             start, end = records.start(), records.durable_end()
-            first = min(max(records.offset_at(since_ms), start), end)
-            last = max(first, min(records.offset_at(until_ms), end))
+            first = min(max(records.before(since_ms), start), end)
+            last = max(first, min(records.after(until_ms), end))
             oldest_ms = None
             if start > 0 and first == start:
-                oldest = next(iter(records.read(start, end)), None)
-                begins_ms = demand.asked_ms if oldest is None else oldest.time_ms
+                oldest = records.oldest_ms()
+                begins_ms = demand.asked_ms if oldest is None else oldest
                 oldest_ms = begins_ms if begins_ms > since_ms else None
         except LogError as error:
             raise StoreError(str(error)) from error
@@ -98,11 +98,12 @@ class Replays:
         if end <= run.row.at:
             self._context.timers.call_later(0.0, lambda: then(run.row))
             return
-        cut = cut_of(self._state, run)
+        # With an archive it keeps nothing of the log, so no budget ends it.
+        cut = 0 if self._context.recalls is not None else cut_of(self._state, run)
         found: list[_Found] = []
 
         def work() -> None:
-            records = self._context.make_records()
+            records = self._context.kept()
             try:
                 found.append(self._look(run, record, records, count, (cut, end)))
             except LogError as error:
@@ -128,7 +129,7 @@ class Replays:
         return end
 
     def _look(
-        self, run: Run, record: RouteRecord, records: Records, count: int, span: tuple[int, int]
+        self, run: Run, record: RouteRecord, records: Kept, count: int, span: tuple[int, int]
     ) -> _Found:
         """Find at most about *count* matches in the records of *span*; blocks."""
         cut, end = span
@@ -136,22 +137,31 @@ class Replays:
         matcher.put(record)
         tasks: list[Task] = []
         first = at = max(run.row.at, cut)
+        archived_to = records.archived_to()
+        # What is missing below that is lost: by the medium, or by retention.
+        end = records.readable_to(first, min(end, first + SLICE_RECORDS))
         size = 0
-        for looked, logged in enumerate(records.read(at, min(end, first + SLICE_RECORDS)), 1):
+        for looked, logged in enumerate(records.read(at, end), 1):
             matched = self._matches(run, record, matcher, logged)
             if tasks and len(tasks) + len(matched) > count:
-                return _Found(tasks, logged.offset)
+                end = logged.offset
+                break
             tasks += matched
             at = logged.offset + 1
             size += len(logged.body) if matched else 0
             if len(tasks) >= count or size >= SLICE_BYTES or looked >= SLICE_RECORDS:
-                return _Found(tasks, at)
-        # What is missing up to there is lost: by the medium, or by retention.
-        return _Found(tasks, max(at, min(end, first + SLICE_RECORDS)))
+                end = at
+                break
+        if archived_to <= first < records.archived_to():
+            return _Found([], first, archived_to)  # Deleted meanwhile: read from the archive.
+        return _Found(tasks, max(at, end), archived_to)
 
     def _matches(
         self, run: Run, record: RouteRecord, matcher: WalkMatcher, logged: Logged
     ) -> list[Task]:
+        since_ms, until_ms = _time(run.demand)
+        if not since_ms <= logged.time_ms < until_ms:
+            return []  # An archive is found by its stretches: they begin earlier and end later.
         try:
             held = events_for(logged, record.address, record.uid)
         except EventError:
@@ -180,10 +190,12 @@ class Replays:
         row, dry = run.row, run.demand.details.dry
         now_ms = self._context.clock.wall_ms()
         sent = 0
+        rows = self._state.rows
+        rows.archived_to = max(rows.archived_to, found.archived_to)
         for task in found.tasks:
             _, offset, index = task.position
             key = DoneKey(offset, index, task.route)
-            if key in self._state.rows.rows:
+            if key in rows.rows:
                 continue  # It waits for an attempt already.
             sent += 1
             if not dry:
@@ -201,6 +213,12 @@ class Replays:
             passed=row.passed + len(found.tasks) - sent,
             done=at >= row.through,
         )
+
+
+def _time(demand: Demand) -> tuple[int, int]:
+    """The time of a replay: from the first one, before the second, milliseconds."""
+    until_ms = demand.details.until_ms
+    return demand.details.since_ms or 0, demand.asked_ms + 1 if until_ms is None else until_ms
 
 
 def cut_of(state: PartitionState, run: Run) -> int:

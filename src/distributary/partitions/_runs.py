@@ -81,6 +81,8 @@ class Runs:
 
     def floor(self) -> int | None:
         """The lowest record that a replay still needs; None: none needs any."""
+        if self._context.recalls is not None:
+            return None  # What retention deletes is in the archive.
         if any(demand.kind == "replay" for demand in self._new):
             return 0  # How far they are is not looked up yet.
         replays = (run for run in self._runs if run.demand.kind == "replay")
@@ -198,7 +200,7 @@ class Runs:
                 if demand.kind == "retry":
                     self._retry(demand, row)
                 else:
-                    if demand.kind == "replay":
+                    if demand.kind == "replay" and self._context.recalls is None:
                         self.keep_from(row.at)
                     self._runs.append(Run(demand, row))
             if found:

@@ -167,6 +167,7 @@ class PartitionSession:
         if folder and attempts != "none" and self._has_history(Path(folder)):
             self._history_files = HistoryWriter(Path(folder), partition)
         self._follower = follower
+        self._recalls = self._settings.recalls(partition, self._clock)
         timers, blocking = LoopTimers(self._loop), _Blocking(self._loop, self._pool)
         return PartitionConsumer(
             PartitionContext(
@@ -201,6 +202,7 @@ class PartitionSession:
                 warn=self._warn,
                 backfill_budget=self._settings.backfill_budget(),
                 tracing=self._tracing and self._tracing.attempts,
+                recalls=self._recalls,
             )
         )
 
@@ -267,6 +269,8 @@ class PartitionSession:
         if words != self._words:
             self._words = words
             self.nudge()
+        if self._recalls is not None:
+            self._recalls.tick()
         if self._clock.monotonic_s() - self._beat_s >= BEAT_S_MIN:
             self._beat()
 

@@ -2,13 +2,16 @@
 
 import msgspec
 
+from distributary.core.clock import Clock
 from distributary.core.outcome import AGE_MAX_S, BYTES_MAX, ROUTE_BYTES_MAX, Budgets
 from distributary.core.quotas import QuotaTable
 from distributary.datadir import DataDir
+from distributary.datadir.archived import StretchesFile
 from distributary.net.otlp import OtlpSettings
 from distributary.partitions.entrusted import Entrusted
 from distributary.partitions.places import FilePlaces, Places
 from distributary.partitions.ports import BackfillBudget
+from distributary.partitions.recalls import Recalls
 from distributary.resource import Reach
 
 
@@ -36,6 +39,8 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
         dead_letter_age_max_s: The same by age, seconds.
         quotas: What each namespace may keep, over all partitions.
         otlp: What is sent to a collector.
+        archive: Where the log is archived: what it has no more is recalled from there. Empty:
+            nowhere.
         entrusted: Of an owner on another machine than the server; the driver adds it to a task, and
             nobody writes it to a file. None: all is in the data directory.
     """
@@ -58,6 +63,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter_age_max_s: float = AGE_MAX_S
     quotas: QuotaTable = msgspec.field(default_factory=QuotaTable)
     otlp: OtlpSettings = OtlpSettings()
+    archive: str = ""
     entrusted: Entrusted | None = None
 
     def places(self) -> Places:
@@ -76,6 +82,18 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
             return self
         return msgspec.structs.replace(
             self, entrusted=entrusted, issuer_key_file=entrusted.issuer_key_path
+        )
+
+    def recalls(self, partition: int, clock: Clock) -> Recalls | None:
+        """Returns what *partition* recalls of the archive; None: there is no archive."""
+        if not self.archive or self.entrusted is not None:
+            return None
+        paths = DataDir.of(self.data_dir)
+        return Recalls(
+            paths.recalled(partition),
+            paths.recall_requests(partition),
+            StretchesFile(paths.archived, self.archive, partition).read,
+            clock,
         )
 
     def backfill_budget(self) -> BackfillBudget:

@@ -5,6 +5,7 @@ alone decides about a match; here are the loop's turns, timers, stores and the l
 relies on a rule of DESIGN ("Rules that keep it correct"), it names it.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from distributary.core.engine.backpressure import PAUSE_S
@@ -195,6 +196,8 @@ class PartitionConsumer:
         blocks, end = list(state.blocks), state.history_end
         self._history.load(blocks, state.filed, end, self._flusher.ask)
         (rows, backfills), self._left = self._left, ([], [])
+        with contextlib.closing(self._context.kept()) as kept:
+            self._state.rows.archived_to = kept.archived_to()
         self._now()
         self._engine.load(done, rows, backfills)
         self._quota.load(self._state.reservations, self._state.rows.rows)

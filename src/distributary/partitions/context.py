@@ -16,6 +16,7 @@ from distributary.datadir import StatusPage
 from distributary.partitions._history import Files
 from distributary.partitions._tracing import AttemptSpans
 from distributary.partitions.ports import BackfillBudget, Blocking, NewestTargets, Records
+from distributary.partitions.recalls import Kept, KeptRecords, LogAlone, Recalls
 from distributary.partitions.routes import RouteFollower
 
 
@@ -51,6 +52,7 @@ class PartitionContext:
         log_reading: Runs reads of a log that may be silent for long; None: it is files, which the
             loop reads itself in slices.
         tracing: Traces attempts; None: nobody does.
+        recalls: What is recalled of the archive; None: there is none.
         journaling: Runs small flushes of the journal; None: ``blocking`` does.
     """
 
@@ -85,3 +87,9 @@ class PartitionContext:
     log_reading: Blocking | None = None
     tracing: AttemptSpans | None = None
     on_tick: Callable[[], None] = lambda: None
+    recalls: Recalls | None = None
+
+    def kept(self) -> Kept:
+        """Opens a reader of what log and archive have of the partition."""
+        records = self.make_records()
+        return LogAlone(records) if self.recalls is None else KeptRecords(records, self.recalls)

@@ -68,14 +68,18 @@ def finish(closing: Coroutine[Any, Any, None]) -> None:
     raise AssertionError("closing the dispatcher waited for something")
 
 
-def check_floor(floor: int, cursor: int, store: StoreWatch) -> None:
+def check_floor(floor: int, cursor: int, store: StoreWatch, archived_to: int | None = None) -> None:
     """Assert that retention keeps what the durable state needs.
 
     Args:
         floor: The retention floor that the owner published.
         cursor: The durable cursor.
         store: Rows and backfills.
+        archived_to: Records below are in an archive, and no others are deleted: rows need nothing
+            of them in the log. None: there is no archive.
     """
+    if archived_to is not None:
+        floor = min(floor, archived_to)
     needed = [cursor]
     needed += [
         backfill.from_offset
@@ -83,7 +87,9 @@ def check_floor(floor: int, cursor: int, store: StoreWatch) -> None:
         if backfill.from_offset != backfill.to_offset
     ]
     needed += [
-        row.key.offset for row in store.kept_rows.values() if not row.done and row.event is None
+        row.key.offset
+        for row in store.kept_rows.values()
+        if not row.done and row.event is None and row.key.offset >= (archived_to or 0)
     ]
     assert floor <= min(needed), f"retention may delete up to {floor}, needed {min(needed)}"
 

@@ -102,6 +102,7 @@ class Partition:
         sends: Every attempt: when, the id of its event, and the URI.
         engine_limits: Of the next owner.
         history: Files of the history.
+        archived_to: Records below are in an archive; None: there is none.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Partition:
         *,
         in_memory: bool = False,
     ) -> None:
+        self.archived_to: int | None = None
         self._folder = folder
         self._chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
         self._limits = limits
@@ -397,7 +399,8 @@ class Partition:
             self.checker.kept(dead_letter)
         store = self.store
         self.checker.flush_durable(self.cursor, store.kept_rows, store.kept_backfills.values())
-        simulated_life.check_floor(self.status_page[StatusField.KEEP_FROM], self.cursor, store)
+        floor = self.status_page[StatusField.KEEP_FROM]
+        simulated_life.check_floor(floor, self.cursor, store, self.archived_to)
 
     def crash(self) -> None:
         """Kill the owner between two instructions."""

@@ -198,8 +198,9 @@ class Backfill:
         if logged.kind == RecordKind.ROUTE:
             self._change(logged.offset, decode_route(logged.body))
             return []
-        if self._deleted:
-            return []
+        begin_ms = self._record.begin_ms
+        if self._deleted or (begin_ms is not None and logged.time_ms < begin_ms):
+            return []  # An archive is found by its stretches: the first one begins earlier.
         first = self._start_index if logged.offset == self.start else 0
         try:
             held = events_for(logged, self._record.address, self.route)

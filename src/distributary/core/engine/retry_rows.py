@@ -40,15 +40,21 @@ class RetryRows:
         self._at: Counter[int] = Counter()  # rows of each record in ``_offsets``
         self._needed: set[DoneKey] = set()
         self._offsets: list[int] = []  # a heap
+        self.archived_to = 0
+        """Records below are in an archive: rows of them keep nothing of the log. It only grows."""
 
     def add(self, row: RetryRow) -> None:
         """Add or replace *row*, without a due time."""
         if row.key not in self.rows:
             self._by_route[row.key.route] += 1
             self._touched.add(row.key.route)
-            if row.event is None:
+            if self.needs_log(row):
                 self._need(row.key)
         self.rows[row.key] = row
+
+    def needs_log(self, row: RetryRow) -> bool:
+        """Whether the event of *row* stands in the log alone."""
+        return row.event is None and row.key.offset >= self.archived_to
 
     def _need(self, key: DoneKey) -> None:
         """Make the log keep the record of this row, which has no event of its own."""
@@ -217,7 +223,7 @@ class RetryRows:
         return [
             self.rows[key]
             for key in self.idle()
-            if key.offset < offset and key in self.rows and self.rows[key].event is None
+            if key.offset < offset and key in self.rows and self.needs_log(self.rows[key])
         ]
 
     def lowest_offset(self) -> int | None:

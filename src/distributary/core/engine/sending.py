@@ -270,7 +270,7 @@ class Sending:
 
     def attempt_row(self, row: RetryRow, task: Task | None = None) -> str | None:
         """Send a row. Returns None, or what it waits for."""
-        if row.event is None and self.is_beyond(row.key.route, row.key.offset):
+        if self._state.rows.needs_log(row) and self.is_beyond(row.key.route, row.key.offset):
             self._set_row_aside(row, task or self._rows.held(row.key))
             return None
         return self._attempt_row(row, task)

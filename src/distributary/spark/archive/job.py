@@ -25,7 +25,7 @@ from pyspark.sql import functions as sql
 from distributary.core.errors import LogDamagedError
 from distributary.core.log import Reader, read_folder
 from distributary.datadir import DataDir
-from distributary.datadir.archived import write_archived
+from distributary.datadir.archived import ArchivedStretch, write_archived
 from distributary.spark._schema import spark_schema
 from distributary.spark.archive import manifest, rows
 from distributary.spark.archive.manifest import (
@@ -124,7 +124,7 @@ def archive(
     lost = tuple(manifest.lost(contents, known))
     swept = tuple(place.sweep(contents.names()))
     done = Done(0, 0, 0, lost, swept, contents.positions())
-    write_archived(wanted.paths.archived, wanted.to, done.positions)
+    _note(wanted, contents)
     for start in range(0, len(stretches), wanted.ranges_per_step):
         step = _Step(spark, place, wanted, stretches[start : start + wanted.ranges_per_step])
         added = step.run(contents.count + 1)
@@ -136,9 +136,21 @@ def archive(
             bytes=done.bytes + sum(file.bytes for each in added.ranges for file in each.files),
             positions=contents.positions(),
         )
-        write_archived(wanted.paths.archived, wanted.to, done.positions)
+        _note(wanted, contents)
         told(done)
     return done
+
+
+def _note(wanted: Wanted, contents: Contents) -> None:
+    """Tell retention and owners what is archived."""
+    stretches = {
+        number: [
+            ArchivedStretch(each.from_offset, each.to_offset, each.from_ms, each.to_ms)
+            for each in ranges
+        ]
+        for number, ranges in contents.ranges.items()
+    }
+    write_archived(wanted.paths.archived, wanted.to, contents.positions(), stretches)
 
 
 def _known(paths: DataDir) -> dict[int, Known]:

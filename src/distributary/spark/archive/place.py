@@ -71,6 +71,15 @@ class Place:
                     found.append((number, self._content(status.getPath())))
         return contents_of(found)
 
+    def has_events(self, path: str) -> bool:
+        """Whether there is a file at *path*, below ``events``.
+
+        Raises:
+            OSError: The file system cannot be asked.
+        """
+        with os_errors():
+            return bool(self._system.exists(self._path(f"{EVENTS}/{path}")))
+
     def write_manifest(self, number: int, content: bytes) -> None:
         """Write the manifest *number*: there as a whole, or not at all.
 

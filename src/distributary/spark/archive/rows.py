@@ -73,6 +73,27 @@ def event_of(head: bytes, data: bytes | None) -> Event:
     return Event(found[0].attributes, data)
 
 
+def check_of(
+    place: tuple[int, int, int, int, int],
+    event: tuple[bytes, bytes | None],
+    known: tuple[str, str | None, bytes],
+) -> int:
+    """Returns the checksum of a row.
+
+    Args:
+        place: Partition, offset, index, time of the append in microseconds, and TTL.
+        event: Its head (see ``head_of``) and its data.
+        known: Uid of the Broker or Channel, who published it (None: not known), carried lines.
+    """
+    head, data = event
+    address, by, carried = known
+    check = zlib.crc32(_PLACE.pack(*place, data is None, len(head)))
+    if address or by is not None or carried:
+        who = b"" if by is None else b"\1" + by.encode("utf-8", "surrogatepass")
+        check = zlib.crc32(b"\0".join((address.encode(), who, carried)), check)
+    return zlib.crc32(data or b"", zlib.crc32(head, check))
+
+
 class ArchiveRows(Rows):
     """Builder of one batch of archived rows.
 
@@ -110,23 +131,15 @@ class ArchiveRows(Rows):
         return list(map(self._check, range(len(self.events))))
 
     def _check(self, at: int) -> int:
-        event, head = self.events[at], self._heads[at]
-        data, place, by, carried = event.data, self.addresses[at], self._by[at], self._carried[at]
-        check = zlib.crc32(
-            _PLACE.pack(
-                self._partition,
-                self.offsets[at],
-                self.indexes[at],
-                self.stamps_us[at],
-                self.ttls[at],
-                data is None,
-                len(head),
-            )
+        place = (
+            self._partition,
+            self.offsets[at],
+            self.indexes[at],
+            self.stamps_us[at],
+            self.ttls[at],
         )
-        if place or by is not None or carried:
-            known = b"" if by is None else b"\1" + by.encode("utf-8", "surrogatepass")
-            check = zlib.crc32(b"\0".join((place.encode(), known, carried)), check)
-        return zlib.crc32(data or b"", zlib.crc32(head, check))
+        event = self._heads[at], self.events[at].data
+        return check_of(place, event, (self.addresses[at], self._by[at], self._carried[at]))
 
     def column(self, field: pa.Field, partition: int) -> pa.Array:
         """See ``Rows.column``."""

@@ -1,9 +1,9 @@
-"""Starts the Spark of an archive job: small, on this machine unless told otherwise."""
+"""Starts the Spark of jobs of the archive: small, on this machine unless told otherwise."""
 
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,28 @@ __all__ = ["Wanted", "run"]
 _REASON_CHARACTERS_MAX: Final = 2_000
 
 
+@contextlib.contextmanager
+def started(scratch: Path, master: str, overrides: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Yields a small Spark, which stops at the end; what fails inside is a ``StoreError``.
+
+    Args:
+        scratch: Folder of its files.
+        master: Spark master. Executors elsewhere need the data directory at the same path.
+        overrides: The operator's Spark properties; they win.
+
+    Raises:
+        StoreError: Spark does not start, or a job of it failed.
+    """
+    spark = _session(scratch, master, overrides)
+    try:
+        yield spark
+    except (PySparkException, Py4JError, OSError) as error:
+        raise StoreError(f"archive: {reason_of(error)}") from error
+    finally:
+        with contextlib.suppress(Py4JError, OSError):  # the JVM has ended
+            spark.stop()
+
+
 def run(
     wanted: Wanted, master: str, overrides: Mapping[str, str], told: Callable[[Done], None]
 ) -> Done:
@@ -30,24 +52,18 @@ def run(
 
     Args:
         wanted: What is to be done.
-        master: Spark master. Executors elsewhere need the data directory at the same path.
-        overrides: The operator's Spark properties; they win.
+        master: See ``started``.
+        overrides: See ``started``.
         told: Called after each step with what is done so far.
 
     Raises:
         DistributaryError: It cannot be done; what manifests name is archived nevertheless.
     """
-    spark = _session(wanted.paths.archive_scratch, master, overrides)
-    try:
+    with started(wanted.paths.archive_scratch, master, overrides) as spark:
         return archive(spark, wanted, told)
-    except (PySparkException, Py4JError, OSError) as error:
-        raise StoreError(f"archive: {_reason_of(error)}") from error
-    finally:
-        with contextlib.suppress(Py4JError, OSError):  # the JVM has ended
-            spark.stop()
 
 
-def _reason_of(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What *error* says: our own error in a task, else the first line of Spark's."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     own = [line for line in lines if line.startswith("distributary.core.errors.")]

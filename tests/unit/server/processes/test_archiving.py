@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from distributary.core.errors import LogUnavailableError, SettingsError
@@ -11,9 +12,18 @@ from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, open_folder
 from distributary.datadir import DataDir
 from distributary.datadir.archived import write_archived
+from distributary.partitions.recalls import Asked
 from distributary.server import settings
 from distributary.server.processes.pipeline import archiving
 from distributary.server.processes.pipeline.archiving import archive_child, has_work, keep_archiving
+from distributary.server.processes.pipeline import archiving as _archiving
+from distributary.server.processes.pipeline.archiving import (
+    archive_child,
+    has_work,
+    is_recall_wanted,
+    keep_archiving,
+    keep_recalling,
+)
 from distributary.testing.virtual import VirtualClock
 
 
@@ -90,17 +100,19 @@ def world(monkeypatch):
 
     monkeypatch.setattr(archiving.asyncio, "sleep", sleep)
 
-    async def run(until_s):
-        task = asyncio.create_task(
-            keep_archiving(lambda: found.settings, has_work, make, lambda: found.now_s)
-        )
+    async def run(until_s, keep):
+        jobs = {
+            keep_archiving: (has_work, make),
+            keep_recalling: (lambda: bool(found.work), make),
+        }
+        task = asyncio.create_task(keep(lambda: found.settings, *jobs[keep], lambda: found.now_s))
         while found.now_s < until_s:
             await turn(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    found.run = lambda until_s: asyncio.run(run(until_s))
+    found.run = lambda until_s, keep=keep_archiving: asyncio.run(run(until_s, keep))
     return found
 
 
@@ -170,3 +182,39 @@ def test_an_interval_without_a_folder_is_refused():
     """Nobody would know where to."""
     with pytest.raises(SettingsError, match="archive_every_s: needs archive"):
         settings.load({"archive_every_s": "1h"}, {}, None)
+
+
+def test_a_recall_is_wanted_while_an_owner_asks(paths):
+    """Nothing is asked for in an empty file, nor in one that is damaged."""
+    assert not is_recall_wanted(paths, 1)
+    requests = paths.recall_requests(0)
+    requests.parent.mkdir(parents=True)
+    for content, wanted in ((Asked([]), False), (Asked([7]), True)):
+        requests.write_bytes(msgspec.json.encode(content))
+        assert is_recall_wanted(paths, 1) == wanted
+    requests.write_bytes(b"[")
+    assert not is_recall_wanted(paths, 1)
+
+
+def test_recalls_begin_at_once_and_one_at_a_time(world):
+    """Whether the server archives by itself does not matter; it ends with the server."""
+    world.settings.archive_every_s = 0.0
+    world.run(100.0, keep_recalling)
+    (job,) = world.jobs
+    assert job.stopped
+
+
+def test_recalls_that_fail_at_once_begin_again_a_while_later(world, monkeypatch):
+    """A file system that is gone costs a start of Spark now and then."""
+    monkeypatch.setattr(Job, "start", lambda _self: None)
+    world.run(100.0, keep_recalling)
+    assert 5 <= len(world.jobs) <= 7
+
+
+@pytest.mark.parametrize("change", [{"work": False}, {"archive": ""}])
+def test_nothing_is_recalled_where_nobody_asks_or_there_is_no_archive(world, change):
+    """The setting may be taken out while an owner still asks."""
+    world.work = change.get("work", True)
+    world.settings.archive = change.get("archive", "/archive")
+    world.run(100.0, keep_recalling)
+    assert not world.jobs

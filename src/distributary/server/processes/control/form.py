@@ -4,6 +4,7 @@
 control part of a node: its node process has the lock, the sockets and the receivers.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -27,6 +28,23 @@ from distributary.server.processes.base.cores import cores, partitions_wanted, r
 from distributary.server.processes.base.key_source import bring_keys
 from distributary.server.processes.control.cluster import FileCluster
 from distributary.server.processes.control.index import index_child
+from distributary.server.processes.control.views import FileViews, Views
+from distributary.server.processes.base import ground
+from distributary.server.processes.pipeline.archiving import (
+    archive_child,
+    has_work,
+    is_recall_wanted,
+    keep_archiving,
+    keep_recalling,
+)
+from distributary.server.processes.supervision.children import Child
+from distributary.server.processes.control.cluster import FileCluster
+from distributary.server.processes.base.cores import cores, partitions_wanted, receivers_wanted
+from distributary.server.processes.control._index import index_child
+from distributary.server.processes.base.key_source import bring_keys
+from distributary.server.processes.supervision.listeners import Listeners
+from distributary.server.processes.receiver.receivers import append_sockets, prepare, receiver_children
+from distributary.server.processes.receiver.route_wire import RouteAppendClient
 from distributary.server.processes.control.views import FileViews, Views
 from distributary.server.processes.ingest_process import IngestStart
 from distributary.server.processes.pipeline.archiving import archive_child, has_work, keep_archiving
@@ -315,12 +333,24 @@ class Alone:
     ) -> None:
         """See ``Form.upkeep``: jobs of the archive; receivers look after their parts of the log."""
         del meter  # a failed job is in the log, and in retention's gauge
-        await keep_archiving(
-            settings,
-            lambda to: has_work(self._paths, self.partitions, to),
-            lambda chosen: archive_child(chosen, self._paths, line),
-            SystemClock().monotonic_s,
-        )
+        paths, partitions, now_s = self._paths, self.partitions, SystemClock().monotonic_s
+        async with asyncio.TaskGroup() as group:
+            group.create_task(
+                keep_archiving(
+                    settings,
+                    lambda to: has_work(paths, partitions, to),
+                    lambda chosen: archive_child(chosen, paths, line),
+                    now_s,
+                )
+            )
+            group.create_task(
+                keep_recalling(
+                    settings,
+                    lambda: is_recall_wanted(paths, partitions),
+                    lambda chosen: archive_child(chosen, paths, line, recalls=True),
+                    now_s,
+                )
+            )
 
     async def end(self) -> None:
         """See ``Form.end``."""

@@ -59,7 +59,7 @@ def run_archive(order: ArchiveOrder, told: Callable[["Done"], None]) -> "Done":
     read_folder(paths.log)
     check_place(order.to, paths)
     java = find_java(os.environ, chosen=order.java_home)
-    with _alone(paths):
+    with alone(paths.archive_lock, paths.archive_scratch):
         os.environ.update(java_environment(java, paths.archive_scratch / "java"))
         # Imported here: it imports pyspark, which needs to know its Java.
         from distributary.spark.archive.session import Wanted, run  # noqa: PLC0415 - see above
@@ -85,16 +85,21 @@ def check_place(to: str, paths: DataDir) -> None:
 
 
 @contextlib.contextmanager
-def _alone(paths: DataDir) -> Iterator[None]:
-    paths.archive_lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def alone(lock_path: Path, scratch: Path) -> Iterator[None]:
+    """Hold the lock of a kind of job, with an empty folder for its Spark.
+
+    Raises:
+        StoreError: Another job of the kind runs.
+    """
+    lock_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        lease: Lease = lock(paths.archive_lock)
+        lease: Lease = lock(lock_path)
     except LogLockedError as error:
-        raise StoreError(f"another job archives this log: {error}") from error
+        raise StoreError(f"another job works for this log: {error}") from error
     try:
-        shutil.rmtree(paths.archive_scratch, ignore_errors=True)
-        paths.archive_scratch.mkdir(mode=0o700)
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(mode=0o700)
         yield
     finally:
-        shutil.rmtree(paths.archive_scratch, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
         lease.release()

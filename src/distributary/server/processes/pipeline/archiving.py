@@ -1,6 +1,8 @@
-"""Runs archive jobs for ``serve``, one at a time: each in a process of its own, with its own Spark.
+"""Runs jobs of the archive for ``serve``, one of a kind at a time: each in a process of its own.
 
-The settings ``archive`` and ``archive_every_s`` say where to and how often.
+The settings ``archive`` and ``archive_every_s`` say where to and how often the log is archived.
+What owners ask for of the archive is recalled by another process, while they ask. Each has its own
+Spark.
 """
 
 import asyncio
@@ -13,6 +15,8 @@ from distributary.core.errors import LogError
 from distributary.core.log import Reader
 from distributary.datadir import DataDir
 from distributary.datadir.archived import NOTHING, read_archived
+from distributary.partitions.recalls import read_requests
+from distributary.server.processes.supervision.children import Child, program
 from distributary.server.processes.archive_process import ArchiveStart
 from distributary.server.processes.pipeline_process import spark_environ
 from distributary.server.processes.supervision.children import Child, program
@@ -25,6 +29,10 @@ STOP_S: Final = 2.0
 JOB_S_MAX: Final = 6 * 3600.0
 """Longest job: one that waits for a file system that is gone must not be the last. What it has
 named is archived, and the next job goes on."""
+RECALL_LOOK_S: Final = 0.25
+"""Interval of looks whether archived records are asked for: three small files."""
+RECALL_AGAIN_S: Final = 15.0
+"""Least time between two starts of the process that recalls: it may fail at once."""
 PASSED_ON: Final = ("spark.hadoop.", "spark.jars")
 """Spark properties of the server that a job gets: those of file systems."""
 
@@ -80,14 +88,58 @@ async def keep_archiving(
             await asyncio.shield(asyncio.to_thread(job.stop, STOP_S))
 
 
-def archive_child(settings: Settings, paths: DataDir, line: Callable[[str], None]) -> Child:
+async def keep_recalling(
+    settings: Callable[[], Settings],
+    wanted: Callable[[], bool],
+    make: Callable[[Settings], Child],
+    now_s: Callable[[], float],
+) -> None:
+    """Run the process that recalls while owners ask for archived records, until cancelled.
+
+    Args:
+        settings: Returns those in force.
+        wanted: Whether an owner asks for some; blocks.
+        make: Returns the process, not started.
+        now_s: Monotonic clock.
+    """
+    begun_s = float("-inf")
+    job: Child | None = None
+    try:
+        while True:
+            await asyncio.sleep(RECALL_LOOK_S)
+            if job is not None and (pid := job.pid) is not None:
+                if now_s() - begun_s > JOB_S_MAX:
+                    job.kill(pid)
+                continue
+            chosen = settings()
+            if not chosen.archive or now_s() - begun_s < RECALL_AGAIN_S:
+                continue
+            if await asyncio.to_thread(wanted):
+                begun_s = now_s()
+                job = make(chosen)
+                await asyncio.to_thread(job.start)
+    finally:
+        if job is not None:
+            await asyncio.shield(asyncio.to_thread(job.stop, STOP_S))
+
+
+def is_recall_wanted(paths: DataDir, partitions: int) -> bool:
+    """Whether an owner asks for archived records."""
+    return any(read_requests(paths.recall_requests(number)) for number in range(partitions))
+
+
+def archive_child(
+    settings: Settings, paths: DataDir, line: Callable[[str], None], *, recalls: bool = False
+) -> Child:
     """Returns the process of one job, not started; nobody starts it again.
 
     Args:
         settings: The settings.
         paths: Paths of the data directory.
         line: Called with each line of its standard error.
+        recalls: Whether it recalls; otherwise it archives.
     """
+    role = "recall" if recalls else "archive"
     start = ArchiveStart(
         data_dir=str(paths.root),
         to=settings.archive,
@@ -98,8 +150,8 @@ def archive_child(settings: Settings, paths: DataDir, line: Callable[[str], None
         name: value for name, value in settings.spark_conf.items() if name.startswith(PASSED_ON)
     }
     return Child(
-        "archive",
-        program("distributary.server.processes.archive_process", start),
+        role,
+        program(f"distributary.server.processes.{role}_process", start),
         line=line,
         environ=spark_environ(conf),
         withheld=(CREDENTIAL_KEY_VARIABLE,),

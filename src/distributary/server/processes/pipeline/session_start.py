@@ -49,4 +49,5 @@ def session_settings(
         dead_letter_age_max_s=settings.dead_letter_age_max_s,
         quotas=read_namespaces(settings.namespaces)[0],
         otlp=otlp_of(settings),
+        archive=settings.archive,
     )

@@ -1,0 +1,375 @@
+"""Reads records that only the archive has any more, beside those of the log.
+
+Replays, subscriptions that begin in the past, and retries of their events read through
+``KeptRecords``. Where the log begins later, ``Recalls`` asks for the stretch of the archive that has
+the record, by a file; the job that recalls writes the stretch into a file of this partition's
+folder, and it is read from there like a segment. Nobody waits meanwhile: what reads it looks again.
+
+The files are a bounded cache. What is lost of it is asked for again.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from distributary.core.clock import Clock
+from distributary.core.errors import LogDamagedError, LogUnavailableError
+from distributary.core.files import write_atomically
+from distributary.core.flow import Logged
+from distributary.core.log.recalled import Recalled, list_recalled
+from distributary.datadir.archived import ArchivedStretch
+from distributary.partitions.ports import Records
+
+RECALLED_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Most bytes of recalled files of a partition, above which the one that was used least lately goes:
+eight segments, so that some runs at different places do not take turns."""
+ASKED_S: Final = 20.0
+"""How long a request stands that nobody repeats: a reader that waits repeats it at each tick."""
+UNUSED_S: Final = 120.0
+"""How long a file stays that nobody reads."""
+AHEAD: Final = 1
+"""Stretches that are asked for beside the one that is read: it is there when the first one ends."""
+LOOK_S: Final = 0.25
+"""Interval of looks for new files, and at what is archived."""
+ASKS_MAX: Final = 64
+"""Most stretches asked for at a time: readers at more places take turns."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a partition asks for: the content of the file of its requests.
+
+    Attributes:
+        offsets: Any record of each stretch that is wanted; the most urgent first.
+    """
+
+    offsets: list[int]
+
+
+def read_requests(path: Path) -> list[int]:
+    """Returns the records whose stretches are asked for in the file at *path*, by urgency."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Asked).offsets
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+
+
+class Kept(Protocol):
+    """Reads what there is of one partition: in the log, else in the archive."""
+
+    def readable_to(self, from_offset: int, to_offset: int) -> int:
+        """Returns up to where the records from *from_offset* on can be read now.
+
+        Returns *from_offset* itself where they are on their way from the archive. Records that
+        nobody has any more count as readable: there is nothing to wait for.
+        """
+
+    def archived_to(self) -> int:
+        """Returns the offset below which records are in the archive alone; 0: there is none."""
+
+    def before(self, time_ms: int) -> int:
+        """Returns an offset below which no record was appended at *time_ms* or later."""
+
+    def after(self, time_ms: int) -> int:
+        """Returns an offset from which on no record was appended before *time_ms*."""
+
+    def oldest_ms(self) -> int | None:
+        """Returns when the oldest record was appended; None: there is none."""
+
+    def start(self) -> int:
+        """Returns the offset of the oldest record."""
+
+    def durable_end(self) -> int:
+        """Returns the offset after the last durable record."""
+
+    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+        """Yields the records that can be read now, in order."""
+
+    def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
+        """See ``Records.read_chunk``; ``(b"", from_offset)`` too while they are on their way."""
+
+    def close(self) -> None:
+        """Close the files."""
+
+
+class Recalls:
+    """What of a partition is recalled, and what is asked for. Safe from any thread.
+
+    Args:
+        folder: Folder of the partition's recalled files.
+        requests: File of what is asked for.
+        stretches: Returns what the archive has, in order.
+        clock: Monotonic.
+        bytes_max: See ``RECALLED_BYTES_MAX``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        requests: Path,
+        stretches: Callable[[], list[ArchivedStretch]],
+        clock: Clock,
+        bytes_max: int = RECALLED_BYTES_MAX,
+    ) -> None:
+        self._folder = folder
+        self._requests = requests
+        self._look_up = stretches
+        self._clock = clock
+        self._bytes_max = bytes_max
+        self._lock = threading.Lock()
+        self._stretches: list[ArchivedStretch] = []
+        self._files: dict[int, Recalled] = {}
+        self._used_s: dict[int, float] = {}
+        self._asked: dict[int, float] = {}
+        self._told: list[int] | None = None
+        self._looked_s = float("-inf")
+
+    def stretches(self) -> list[ArchivedStretch]:
+        """What the archive has, in order."""
+        with self._lock:
+            self._look()
+            return self._stretches
+
+    def stretch_at(self, offset: int) -> ArchivedStretch | None:
+        """The stretch with the record *offset*, else the next one; None: all end before it."""
+        return next((each for each in self.stretches() if offset < each.to_offset), None)
+
+    def find(self, offset: int) -> Recalled | None:
+        """Returns the file with the record *offset*; None: it is not there, and is asked for."""
+        with self._lock:
+            now_s = self._look()
+            found = next((each for each in self._files.values() if _has(each, offset)), None)
+            if found is not None:
+                self._used_s[found.name.from_offset] = now_s
+            self._ask(offset, now_s)
+            return found
+
+    def forget(self, file: Recalled) -> None:
+        """Delete a damaged *file*: it is recalled again."""
+        with self._lock:
+            self._drop(file)
+
+    def tick(self) -> None:
+        """Delete files that nobody reads, and withdraw requests that nobody repeats."""
+        with self._lock:
+            if not self._files and not self._asked and self._told in (None, []):
+                return
+            now_s = self._look()
+            self._tell(now_s)
+            self._evict(now_s)
+
+    def _look(self) -> float:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._looked_s < LOOK_S:
+            return now_s
+        self._looked_s = now_s
+        self._stretches = self._look_up()
+        for name in list_recalled(self._folder):
+            if name.from_offset not in self._files:
+                try:
+                    self._files[name.from_offset] = Recalled(self._folder, name)
+                    self._used_s[name.from_offset] = now_s
+                except (OSError, LogDamagedError):  # cut by a power failure
+                    with contextlib.suppress(OSError):
+                        name.path(self._folder).unlink(missing_ok=True)
+        return now_s
+
+    def _ask(self, offset: int, now_s: float) -> None:
+        """Ask for the stretch with *offset* and the next ones, unless they are there."""
+        ahead = [each for each in self._stretches if offset < each.to_offset][: 1 + AHEAD]
+        for each in ahead:
+            if each.from_offset not in self._files:
+                self._asked[each.from_offset] = now_s
+        self._tell(now_s)
+
+    def _tell(self, now_s: float) -> None:
+        self._asked = {
+            offset: at_s
+            for offset, at_s in self._asked.items()
+            if now_s - at_s < ASKED_S and offset not in self._files
+        }
+        # Those that are read first: the lower ones of two that are asked for together.
+        wanted = sorted(self._asked, key=lambda offset: (-self._asked[offset], offset))[:ASKS_MAX]
+        if wanted == self._told:
+            return
+        with contextlib.suppress(OSError):  # the next call tries again
+            self._requests.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(self._requests, msgspec.json.encode(Asked(wanted)), mode=0o600)
+            self._told = wanted
+
+    def _evict(self, now_s: float) -> None:
+        for first, file in list(self._files.items()):
+            if now_s - self._used_s[first] > UNUSED_S:
+                self._drop(file)
+        by_use = sorted(self._files.values(), key=lambda each: self._used_s[each.name.from_offset])
+        size = sum(each.bytes for each in by_use)
+        for file in by_use[:-1]:
+            if size <= self._bytes_max:
+                break
+            size -= file.bytes
+            self._drop(file)
+
+    def _drop(self, file: Recalled) -> None:
+        first = file.name.from_offset
+        if self._files.pop(first, None) is not None:
+            del self._used_s[first]
+            with contextlib.suppress(OSError):
+                file.name.path(self._folder).unlink(missing_ok=True)
+
+
+def _has(file: Recalled, offset: int) -> bool:
+    return file.name.from_offset <= offset < file.name.to_offset
+
+
+class LogAlone:
+    """``Kept`` where there is no archive.
+
+    Args:
+        log: Reads the partition.
+    """
+
+    def __init__(self, log: Records) -> None:
+        self._log = log
+        self.start = log.start
+        self.durable_end = log.durable_end
+        self.before = self.after = log.offset_at
+        self.read = log.read
+        self.read_chunk = log.read_chunk
+        self.close = log.close
+
+    def readable_to(self, _from_offset: int, to_offset: int) -> int:
+        """See ``Kept``."""
+        return to_offset
+
+    def archived_to(self) -> int:
+        """See ``Kept``."""
+        return 0
+
+    def oldest_ms(self) -> int | None:
+        """See ``Kept``."""
+        start = self._log.start()
+        oldest = next(iter(self._log.read(start, start + 1)), None)
+        return None if oldest is None else oldest.time_ms
+
+
+class KeptRecords:
+    """``Kept`` where the log is archived.
+
+    Args:
+        log: Reads the log.
+        recalls: What of the archive is there.
+    """
+
+    def __init__(self, log: Records, recalls: Recalls) -> None:
+        self._log = log
+        self._recalls = recalls
+        self._alone = LogAlone(log)
+        self._begins = 0  # of the log: it only grows, so what is above was there a moment ago
+        self.durable_end = log.durable_end
+        self.close = log.close
+
+    def start(self) -> int:
+        """See ``Kept``."""
+        log = self.archived_to()
+        first = self._recalls.stretch_at(0)
+        return log if first is None else min(first.from_offset, log)
+
+    def archived_to(self) -> int:
+        """See ``Kept``: the beginning of the log."""
+        self._begins = max(self._begins, self._log.start())
+        return self._begins
+
+    def readable_to(self, from_offset: int, to_offset: int) -> int:
+        """See ``Kept``."""
+        log = self.archived_to()
+        if from_offset >= log:
+            return to_offset
+        stretch = self._recalls.stretch_at(from_offset)
+        if stretch is None:
+            return min(log, to_offset)
+        if from_offset < stretch.from_offset:
+            return min(stretch.from_offset, log, to_offset)
+        file = self._recalls.find(from_offset)
+        # Where the log has a record too it is read there: a row compares its checksum.
+        return from_offset if file is None else min(file.name.to_offset, log, to_offset)
+
+    def before(self, time_ms: int) -> int:
+        """See ``Kept``: the beginning of a stretch, where the archive has it."""
+        log, start = self._log.offset_at(time_ms), self.archived_to()
+        if log > start:
+            return log
+        for each in self._recalls.stretches():
+            if each.from_offset < start and each.to_ms >= time_ms:
+                return each.from_offset
+        return log
+
+    def after(self, time_ms: int) -> int:
+        """See ``Kept``: the end of a stretch, likewise."""
+        log, start = self._log.offset_at(time_ms), self.archived_to()
+        if log > start:
+            return log
+        for each in self._recalls.stretches():
+            if each.from_offset < start and each.to_ms >= time_ms:
+                return each.from_offset if each.from_ms >= time_ms else each.to_offset
+        return log
+
+    def oldest_ms(self) -> int | None:
+        """See ``Kept``."""
+        start = self.archived_to()
+        for each in self._recalls.stretches():
+            if each.from_offset < start and each.from_ms:
+                return each.from_ms
+        return self._alone.oldest_ms()
+
+    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+        """See ``Kept``.
+
+        Raises:
+            LogUnavailableError: Files cannot be read.
+        """
+        at = from_offset
+        while at < to_offset and at < self.archived_to():
+            end = self.readable_to(at, to_offset)
+            if end == at:
+                return
+            file = self._recalls.find(at)
+            if file is not None:
+                yield from self._of(file, at, end)
+            at = end
+        if at < to_offset:
+            yield from self._log.read(at, to_offset)
+
+    def _of(self, file: Recalled, at: int, end: int) -> Iterator[Logged]:
+        try:
+            yield from file.read(at, end)
+        except (OSError, LogDamagedError) as error:
+            self._recalls.forget(file)
+            raise LogUnavailableError(str(error)) from error
+
+    def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
+        """See ``Kept``.
+
+        Raises:
+            LogUnavailableError: Files cannot be read.
+        """
+        if from_offset >= self._begins:
+            chunk, after = self._log.read_chunk(from_offset, bytes_max)
+            # What begins later may have been deleted meanwhile, and be archived.
+            if from_offset >= self.archived_to():
+                return chunk, after
+        stretch = self._recalls.stretch_at(from_offset)
+        if stretch is None:
+            return self._log.read_chunk(from_offset, bytes_max)
+        if from_offset < stretch.from_offset:
+            return b"", min(stretch.from_offset, self._begins)
+        file = self._recalls.find(from_offset)
+        if file is None:
+            return b"", from_offset
+        try:
+            return file.read_chunk(from_offset, bytes_max, self._begins)
+        except (OSError, LogDamagedError):
+            self._recalls.forget(file)
+            return b"", from_offset

@@ -1,0 +1,143 @@
+"""The process that recalls archived records while owners ask for them, at the lowest priority.
+
+``serve`` starts it at the first request. It ends when nobody has asked for a minute, so a server
+whose replays stay within its log never has it.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from distributary.core.errors import DistributaryError
+from distributary.core.log import read_folder
+from distributary.core.log.recalled import list_recalled
+from distributary.datadir import PARENT, DataDir
+from distributary.partitions.recalls import read_requests
+from distributary.server.processes.pipeline.archive_job import alone
+from distributary.server.processes.supervision.children import end_with_parent
+from distributary.server.processes.base.logging import configure
+from distributary.server.processes.archive_process import ArchiveStart
+from distributary.server.processes.pipeline_process import take_spark_conf
+from distributary.spark import find_java, java_environment
+
+if TYPE_CHECKING:
+    from distributary.spark.archive.recall import Brought, Wanted
+
+IDLE_S: Final = 60.0
+"""How long the process, with its JVM, waits for another request."""
+LOOK_S: Final = 0.1
+"""Interval of looks at the requests."""
+
+
+def wanted_of(paths: DataDir, partitions: int) -> "list[tuple[int, int]]":
+    """Returns partition and record of each stretch that is asked for and not there yet."""
+    by_partition = []
+    for number in range(partitions):
+        there = list_recalled(paths.recalled(number))
+        asked = read_requests(paths.recall_requests(number))
+        by_partition.append(
+            [
+                (number, offset)
+                for offset in asked
+                if not any(each.from_offset <= offset < each.to_offset for each in there)
+            ]
+        )
+    longest = max(map(len, by_partition), default=0)
+    return [each[turn] for turn in range(longest) for each in by_partition if turn < len(each)]
+
+
+def serve(
+    wanted: Callable[[], "list[Wanted]"],
+    recall: "Callable[[list[Wanted]], Brought]",
+    log: Any,
+    now_s: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Recall what is wanted until nobody has wanted anything for ``IDLE_S``."""
+    last_s = now_s()
+    while now_s() - last_s < IDLE_S:
+        asked = wanted()
+        if not asked:
+            sleep(LOOK_S)
+            continue
+        brought = recall(asked)
+        last_s = now_s()
+        if not brought.stretches:
+            sleep(LOOK_S)  # Nobody has them: the owners see that too, once they look again.
+        else:
+            log.info("recalled", segments=brought.stretches, events=brought.events)
+        if brought.damaged or brought.missing:
+            log.warning(
+                "recalled-incomplete", damaged=brought.damaged, missing=list(brought.missing)[:10]
+            )
+
+
+def run(paths: DataDir, start: ArchiveStart, log: Any) -> None:
+    """Recall until nobody asks.
+
+    Raises:
+        DistributaryError: Spark does not start, or the archive cannot be read.
+    """
+    partitions = read_folder(paths.log).partitions
+    java = find_java(os.environ, chosen=Path(start.java_home) if start.java_home else None)
+    with alone(paths.recall_lock, paths.recall_scratch):
+        _sweep(paths, partitions)
+        os.environ.update(java_environment(java, paths.recall_scratch / "java"))
+        # Imported here: it imports pyspark, which needs to know its Java.
+        from distributary.spark.archive.recall import Recaller, Wanted  # noqa: PLC0415 - see above
+        from distributary.spark.archive.session import started  # noqa: PLC0415 - see above
+
+        with started(paths.recall_scratch, "local[2]", take_spark_conf()) as spark:
+            recaller = Recaller(spark, start.to)
+            serve(
+                lambda: [
+                    Wanted(number, offset, paths.recalled(number))
+                    for number, offset in wanted_of(paths, partitions)
+                ],
+                recaller.recall,
+                log,
+            )
+
+
+def _sweep(paths: DataDir, partitions: int) -> None:
+    """Delete what a killed process has left half written."""
+    for number in range(partitions):
+        for path in paths.recalled(number).glob("*.new"):
+            path.unlink(missing_ok=True)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    """End this process and its JVM at once: a file that is not finished does not count."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGTERM)
+    os._exit(0)
+
+
+def main(arguments: list[str]) -> int:
+    """Entry point of the process: one argument, ``ArchiveStart`` as JSON."""
+    end_with_parent(int(os.environ[PARENT]))
+    os.nice(19)
+    start = msgspec.json.decode(arguments[0], type=ArchiveStart)
+    configure(start.log_level, role="recall")
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)  # the parent stops us in its order
+    log = structlog.get_logger()
+    try:
+        run(DataDir(Path(start.data_dir)), start, log)
+    except DistributaryError as error:
+        log.warning("recall-failed", archive=start.to, reason=str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

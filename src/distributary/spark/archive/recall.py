@@ -1,0 +1,230 @@
+"""Recalls archived records: brings stretches of the archive back into files of their partitions.
+
+Called by ``server``, in a process that has a Spark of its own, while owners of partitions ask for
+records that their log has no more. Each stretch is one task: Spark reads its Parquet files and
+sorts their rows, and the task writes one frame for each offset. The checksum of each row is
+compared with that of what was read. A row that is damaged or gone leaves a gap, as damage in the
+log does.
+
+A file becomes visible as a whole, so a job that is killed at any point leaves nothing behind that
+anybody reads.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from distributary.core.errors import EventError
+from distributary.core.event import record as event_record
+from distributary.core.flow import (
+    TTL_DEFAULT,
+    RecordKind,
+    encode_addressed,
+    encode_carried,
+)
+from distributary.core.log.recalled import RecalledName, RecalledWriter
+from distributary.spark._schema import spark_schema
+from distributary.spark.archive import rows
+from distributary.spark.archive.manifest import EVENTS, ArchivedRange
+from distributary.spark.archive.place import Place
+
+BATCH_MAX: Final = 8
+"""Stretches recalled at once: each is a segment, and all of a batch are waited for."""
+
+_NEEDED: Final = (
+    "partition",
+    "offset",
+    "index",
+    "logged_at",
+    "address",
+    "ttl",
+    "data",
+    "by",
+    "head",
+    "carried",
+    "check",
+)
+_COLUMNS: Final = tuple(each for each in rows.ARCHIVED if each.name in _NEEDED)
+_TOLD: Final = "events BIGINT, damaged BIGINT"
+
+
+class Wanted(NamedTuple):
+    """A record whose stretch is asked for, and the folder that its file goes to."""
+
+    partition: int
+    offset: int
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a batch has brought.
+
+    Attributes:
+        stretches: How many.
+        events: Events in them.
+        damaged: Events that cannot be read.
+        missing: Files of the archive that are gone.
+    """
+
+    stretches: int
+    events: int
+    damaged: int
+    missing: tuple[str, ...]
+
+
+class Recaller:
+    """Recalls from one archive.
+
+    Args:
+        spark: The session, with the settings of ``job.SETTINGS``.
+        to: Path or URL of the archive.
+
+    Raises:
+        OSError: The file system cannot be reached.
+    """
+
+    def __init__(self, spark: SparkSession, to: str) -> None:
+        self._spark = spark
+        self._place = Place(spark, to)
+        self._contents = self._place.contents()
+
+    def recall(self, asked: Sequence[Wanted]) -> Brought:
+        """Bring the stretches of *asked*, at most ``BATCH_MAX``; those that nobody knows are not.
+
+        Raises:
+            LogError: The manifests do not fit.
+            OSError: The archive cannot be read, or a file cannot be written.
+            PySparkException: A task failed.
+        """
+        todo = self._ranges(asked)
+        if any(found is None for _, found in todo):
+            self._contents = self._place.contents()
+            todo = self._ranges(asked)
+        missing: list[str] = []
+        frames: list[DataFrame] = []
+        known = {each.name: (folder, each) for folder, each in todo if each is not None}
+        for folder, each in list(known.values())[:BATCH_MAX]:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            there = [file.path for file in each.files if self._place.has_events(file.path)]
+            missing += [file.path for file in each.files if file.path not in there]
+            if there:
+                frames.append(self._frame(folder, each, there))
+            else:
+                RecalledWriter(folder, _name(each)).finish()
+        events = damaged = 0
+        if frames:
+            whole = frames[0]
+            for frame in frames[1:]:
+                whole = whole.unionAll(frame)
+            for told in whole.collect():
+                events += told.events
+                damaged += told.damaged
+        return Brought(len(known), events, damaged, tuple(missing))
+
+    def _ranges(self, asked: Sequence[Wanted]) -> list[tuple[Path, ArchivedRange | None]]:
+        return [
+            (
+                each.folder,
+                next(
+                    (
+                        found
+                        for found in self._contents.ranges.get(each.partition, ())
+                        if found.from_offset <= each.offset < found.to_offset
+                    ),
+                    None,
+                ),
+            )
+            for each in asked
+        ]
+
+    def _frame(self, folder: Path, found: ArchivedRange, files: Sequence[str]) -> DataFrame:
+        reader = self._spark.read.schema(spark_schema(_COLUMNS))
+        frame = reader.parquet(*(f"{self._place.url}/{EVENTS}/{each}" for each in files))
+        ordered = frame.coalesce(1).sortWithinPartitions("offset", "index")
+        partition, name = found.partition, _name(found)
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            events, damaged = write_stretch(folder, name, partition, batches)
+            arrays = [pa.array([events], pa.int64()), pa.array([damaged], pa.int64())]
+            yield pa.RecordBatch.from_arrays(arrays, names=["events", "damaged"])
+
+        return ordered.mapInArrow(write, _TOLD)
+
+
+def _name(found: ArchivedRange) -> RecalledName:
+    return RecalledName(found.from_offset, found.to_offset)
+
+
+def write_stretch(
+    folder: Path, name: RecalledName, partition: int, batches: Iterator[pa.RecordBatch]
+) -> tuple[int, int]:
+    """Write the file *name* in *folder* from archived rows in order; runs in a Python worker.
+
+    Args:
+        folder: Of the partition.
+        name: Which records.
+        partition: Number of the partition.
+        batches: All rows of the stretch that are there, by offset and index.
+
+    Returns:
+        How many events it has, and how many rows were damaged.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    writer = RecalledWriter(folder, name)
+    events = damaged = 0
+    try:
+        for offset, group in groupby(_rows(batches), key=lambda row: row["offset"]):
+            kept = list(group)
+            body = _body_of(partition, kept)
+            if body is None:
+                damaged += len(kept)
+                continue
+            writer.add(offset, kept[0]["logged_at"] // 1000, *body)
+            events += len(kept)
+        writer.finish()
+    except BaseException:
+        writer.discard()
+        raise
+    return events, damaged
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        at = batch.schema.get_field_index("logged_at")
+        stamps = batch.column(at).cast(pa.int64())
+        yield from batch.set_column(at, "logged_at", stamps).to_pylist()
+
+
+def _body_of(partition: int, kept: Sequence[dict[str, Any]]) -> tuple[RecordKind, bytes] | None:
+    """Kind and body of the record with the events *kept*; None: one of them is damaged."""
+    first = kept[0]
+    if [row["index"] for row in kept] != list(range(len(kept))):
+        return None
+    try:
+        if any(_check_of(partition, row) != row["check"] for row in kept):
+            return None
+        body = event_record.encode([rows.event_of(row["head"], row["data"]) for row in kept])
+    except (EventError, TypeError, struct.error):
+        return None
+    ttls = tuple(row["ttl"] for row in kept)
+    address, carried = first["address"], first["carried"]
+    if carried:
+        return RecordKind.CARRIED, encode_carried(address, ttls, body, carried)
+    if address or any(ttl != TTL_DEFAULT for ttl in ttls):
+        return RecordKind.ADDRESSED, encode_addressed(address, ttls, body)
+    return RecordKind.EVENTS, body
+
+
+def _check_of(partition: int, row: dict[str, Any]) -> int:
+    place = partition, row["offset"], row["index"], row["logged_at"], row["ttl"]
+    known = row["address"], row["by"], row["carried"]
+    return rows.check_of(place, (row["head"], row["data"]), known)
