@@ -6,24 +6,28 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
+from distributary.cli._behaviour import Behaviour
 from distributary.core.errors import LogDamagedError, SettingsError
 from distributary.core.event import Event, record
 from distributary.core.event.binary import encode as encode_binary
 from distributary.core.flow import RecordKind
 from distributary.core.log import partition_dir, retain
 from distributary.datadir import DataDir
-from distributary.datadir.archived import read_archived
+from distributary.datadir.archived import StretchesFile, read_archived
 from distributary.datadir.publishers import PublisherBook
 from distributary.spark.archive import job as archive_job
 from distributary.spark.archive import rows
 from distributary.spark.archive.job import Wanted, archive
-from kit.running_server import RunningServer, wait_until
+from kit.running_server import Role, RunningServer, wait_until
+from kit.traffic import Traffic
 
 DAY_MS = 86_400_000
 
@@ -79,12 +83,14 @@ def _fill(log, event, count=300, size=900):
     return made
 
 
-def _tables(folder):
-    """All rows of all files that manifests name."""
+def _tables(folder, *, exist=False):
+    """All rows of all files that manifests name; *exist*: of those that are there."""
     found = []
     for path in sorted((folder / "manifests").glob("*.json")):
         for each in json.loads(path.read_bytes())["ranges"]:
             for file in each["files"]:
+                if exist and not (folder / "events" / file["path"]).exists():
+                    continue
                 found += pq.ParquetFile(folder / "events" / file["path"]).read().to_pylist()
     return found
 
@@ -154,6 +160,28 @@ def test_what_no_manifest_names_is_deleted(session, log, event, tmp_path):
     assert not stray.exists()
     assert not half.exists()
     assert other.exists()
+
+
+def test_old_days_are_deleted_and_reads_go_on_without_them(spark, session, log, event, tmp_path):
+    """Whole days; what is left is read, with the log; nothing of them is archived again."""
+    made = _fill(log, event)
+    to = tmp_path / "archive"
+    archive(session, _wanted(log, to))
+    before = date(2023, 11, 16)
+    wanted = replace(_wanted(log, to), delete_before=before)
+    done = archive(session, wanted)
+    assert done.days_deleted == ("2023-11-14", "2023-11-15")
+    assert done.events == 0
+    days = {path.name for path in (to / "events").iterdir() if path.name.startswith("day=")}
+    assert days == {"day=2023-11-16", "day=2023-11-17"}
+    left = {(each["partition"], each["offset"], each["index"]) for each in _tables(to, exist=True)}
+    assert 0 < len(left) < len(made)
+    table = spark.read.format("distributary").option("archive", str(to)).load(str(log.data_dir))
+    rows = table.where("type != 'timer'").select("partition", "offset", "index").collect()
+    assert {tuple(row) for row in rows} == left
+    stretches = StretchesFile(DataDir(log.data_dir).archived, str(to), 0).read()
+    assert stretches[0].from_ms >= 1_700_092_800_000
+    assert archive(session, wanted).days_deleted == ()
 
 
 def test_another_log_is_refused(session, log, event, tmp_path):
@@ -381,25 +409,76 @@ def test_what_is_between_archive_and_log_is_lost_and_said(spark, log, event, tmp
         _read(spark, log, tmp_path / "elsewhere").collect()
 
 
-def test_a_server_archives_by_itself(spark, tmp_path):
-    """Where it is told how often: a full segment is archived, checked and read; others run on."""
+SMALL = 400
+"""Events of the first segment that somebody subscribes to."""
+
+
+def _publish(server, id_, type_, body):
+    fields = {"ce-specversion": "1.0", "ce-id": id_, "ce-source": "/s", "ce-type": type_}
+    assert server.request("POST", "/events", body, fields).status == 202
+
+
+def test_a_server_archives_by_itself_and_sends_again_what_its_log_has_no_more(spark, tmp_path):
+    """A full segment is archived, checked, and deleted; a replay and a ``start`` read it back.
+
+    A consumer is killed while the replay goes on: each event comes once more, copies are of what
+    was under way alone.
+    """
     to = tmp_path / "archive"
     flags = ["--partitions", "1", "--archive", str(to), "--archive-every-s", "2s"]
-    with RunningServer(tmp_path / "data", flags=flags) as server:
-        fields = {"ce-specversion": "1.0", "ce-source": "/large", "ce-type": "t"}
+    flags += ["--retention-bytes-max", "1MiB"]
+    sinks = {"old": Behaviour(delay_s=0.01), "new": Behaviour()}
+    with (
+        Traffic(tmp_path, sinks, keep_requests=True) as traffic,
+        RunningServer(tmp_path / "data", flags=flags) as server,
+    ):
+        url = {name: sink.url for name, sink in traffic.sinks.items()}
+
+        def got(name):
+            kept = tuple(traffic.sinks[name].requests)
+            return [dict(request.headers)[b"ce-id"].decode() for request in kept]
+
+        def logged(event):
+            lines = map(json.loads, server.log.read_text("utf-8").splitlines())
+            return [line for line in lines if line["event"] == event]
+
+        old = server.subscribe(url["old"], filters=[{"exact": {"type": "order"}}])
+        ids = [f"order-{number}" for number in range(SMALL)]
+        for id_ in ids:
+            _publish(server, id_, "order", b"x" * 500)
         body = os.urandom(900_000)
         for number in range(80):  # more than one segment of 64 MiB
-            fields["ce-id"] = str(number)
-            assert server.request("POST", "/events", body, fields).status == 202
-
-        def archived():
-            lines = map(json.loads, server.log.read_text("utf-8").splitlines())
-            return [line for line in lines if line["event"] == "archived"]
-
-        wait_until(archived, 120.0, "a job has ended")
-        (line,) = archived()
-        assert 60 < line["events"] < 80
+            _publish(server, f"large-{number}", "large", body)
+        wait_until(lambda: len(got("old")) == SMALL, 120.0, "each event has come")
+        wait_until(lambda: logged("segments-deleted"), 180.0, "retention has cut the log")
+        line = logged("archived")[0]
+        assert SMALL < line["events"] < SMALL + 80
         reader = spark.read.format("distributary").option("archive", str(to))
-        assert reader.load(str(server.data_dir)).where("source = '/large'").count() == 80
-        assert server.request("GET", "/readyz").status == 200
+        table = reader.load(str(server.data_dir))
+        assert table.where("type = 'large'").count() == 80
+
+        asked = {"from": "2000-01-01T00:00:00Z", "run": "again"}
+        path = f"/subscriptions/{old}/replay"
+        response = server.request("POST", path, json.dumps(asked).encode())
+        assert response.status == 202, response.body
+        wait_until(lambda: len(got("old")) >= SMALL + 50, 180.0, "the replay sends")
+        server.kill(Role.WRITER)
+        new = server.subscribe(
+            url["new"], filters=[{"exact": {"type": "order"}}], config={"start": "earliest"}
+        )
+
+        def run():
+            return server.request("GET", "/runs/again").json()
+
+        wait_until(lambda: run()["state"] == "done", 180.0, "the replay ends")
+        assert (run()["selected"], run()["handled"] + run()["passed"]) == (SMALL, SMALL)
+        assert "oldest" not in run()
+        wait_until(lambda: set(got("new")) == set(ids), 180.0, "the new one has all of history")
+        wait_until(lambda: len(set(got("old")[SMALL:])) == SMALL, 60.0, "each came once more")
+        assert set(got("old")) == set(ids)
+        assert len(got("old")) < 2 * SMALL + 300
+        assert logged("recalled")
+        assert not logged("recall-failed")
+        assert not logged("records-lost")
+        assert server.request("GET", f"/subscriptions/{new}").status == 200
         assert server.stop() == 0

@@ -11,7 +11,7 @@ from distributary.datadir import DataDir
 from distributary.datadir.archived import StretchesFile
 from distributary.spark.archive import job as archive_job
 from distributary.spark.archive.job import archive
-from distributary.spark.archive.recall import Recaller, Wanted
+from distributary.spark.archive.recall import Needed, Recaller
 
 EVENTS = {RecordKind.EVENTS, RecordKind.ADDRESSED, RecordKind.CARRIED}
 HEADER = b"traceparent: 00-1\r\n"
@@ -60,7 +60,7 @@ def test_what_is_recalled_is_what_the_log_has(archived):
     for partition in range(2):
         folder = paths.recalled(partition)
         stretches = StretchesFile(paths.archived, str(to), partition).read()
-        asked = [Wanted(partition, each.to_offset - 1, folder) for each in stretches]
+        asked = [Needed(partition, each.to_offset - 1, folder) for each in stretches]
         brought = recaller.recall(asked)
         assert (brought.damaged, brought.missing) == (0, ())
         reader = Reader(paths.log, partition)
@@ -92,12 +92,12 @@ def test_what_is_gone_or_damaged_is_left_out_and_told(archived):
     folder = paths.recalled(0)
     stretch, *_ = StretchesFile(paths.archived, str(to), 0).read()
     recaller = Recaller(session, str(to))
-    nobody = recaller.recall([Wanted(0, 1 << 40, folder)])
+    nobody = recaller.recall([Needed(0, 1 << 40, folder)])
     assert nobody.stretches == 0
     for path in (to / "events").rglob("*.parquet"):
         if f"p0000-{stretch.from_offset:020d}" in str(path):
             path.unlink()
-    brought = recaller.recall([Wanted(0, stretch.from_offset, folder)])
+    brought = recaller.recall([Needed(0, stretch.from_offset, folder)])
     assert (brought.stretches, brought.events) == (1, 0)
     assert brought.missing
     (name,) = list_recalled(folder)

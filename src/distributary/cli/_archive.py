@@ -1,5 +1,6 @@
 """``distributary archive``: old segments of the log as Parquet, by a Spark job."""
 
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 
 from distributary.cli import _console, _extras
 from distributary.cli._backup import MIB, DataDirOption
+from distributary.cli._times import moment_ms
 
 
 def archive(
@@ -28,6 +30,13 @@ def archive(
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave damaged records out instead of stopping.")
     ] = False,
+    delete_before: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Delete the days of the archive before this one: 2026-01-31, or -90d.",
+        ),
+    ] = "",
     master: Annotated[
         str, typer.Option("--spark-master", metavar="URL", help="Where Spark runs.")
     ] = "local[2]",
@@ -52,6 +61,8 @@ def archive(
       distributary archive --to /mnt/archive --data-dir /var/lib/distributary
 
       distributary archive --to s3a://bucket/archive --all
+
+      distributary archive --to /mnt/archive --delete-before -365d
     """
     _extras.need_server()
     from distributary.server import processes  # noqa: PLC0415 - after the check
@@ -69,7 +80,23 @@ def archive(
         skip_damaged=skip_damaged,
         master=master,
         spark_conf=spark_conf,
+        delete_before=_day_of(delete_before),
     )
+    _tell(to, done, console)
+
+
+def _day_of(delete_before: str) -> date | None:
+    """The day of ``--delete-before``, by UTC; None: it was not given."""
+    if not delete_before:
+        return None
+    return datetime.fromtimestamp(moment_ms("--delete-before", delete_before) / 1000, UTC).date()
+
+
+def _tell(to: str, done: Any, console: Any) -> None:
+    """Say what the job has done, and what it could not."""
+    if done.days_deleted:
+        first, last = done.days_deleted[0], done.days_deleted[-1]
+        print(f"{to}: deleted {len(done.days_deleted)} days, {first} to {last}")
     for lost in done.lost:
         console.print(
             f"partition {lost.partition}: records {lost.from_offset} to {lost.to_offset - 1} were"

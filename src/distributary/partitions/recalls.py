@@ -1,8 +1,8 @@
 """Reads records that only the archive has any more, beside those of the log.
 
 Replays, subscriptions that begin in the past, and retries of their events read through
-``KeptRecords``. Where the log begins later, ``Recalls`` asks for the stretch of the archive that has
-the record, by a file; the job that recalls writes the stretch into a file of this partition's
+``KeptRecords``. Where the log begins later, ``Recalls`` asks for the stretch of the archive that
+has the record, by a file; the job that recalls writes the stretch into a file of this partition's
 folder, and it is read from there like a segment. Nobody waits meanwhile: what reads it looks again.
 
 The files are a bounded cache. What is lost of it is asked for again.

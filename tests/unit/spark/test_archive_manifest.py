@@ -1,5 +1,6 @@
 """What an archive holds by its manifests: nothing twice, nothing that is not named."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,7 +72,7 @@ def test_manifests_that_do_not_fit_are_refused(manifests, said):
 def test_a_newer_format_is_refused():
     """Never guessed at."""
     with pytest.raises(LogFormatError, match="upgrade"):
-        archive.contents_of([(1, b'{"format": 2, "other": []}')])
+        archive.contents_of([(1, b'{"format": 3, "other": []}')])
 
 
 def test_only_names_of_ranges_are_names_of_ranges():
@@ -129,3 +130,22 @@ def test_jobs_killed_anywhere_archive_each_record_once(lengths, jobs):
     ranges = archive.contents_of(manifests).ranges[0]
     offsets = [offset for each in ranges for offset in range(each.from_offset, each.to_offset)]
     assert offsets == list(range(sum(lengths)))
+
+
+def test_days_are_deleted_of_what_was_archived_before():
+    """Positions stay, so that nothing is archived again; what comes later has its own files."""
+    day = {"format": archive.FORMAT_DELETES, "ranges": (), "deleted_before": "2026-11-25"}
+    old = _range(0, 0, 5)
+    parts = (*old.files, ArchivedFile(f"day=2026-11-25/range={old.name}/b.parquet", 10, 1))
+    both = msgspec.structs.replace(_range(1, 0, 5), files=parts)
+    contents = archive.contents_of([_manifest(1, old, both)])
+    assert contents.days() == {"2026-11-24", "2026-11-25"}
+    contents.add(archive.decode(archive.encode(Manifest(number=2, **day)), 2))
+    assert contents.positions() == {0: 5, 1: 5}
+    assert contents.readable(0) == []
+    (left,) = contents.readable(1)
+    assert [file.path for file in left.files] == [parts[1].path]
+    assert left.from_ms == 1_795_564_800_000
+    assert contents.days() == {"2026-11-25"}
+    contents.add(archive.decode(_manifest(3, _range(0, 5, 9))[1], 3))
+    assert [each.from_offset for each in contents.readable(0)] == [5]

@@ -12,6 +12,7 @@ server does that shares log and store, ``supervision`` starting and watching, ``
 
 import os
 from collections.abc import Callable, MutableMapping
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,7 @@ def archive_log(
     skip_damaged: bool,
     master: str,
     spark_conf: str,
+    delete_before: date | None = None,
 ) -> "Done":
     """Write old segments of the log to an archive, in this process.
 
@@ -86,6 +88,7 @@ def archive_log(
         skip_damaged: Whether damaged records are left out.
         master: Spark master.
         spark_conf: Spark properties, as pairs separated by commas.
+        delete_before: Events that were appended before this day are deleted of the archive.
 
     Raises:
         DistributaryError: It cannot be done; what was checked is archived nevertheless.
@@ -105,6 +108,7 @@ def archive_log(
         skip_damaged=skip_damaged,
         master=master,
         spark_conf=properties,
+        delete_before=delete_before,
     )
     return job.run_archive(order, told)
 

@@ -7,6 +7,8 @@ next job goes on where this one's last manifest ends.
 import os
 import signal
 import sys
+import time
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import FrameType
 
@@ -29,12 +31,14 @@ class ArchiveStart(msgspec.Struct, frozen=True, kw_only=True):
         to: Path or URL of the archive.
         java_home: Java to run Spark on; empty: one is looked for.
         log_level: Least level that is logged.
+        age_max_s: Age above which days of the archive are deleted; 0: never.
     """
 
     data_dir: str
     to: str
     java_home: str
     log_level: str
+    age_max_s: float = 0.0
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
@@ -43,6 +47,13 @@ def _end(_number: int, _frame: FrameType | None) -> None:
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGTERM)
     os._exit(0)
+
+
+def _first_day(age_max_s: float) -> date | None:
+    """The first day of which something is younger than *age_max_s*; None: all days stay."""
+    if not age_max_s:
+        return None
+    return datetime.fromtimestamp(time.time() - age_max_s, UTC).date()
 
 
 def main(arguments: list[str]) -> int:
@@ -59,12 +70,15 @@ def main(arguments: list[str]) -> int:
         to=start.to,
         spark_conf=take_spark_conf(),
         java_home=Path(start.java_home) if start.java_home else None,
+        delete_before=_first_day(start.age_max_s),
     )
     try:
         done = run_archive(order, lambda _done: None)
     except DistributaryError as error:
         log.warning("archive-failed", archive=start.to, reason=str(error))
         return 1
+    if done.days_deleted:
+        log.info("archive-days-deleted", archive=start.to, days=list(done.days_deleted))
     for lost in done.lost:
         log.warning("archive-incomplete", **lost._asdict())
     log.info(

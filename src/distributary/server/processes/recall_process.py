@@ -1,4 +1,4 @@
-"""The process that recalls archived records while owners ask for them, at the lowest priority.
+"""The process that recalls archived records while owners ask for them, at a low priority.
 
 ``serve`` starts it at the first request. It ends when nobody has asked for a minute, so a server
 whose replays stay within its log never has it.
@@ -29,7 +29,7 @@ from distributary.server.processes.pipeline_process import take_spark_conf
 from distributary.spark import find_java, java_environment
 
 if TYPE_CHECKING:
-    from distributary.spark.archive.recall import Brought, Wanted
+    from distributary.spark.archive.recall import Brought, Needed
 
 IDLE_S: Final = 60.0
 """How long the process, with its JVM, waits for another request."""
@@ -55,8 +55,8 @@ def wanted_of(paths: DataDir, partitions: int) -> "list[tuple[int, int]]":
 
 
 def serve(
-    wanted: Callable[[], "list[Wanted]"],
-    recall: "Callable[[list[Wanted]], Brought]",
+    wanted: Callable[[], "list[Needed]"],
+    recall: "Callable[[list[Needed]], Brought]",
     log: Any,
     now_s: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -92,14 +92,14 @@ def run(paths: DataDir, start: ArchiveStart, log: Any) -> None:
         _sweep(paths, partitions)
         os.environ.update(java_environment(java, paths.recall_scratch / "java"))
         # Imported here: it imports pyspark, which needs to know its Java.
-        from distributary.spark.archive.recall import Recaller, Wanted  # noqa: PLC0415 - see above
+        from distributary.spark.archive.recall import Needed, Recaller  # noqa: PLC0415 - see above
         from distributary.spark.archive.session import started  # noqa: PLC0415 - see above
 
         with started(paths.recall_scratch, "local[2]", take_spark_conf()) as spark:
             recaller = Recaller(spark, start.to)
             serve(
                 lambda: [
-                    Wanted(number, offset, paths.recalled(number))
+                    Needed(number, offset, paths.recalled(number))
                     for number, offset in wanted_of(paths, partitions)
                 ],
                 recaller.recall,
@@ -125,7 +125,7 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 def main(arguments: list[str]) -> int:
     """Entry point of the process: one argument, ``ArchiveStart`` as JSON."""
     end_with_parent(int(os.environ[PARENT]))
-    os.nice(19)
+    os.nice(10)
     start = msgspec.json.decode(arguments[0], type=ArchiveStart)
     configure(start.log_level, role="recall")
     signal.signal(signal.SIGTERM, _end)

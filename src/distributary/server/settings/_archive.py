@@ -29,6 +29,12 @@ class ArchiveSettings(IndexSettings):
         "How often the server archives by itself what is not archived yet, with a Spark of its own"
         " (1 GiB) at the lowest priority. 0: run distributary archive by a timer.",
     )
+    archive_age_max_s: float = setting(
+        shapes.duration(0.0, 3650 * 86400.0),
+        0.0,
+        "Age above which whole days are deleted of the archive, when the server archives the next"
+        " segment. 0: never.",
+    )
 
 
 def archive_faults(chosen: Mapping[str, Any]) -> Iterator[str]:
@@ -41,6 +47,8 @@ def archive_faults(chosen: Mapping[str, Any]) -> Iterator[str]:
     if not archive:
         if chosen.get("archive_every_s"):
             yield "archive_every_s: needs archive, the folder"
+        if chosen.get("archive_age_max_s"):
+            yield "archive_age_max_s: needs archive, the folder"
         return
     if chosen.get("log"):
         yield "archive: needs the log in the data directory; with log, none is archived"

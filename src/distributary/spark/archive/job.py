@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,12 +39,7 @@ from distributary.spark.archive.manifest import (
 )
 from distributary.spark.archive.place import Place
 
-WRITERS_MAX: Final = 8
-"""Files that one task keeps open: a range of more days than this is sorted first."""
-
 SETTINGS: Final = {
-    # Row by row in the order of the log, with no sort.
-    "spark.sql.maxConcurrentOutputFileWriters": str(WRITERS_MAX),
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.session.timeZone": "UTC",
@@ -55,8 +51,12 @@ SETTINGS: Final = {
 }
 """Spark's settings of a job."""
 
-PARQUET: Final = {"parquet.block.size": str(16 * 1024 * 1024)}
-"""Options of the files: row groups that the heap of a small JVM holds, one for each task."""
+CLUSTERED: Final = ("type", "offset", "index")
+"""Order of the rows of a file: a row group has few types, so one type is in few row groups."""
+
+PARQUET: Final = {"parquet.block.size": str(2 * 1024 * 1024)}
+"""Options of the files: a segment is some thirty row groups, of which a search for one type of a
+hundred reads one or two. Smaller ones would have footers that take longer than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,8 @@ class Wanted:
         newest: The newest segment of each partition too, as far as it goes.
         skip_damaged: Whether damaged records are left out; otherwise they end the job.
         ranges_per_step: How many segments are written before a manifest names them.
+        delete_before: What was appended before this day (by UTC) is deleted of the archive; None:
+            nothing is.
     """
 
     paths: DataDir
@@ -76,6 +78,7 @@ class Wanted:
     newest: bool
     skip_damaged: bool
     ranges_per_step: int
+    delete_before: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class Done:
         lost: Records that retention had deleted before: by partition, first and after the last.
         swept: Folders that killed jobs had left, deleted.
         positions: Partition -> offset of the first record that is not archived.
+        days_deleted: Days that were deleted because they are old.
     """
 
     ranges: int
@@ -97,6 +101,7 @@ class Done:
     lost: tuple[Stretch, ...]
     swept: tuple[str, ...]
     positions: dict[int, int]
+    days_deleted: tuple[str, ...] = ()
 
 
 def archive(
@@ -122,8 +127,9 @@ def archive(
     _compare_ends(contents, wanted.paths, known)
     stretches = manifest.plan(contents, known, newest=wanted.newest)
     lost = tuple(manifest.lost(contents, known))
-    swept = tuple(place.sweep(contents.names()))
-    done = Done(0, 0, 0, lost, swept, contents.positions())
+    days = _delete(place, contents, wanted.delete_before)
+    swept = tuple(place.sweep(contents.names(), contents.deleted_before))
+    done = Done(0, 0, 0, lost, swept, contents.positions(), days)
     _note(wanted, contents)
     for start in range(0, len(stretches), wanted.ranges_per_step):
         step = _Step(spark, place, wanted, stretches[start : start + wanted.ranges_per_step])
@@ -141,14 +147,31 @@ def archive(
     return done
 
 
+def _delete(place: Place, contents: Contents, before: date | None) -> tuple[str, ...]:
+    """Say that what is older than *before* is deleted: what no manifest names is swept."""
+    if before is None:
+        return ()
+    days = tuple(sorted(day for day in contents.days() if day < str(before)))
+    if days:
+        made = Manifest(
+            format=manifest.FORMAT_DELETES,
+            number=contents.count + 1,
+            ranges=(),
+            deleted_before=str(before),
+        )
+        place.write_manifest(made.number, manifest.encode(made))
+        contents.add(made)
+    return days
+
+
 def _note(wanted: Wanted, contents: Contents) -> None:
     """Tell retention and owners what is archived."""
     stretches = {
         number: [
             ArchivedStretch(each.from_offset, each.to_offset, each.from_ms, each.to_ms)
-            for each in ranges
+            for each in contents.readable(number)
         ]
-        for number, ranges in contents.ranges.items()
+        for number in contents.ranges
     }
     write_archived(wanted.paths.archived, wanted.to, contents.positions(), stretches)
 
@@ -227,6 +250,7 @@ class _Step:
 
         numbers = self._spark.range(0, len(todo), 1, numPartitions=len(todo))
         frame = numbers.mapInArrow(of_ranges, spark_schema(rows.WRITTEN))
+        frame = frame.sortWithinPartitions(rows.DAY.name, rows.RANGE.name, *CLUSTERED)
         writer = frame.write.mode("append").partitionBy(rows.DAY.name, rows.RANGE.name)
         writer.options(**PARQUET).parquet(self._place.events)
 

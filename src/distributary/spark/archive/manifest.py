@@ -7,6 +7,7 @@ records are archived: never one twice, whatever was killed when.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,6 +16,9 @@ from distributary.core.errors import LogDamagedError, LogFormatError, SettingsEr
 
 FORMAT: Final = 1
 """Of manifests and rows; a larger one is refused, never guessed at."""
+
+FORMAT_DELETES: Final = 2
+"""Of manifests that delete: versions that do not know them would look for files that are gone."""
 
 MANIFESTS: Final = "manifests"
 """Folder of the manifests."""
@@ -78,11 +82,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         format: See ``FORMAT``.
         number: From 1, without gaps.
         ranges: What it adds.
+        deleted_before: What was appended before this day (by UTC, ``2026-01-31``) is deleted of
+            the ranges before; empty: nothing is.
     """
 
     format: int
     number: int
     ranges: tuple[ArchivedRange, ...]
+    deleted_before: str = ""
 
 
 class Archived(NamedTuple):
@@ -143,7 +150,7 @@ def decode(content: bytes, number: int) -> Manifest:
     name = f"{MANIFESTS}/{manifest_name(number)}"
     try:
         head = msgspec.json.decode(content, type=dict)
-        if type(head.get("format")) is int and head["format"] > FORMAT:
+        if type(head.get("format")) is int and head["format"] > FORMAT_DELETES:
             raise LogFormatError(f"{name} of the archive is of a newer version: upgrade")
         found = _decoder.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -158,12 +165,14 @@ class Contents:
     """All that an archive holds.
 
     Attributes:
-        ranges: By partition, in order.
+        ranges: By partition, in order; with the files that are still there.
         count: Number of manifests.
+        deleted_before: Days before this one are deleted (``2026-01-31``); empty: none is.
     """
 
     ranges: dict[int, list[ArchivedRange]] = field(default_factory=dict)
     count: int = 0
+    deleted_before: str = ""
 
     def add(self, manifest: Manifest) -> None:
         """Add what *manifest* does; it is the next one.
@@ -184,7 +193,20 @@ class Contents:
                     f" {archived.to_offset}"
                 )
             self.ranges.setdefault(each.partition, []).append(each)
+        if manifest.deleted_before > self.deleted_before:
+            self.deleted_before = manifest.deleted_before
+            for number, ranges in self.ranges.items():
+                self.ranges[number] = [_since(each, self.deleted_before) for each in ranges]
         self.count = manifest.number
+
+    def days(self) -> set[str]:
+        """Days of which there are events."""
+        files = (file for ranges in self.ranges.values() for each in ranges for file in each.files)
+        return {_day_of(file) for file in files}
+
+    def readable(self, partition: int) -> list[ArchivedRange]:
+        """The ranges of *partition* but for those of which everything is deleted."""
+        return [each for each in self.ranges.get(partition, ()) if each.files or not each.events]
 
     def archived(self, partition: int) -> Archived:
         """How far *partition* is archived; 0: not at all."""
@@ -200,6 +222,19 @@ class Contents:
     def names(self) -> set[str]:
         """Names of the folders of all ranges."""
         return {each.name for ranges in self.ranges.values() for each in ranges}
+
+
+def _day_of(file: ArchivedFile) -> str:
+    return file.path.partition("/")[0].removeprefix("day=")
+
+
+def _since(found: ArchivedRange, day: str) -> ArchivedRange:
+    """What is left of *found* when all before *day* is deleted."""
+    files = tuple(file for file in found.files if _day_of(file) >= day)
+    if len(files) == len(found.files):
+        return found
+    begin_ms = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000)
+    return msgspec.structs.replace(found, files=files, from_ms=max(found.from_ms, begin_ms))
 
 
 def contents_of(manifests: Iterable[tuple[int, bytes]]) -> Contents:

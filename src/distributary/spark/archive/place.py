@@ -109,11 +109,12 @@ class Place:
         """
         self._sync([Path(EVENTS) / path for path in paths])
 
-    def sweep(self, kept: Iterable[str]) -> list[str]:
-        """Delete what killed jobs have left; returns the folders of ranges.
+    def sweep(self, kept: Iterable[str], since: str = "") -> list[str]:
+        """Delete what no manifest names; returns the folders of ranges.
 
         Args:
             kept: Names of the ranges that manifests name.
+            since: The first day of which they name files (``2026-01-31``); empty: any.
 
         Raises:
             OSError: It cannot be deleted.
@@ -130,9 +131,12 @@ class Place:
                 for status in self._list(day.getPath()):
                     path = status.getPath()
                     name = path.getName().removeprefix("range=")
-                    if is_range_name(name) and name not in names:
+                    old = day.getPath().getName() < f"day={since}"
+                    if is_range_name(name) and (old or name not in names):
                         self._system.delete(path, True)
                         swept.append(f"{day.getPath().getName()}/{path.getName()}")
+                if not self._list(day.getPath()):
+                    self._system.delete(day.getPath(), False)
         return swept
 
     def _path(self, below: str) -> Any:

@@ -191,8 +191,8 @@ def extents(
 ) -> Mapping[int, Extent]:
     """Returns *log*, with what the archive has of each partition."""
     return {
-        number: WithArchive(each, contents.ranges[number], archive)
-        if number in contents.ranges
+        number: WithArchive(each, contents.readable(number), archive)
+        if contents.readable(number)
         else each
         for number, each in log.items()
     }

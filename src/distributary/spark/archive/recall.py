@@ -54,7 +54,7 @@ _COLUMNS: Final = tuple(each for each in rows.ARCHIVED if each.name in _NEEDED)
 _TOLD: Final = "events BIGINT, damaged BIGINT"
 
 
-class Wanted(NamedTuple):
+class Needed(NamedTuple):
     """A record whose stretch is asked for, and the folder that its file goes to."""
 
     partition: int
@@ -95,7 +95,7 @@ class Recaller:
         self._place = Place(spark, to)
         self._contents = self._place.contents()
 
-    def recall(self, asked: Sequence[Wanted]) -> Brought:
+    def recall(self, asked: Sequence[Needed]) -> Brought:
         """Bring the stretches of *asked*, at most ``BATCH_MAX``; those that nobody knows are not.
 
         Raises:
@@ -128,7 +128,7 @@ class Recaller:
                 damaged += told.damaged
         return Brought(len(known), events, damaged, tuple(missing))
 
-    def _ranges(self, asked: Sequence[Wanted]) -> list[tuple[Path, ArchivedRange | None]]:
+    def _ranges(self, asked: Sequence[Needed]) -> list[tuple[Path, ArchivedRange | None]]:
         return [
             (
                 each.folder,

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,7 @@ class ArchiveOrder:
         master: Spark master.
         spark_conf: The operator's Spark properties.
         java_home: Java to run Spark on; None: one is looked for.
+        delete_before: See ``Wanted``.
     """
 
     data_dir: Path
@@ -43,6 +45,7 @@ class ArchiveOrder:
     master: str = "local[2]"
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     java_home: Path | None = None
+    delete_before: date | None = None
 
 
 def run_archive(order: ArchiveOrder, told: Callable[["Done"], None]) -> "Done":
@@ -64,7 +67,14 @@ def run_archive(order: ArchiveOrder, told: Callable[["Done"], None]) -> "Done":
         # Imported here: it imports pyspark, which needs to know its Java.
         from distributary.spark.archive.session import Wanted, run  # noqa: PLC0415 - see above
 
-        wanted = Wanted(paths, order.to, order.newest, order.skip_damaged, RANGES_PER_STEP)
+        wanted = Wanted(
+            paths,
+            order.to,
+            order.newest,
+            order.skip_damaged,
+            RANGES_PER_STEP,
+            order.delete_before,
+        )
         return run(wanted, order.master, order.spark_conf, told)
 
 

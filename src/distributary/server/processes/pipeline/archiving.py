@@ -145,6 +145,7 @@ def archive_child(
         to=settings.archive,
         java_home=str(settings.java_home or ""),
         log_level=settings.log_level,
+        age_max_s=settings.archive_age_max_s,
     )
     conf = {
         name: value for name, value in settings.spark_conf.items() if name.startswith(PASSED_ON)
