@@ -459,7 +459,8 @@ def test_a_server_archives_by_itself_and_sends_again_what_its_log_has_no_more(sp
 
         asked = {"from": "2000-01-01T00:00:00Z", "run": "again"}
         path = f"/subscriptions/{old}/replay"
-        response = server.request("POST", path, json.dumps(asked).encode())
+        fields = {"content-type": "application/json"}
+        response = server.request("POST", path, json.dumps(asked).encode(), fields)
         assert response.status == 202, response.body
         wait_until(lambda: len(got("old")) >= SMALL + 50, 180.0, "the replay sends")
         server.kill(Role.WRITER)

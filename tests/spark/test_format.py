@@ -14,6 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from distributary.datadir import DataDir
+from distributary.datadir.readers import read_readers
 from distributary.spark import _columns, register
 from distributary.spark._schema import arrow_schema, spark_schema
 
@@ -304,7 +306,11 @@ def _stored(spark: SparkSession, folder: Path) -> list[str]:
 def test_a_stream_goes_on_from_its_checkpoint(
     spark: SparkSession, any_log: Any, event: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Two runs over one checkpoint read every event once; offsets are those of the log."""
+    """Two runs over one checkpoint read every event once; offsets are those of the log.
+
+    A reader with a name notes them, for retention.
+    """
+    readers = DataDir(log.data_dir).readers
     for number in range(10):
         any_log.append(number % 2, event(str(number)))
     first = _drain(spark, any_log, tmp_path)
@@ -312,6 +318,15 @@ def test_a_stream_goes_on_from_its_checkpoint(
     for number in range(10, 13):
         any_log.append(0, event(str(number)))
     second = _drain(spark, any_log, tmp_path)
+        log.append(number % 2, event(str(number)))
+    first = _drain(spark, log, tmp_path, reader="hourly")
+    # Spark says that a micro-batch is behind it when it plans the next one.
+    assert read_readers(readers)["hourly"].positions in ({0: 0, 1: 0}, {0: 5, 1: 5})
+    assert json.loads(first[-1]["sources"][0]["endOffset"]) == {"0": 5, "1": 5}
+    for number in range(10, 13):
+        log.append(0, event(str(number)))
+    second = _drain(spark, log, tmp_path, reader="hourly")
+    assert read_readers(readers)["hourly"].positions in ({0: 5, 1: 5}, {0: 8, 1: 5})
     assert json.loads(second[0]["sources"][0]["startOffset"]) == {"0": 5, "1": 5}
     assert json.loads(second[-1]["sources"][0]["endOffset"]) == {"0": 8, "1": 5}
     assert _stored(spark, tmp_path) == [str(number) for number in range(13)]
@@ -340,7 +355,9 @@ def test_a_stream_may_begin_at_the_end(
 
 
 def test_a_stream_has_no_end(spark: SparkSession, log: Any, tmp_path: Path) -> None:
-    """An option for an end is refused instead of ignored."""
+    """An option for an end is refused instead of ignored, and a batch holds nothing."""
+    with pytest.raises(PySparkException, match="reader belongs to streams"):
+        _read(spark, log, reader="hourly").count()
     with pytest.raises(PySparkException, match="belong to batch reads"):
         _drain(spark, log, tmp_path, endingTimestamp="0")
 

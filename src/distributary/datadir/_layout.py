@@ -19,6 +19,7 @@
       history/date=…/…            history, unless it is kept elsewhere (``history``)
       outbox/date=…/…             history files on their way elsewhere
       archived.json               how far the log is archived (can be written again)
+      readers/NAME.json           how far registered readers are (``datadir.readers``)
       logs/                       lines of the JVM, the audit log
       run/                        sockets, status pages, metrics, failing routes: nothing to keep
       spark/                      Spark's checkpoint: scratch, rebuilt when damaged
@@ -117,6 +118,8 @@ class DataDir:
 
     archived = _Below("archived.json")
     """How far the log is archived, and where (``datadir.archived``)."""
+    readers = _Below("readers")
+    """Folder of the notes of registered readers."""
     archive_lock = _Below("run/archive.lock")
     """Locked by the one job that archives the log."""
     archive_scratch = _Below("run/archive")

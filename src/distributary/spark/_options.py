@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeVar
 from distributary.core.errors import SettingsError
 from distributary.spark._files import looks_secret
 from distributary.spark._places import PLACE_NAMES, Places, parse_places
+from distributary.datadir.readers import NAME
 
 _T = TypeVar("_T")
 
@@ -61,6 +62,8 @@ class FormatOptions:
         records_per_task_max: A batch read splits a partition into tasks of so many records.
         archive: Path or URL of the archive of the log, whose events are read with those of the
             log; empty: none.
+        reader: Name under which a stream is registered, so that retention holds what it has not
+            read yet; empty: it is not.
         fail_on_data_loss: Whether a read fails on deleted or damaged records; otherwise it skips
             them with a warning.
     """
@@ -73,6 +76,7 @@ class FormatOptions:
     records_per_task_max: int
     fail_on_data_loss: bool
     archive: str = ""
+    reader: str = ""
 
 
 _NAMES: Final = (
@@ -86,6 +90,7 @@ _NAMES: Final = (
     "recordsPerTask",
     "failOnDataLoss",
     "archive",
+    "reader",
 )
 
 
@@ -129,6 +134,7 @@ def parse_options(
         records_per_task_max=read("recordsPerTask", _count, _RECORDS_PER_TASK_DEFAULT),
         fail_on_data_loss=read("failOnDataLoss", _truth, default=True),
         archive=read("archive", _archive, ""),
+        reader=read("reader", _reader, ""),
     )
     faults += misplaced or filter(None, [parsed.places.lack(parsed.table)])
     others = sorted(_LOWER[name] for name in given.keys() & _OF_EVENTS)
@@ -187,6 +193,12 @@ def _archive(text: str) -> str:
     if "?" in text or "#" in text or not text.isprintable():
         raise ValueError("expected a path, or a URL such as s3a://bucket/archive")
     return text.rstrip("/") or "/"
+
+
+def _reader(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError("expected up to 64 letters, digits, dots, - and _")
+    return text
 
 
 def _offsets(text: str) -> Bound:

@@ -39,7 +39,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from distributary.core.clock import SystemClock
 from distributary.core.errors import SettingsError
+from distributary.datadir import DataDir
+from distributary.datadir.readers import write_reader
 from distributary.spark import _columns, _history_tables, _ranges, _schema, _state_tables
 from distributary.spark._bounded import TableReader
 from distributary.spark._history_tables import HistoryTable
@@ -85,6 +88,8 @@ class DistributarySource(DataSource):
             SettingsError: Invalid options, or a schema with other columns.
         """
         options, columns = self._parse(schema)
+        if options.reader:
+            raise SettingsError("reader belongs to streams: a batch read holds nothing")
         if options.table == "events":
             return EventReader(options, columns)
         if options.table in {"outcomes", "attempts"}:
@@ -148,6 +153,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._log = Log(options, columns)
         self._options = options
         self._target: Offsets | None = None
+        self._noted = False
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Returns where a query without a checkpoint begins."""
@@ -165,6 +171,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Returns how far the next micro-batch reads: the durable end, or less by *limit*."""
         end = self._target or self._log.ends()
         begin = _decode(start)
+        if not self._noted:
+            self._note(begin)
         # A partition added since the query began is read from its beginning; one whose end is
         # before its start (a log restored from a backup) does not move.
         end = {number: max(offset, begin.get(number, 0)) for number, offset in end.items()}
@@ -179,6 +187,28 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Returns the durable end, for the query's progress report."""
         return _encode(self._log.ends())
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Note how far a registered reader is: Spark has a micro-batch behind it."""
+        self._note(_decode(end))
+
+    def _note(self, positions: Offsets) -> None:
+        """Tell retention what this query has not read yet.
+
+        Raises:
+            SettingsError: The data directory cannot be written.
+        """
+        self._noted = True
+        if not self._options.reader:
+            return
+        folder = DataDir(self._options.data_dir).readers
+        try:
+            write_reader(folder, self._options.reader, positions, SystemClock().wall_ms())
+        except OSError as error:
+            raise SettingsError(
+                f"reader: its position cannot be noted, so retention would not hold the log for it:"
+                f" {error}. The query needs to write {folder}"
+            ) from error
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Plan one task for each partition with records to read, which keeps its order.

@@ -5,15 +5,17 @@ Only retention frees disk space, so no failure may end it: failures are logged, 
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from distributary.core.clock import Clock
-from distributary.core.log import Reader, Retained, partition_dir, retain
+from distributary.core.log import Reader, Retained, partition_dir, read_folder, retain
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField, unless_held
 from distributary.datadir.archived import NOTHING, read_archived
+from distributary.datadir.readers import forget_reader, read_readers
 
 RETAIN_S: Final = 15.0
 """Interval between two runs, after a failure too."""
@@ -21,6 +23,11 @@ RETAIN_S: Final = 15.0
 
 ALL: Final = 1 << 62
 """Above every offset: no archive holds anything back."""
+
+READERS_S_MAX: Final = 7 * 86400.0
+"""How long records are held for a registered reader, and how long it may be silent."""
+READERS_DISK_SHARE: Final = 0.1
+"""Share of the disk that may be held for registered readers."""
 
 NOTHING_DELETED: Final = Retained(0, 0, 0)
 """While a backup copies the log."""
@@ -85,6 +92,7 @@ class Retention:
         clock: Gives the age of segments.
         meter: Counts failures by partition, and has a gauge of those that fail now.
         log: Takes lines for people.
+        disk_bytes: Returns the size of the disk of the log, bytes; None: it is looked up.
     """
 
     def __init__(
@@ -96,8 +104,11 @@ class Retention:
         clock: Clock,
         meter: Meter,
         log: Any,
+        disk_bytes: Callable[[], int] | None = None,
     ) -> None:
         self._paths = paths
+        self._disk_bytes = disk_bytes or (lambda: shutil.disk_usage(paths.log).total)
+        self._told_lost: dict[tuple[str, int], int] = {}
         self._partitions = partitions
         self._limits = limits
         self._clock = clock
@@ -151,13 +162,46 @@ class Retention:
         self._meter.gauges[name] = float(late)
         return archived
 
+    def _held(self, partition: int) -> int:
+        """Offset from which on *partition* is held for registered readers; forgets silent ones.
+
+        Raises:
+            LogError: The log cannot be read.
+            OSError: The disk cannot be asked.
+        """
+        now_ms = self._clock.wall_ms()
+        since_ms = now_ms - int(READERS_S_MAX * 1000)
+        positions = []
+        for name, note in read_readers(self._paths.readers).items():
+            if note.at_ms < since_ms:
+                forget_reader(self._paths.readers, name)
+                self._log.info("reader-forgotten", reader=name)
+            elif partition in note.positions:
+                positions.append(note.positions[partition])
+        if not positions:
+            return ALL
+        share = self._disk_bytes() * READERS_DISK_SHARE / read_folder(self._paths.log).partitions
+        with contextlib.closing(Reader(self._paths.log, partition)) as reader:
+            bound = max(reader.offset_at(since_ms), reader.offset_within(int(share)))
+        return max(min(positions), bound)
+
+    def _tell_readers(self, partition: int, start: int) -> None:
+        """Say which readers have lost records below *start*, once for each cut."""
+        for name, note in read_readers(self._paths.readers).items():
+            position = note.positions.get(partition, start)
+            if position < start and self._told_lost.get((name, partition)) != start:
+                self._told_lost[name, partition] = start
+                self._log.warning(
+                    "reader-lost", reader=name, partition=partition, first=position, last=start - 1
+                )
+
     def _retain(self, partition: int) -> Retained:
         paths = self._paths
 
-        archived = self._archived(partition)
+        kept = min(self._archived(partition), self._held(partition))
 
         def keep_from() -> int:
-            return min(needed_from(), archived)
+            return min(needed_from(), kept)
 
         def needed_from() -> int:
             with contextlib.closing(MappedStatusPage(paths.status_page(partition))) as status_page:
@@ -170,7 +214,7 @@ class Retention:
 
             return route_snapshot.snapshot_at(paths, partition, cut)
 
-        return retain(
+        retained = retain(
             partition_dir(paths.log, partition),
             keep_from(),
             bytes_max=self._limits.bytes_max,
@@ -179,3 +223,6 @@ class Retention:
             snapshot_at_cut=routes_at,
             keep_from_again=keep_from,
         )
+        if retained.segment_count:
+            self._tell_readers(partition, retained.start)
+        return retained

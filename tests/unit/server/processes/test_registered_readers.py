@@ -1,0 +1,124 @@
+"""Retention holds the log for registered readers: so long, so much, and says what they lost."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from distributary.core.flow import RecordKind
+from distributary.core.log import Appender, open_folder
+from distributary.core.meter import Meter
+from distributary.datadir import DataDir, MappedStatusPage, StatusField
+from distributary.datadir.readers import READERS_MAX, read_readers, write_reader
+from distributary.server.processes import _route_snapshot
+from distributary.server.processes._retention import (
+    READERS_DISK_SHARE,
+    READERS_S_MAX,
+    Retention,
+    RetentionLimits,
+)
+from distributary.testing.virtual import VirtualClock
+
+SEGMENT = 64 * 1024
+
+
+class World:
+    """A log of several segments that everybody is past, and what cuts it."""
+
+    def __init__(self, folder):
+        self.paths = DataDir(folder)
+        self.paths.run.mkdir(parents=True)
+        open_folder(self.paths.log, 1)
+        self.clock = VirtualClock()
+        self.disk_bytes = 1 << 40
+        self.told = []
+        self._appender = Appender.open(self.paths.log, 0, clock=self.clock, segment_bytes=SEGMENT)
+        for _ in range(100):
+            self._appender.append([(RecordKind.EVENTS, b"x" * 4096)])
+            self.clock.move_to(self.clock.monotonic_s() + 60.0)
+        page = MappedStatusPage(self.paths.status_page(0))
+        page[StatusField.KEEP_FROM] = 100
+        log = SimpleNamespace(info=self._tell, warning=self._tell)
+        self._retention = Retention(
+            self.paths,
+            [0],
+            RetentionLimits(0, 3600.0 * 24 * 365),
+            clock=self.clock,
+            meter=Meter(),
+            log=log,
+            disk_bytes=lambda: self.disk_bytes,
+        )
+
+    def _tell(self, event, **fields):
+        self.told.append((event, fields))
+
+    def read_to(self, name, offset):
+        """A reader says how far it is."""
+        write_reader(self.paths.readers, name, {0: offset}, self.clock.wall_ms())
+
+    def wait(self, seconds):
+        """Let time pass."""
+        self.clock.move_to(self.clock.monotonic_s() + seconds)
+
+    def cut(self):
+        """Run retention; returns where the log begins."""
+        return self._retention.retain_partition(0).start
+
+    def close(self):
+        """Close the log."""
+        self._appender.close()
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    """A log of 100 records, one a minute."""
+    monkeypatch.setattr(_route_snapshot, "snapshot_at", lambda *_: b"")
+    made = World(tmp_path / "data")
+    yield made
+    made.close()
+
+
+def test_the_log_is_held_for_the_slowest_reader(world):
+    """It goes on as the reader does; a reader of another partition holds nothing here."""
+    world.read_to("fast", 90)
+    world.read_to("slow", 35)
+    write_reader(world.paths.readers, "elsewhere", {7: 0}, world.clock.wall_ms())
+    assert 0 < world.cut() <= 35
+    world.read_to("slow", 80)
+    assert 35 < world.cut() <= 80
+    assert world.told == []
+
+
+def test_a_reader_holds_a_share_of_the_disk_at_most_and_is_told(world):
+    """Once for each cut, with what it lost."""
+    world.disk_bytes = int(3 * SEGMENT / READERS_DISK_SHARE)
+    world.read_to("slow", 5)
+    start = world.cut()
+    assert start > 5
+    world.cut()
+    lost = {"reader": "slow", "partition": 0, "first": 5, "last": start - 1}
+    assert world.told == [("reader-lost", lost)]
+
+
+def test_records_are_held_so_long_and_a_silent_reader_is_forgotten(world):
+    """A reader that goes on reports, and holds only what is younger than that."""
+    world.read_to("slow", 0)
+    world.wait(READERS_S_MAX - 50 * 60.0)
+    world.read_to("slow", 0)
+    start = world.cut()
+    assert 20 < start <= 50
+    world.wait(READERS_S_MAX + 1.0)
+    assert world.cut() > 50
+    assert ("reader-forgotten", {"reader": "slow"}) in world.told
+    assert read_readers(world.paths.readers) == {}
+
+
+def test_what_is_no_note_is_left_out(world):
+    """Nobody's file keeps retention from its work; so many readers count at most."""
+    folder = world.paths.readers
+    assert read_readers(folder) == {}
+    for number in range(READERS_MAX + 5):
+        world.read_to(f"r-{number:03d}", 3)
+    assert len(read_readers(folder)) == READERS_MAX
+    (folder / "r-000.json").write_bytes(b"{")
+    (folder / "r-001.json").write_bytes(b'{"positions": {"0": "x"}, "at_ms": 1}')
+    assert len(read_readers(folder)) == READERS_MAX - 2
