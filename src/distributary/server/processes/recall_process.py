@@ -21,11 +21,11 @@ from distributary.core.log import read_folder
 from distributary.core.log.recalled import list_recalled
 from distributary.datadir import PARENT, DataDir
 from distributary.partitions.recalls import read_requests
-from distributary.server.processes.pipeline.archive_job import alone
-from distributary.server.processes.supervision.children import end_with_parent
-from distributary.server.processes.base.logging import configure
 from distributary.server.processes.archive_process import ArchiveStart
+from distributary.server.processes.base.logging import configure
+from distributary.server.processes.pipeline.archive_job import alone
 from distributary.server.processes.pipeline_process import take_spark_conf
+from distributary.server.processes.supervision.children import end_with_parent
 from distributary.spark import find_java, java_environment
 
 if TYPE_CHECKING:

@@ -15,8 +15,6 @@ from distributary.datadir.archived import write_archived
 from distributary.partitions.recalls import Asked
 from distributary.server import settings
 from distributary.server.processes.pipeline import archiving
-from distributary.server.processes.pipeline.archiving import archive_child, has_work, keep_archiving
-from distributary.server.processes.pipeline import archiving as _archiving
 from distributary.server.processes.pipeline.archiving import (
     archive_child,
     has_work,

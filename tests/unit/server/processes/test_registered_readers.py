@@ -9,8 +9,8 @@ from distributary.core.log import Appender, open_folder
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.datadir.readers import READERS_MAX, read_readers, write_reader
-from distributary.server.processes import _route_snapshot
-from distributary.server.processes._retention import (
+from distributary.server.processes.receiver import route_snapshot as _route_snapshot
+from distributary.server.processes.receiver.retention import (
     READERS_DISK_SHARE,
     READERS_S_MAX,
     Retention,

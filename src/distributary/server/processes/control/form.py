@@ -29,7 +29,7 @@ from distributary.server.processes.base.key_source import bring_keys
 from distributary.server.processes.control.cluster import FileCluster
 from distributary.server.processes.control.index import index_child
 from distributary.server.processes.control.views import FileViews, Views
-from distributary.server.processes.base import ground
+from distributary.server.processes.ingest_process import IngestStart
 from distributary.server.processes.pipeline.archiving import (
     archive_child,
     has_work,
@@ -37,17 +37,6 @@ from distributary.server.processes.pipeline.archiving import (
     keep_archiving,
     keep_recalling,
 )
-from distributary.server.processes.supervision.children import Child
-from distributary.server.processes.control.cluster import FileCluster
-from distributary.server.processes.base.cores import cores, partitions_wanted, receivers_wanted
-from distributary.server.processes.control._index import index_child
-from distributary.server.processes.base.key_source import bring_keys
-from distributary.server.processes.supervision.listeners import Listeners
-from distributary.server.processes.receiver.receivers import append_sockets, prepare, receiver_children
-from distributary.server.processes.receiver.route_wire import RouteAppendClient
-from distributary.server.processes.control.views import FileViews, Views
-from distributary.server.processes.ingest_process import IngestStart
-from distributary.server.processes.pipeline.archiving import archive_child, has_work, keep_archiving
 from distributary.server.processes.receiver.receivers import (
     append_sockets,
     prepare,

@@ -16,7 +16,6 @@ from distributary.core.log import Reader
 from distributary.datadir import DataDir
 from distributary.datadir.archived import NOTHING, read_archived
 from distributary.partitions.recalls import read_requests
-from distributary.server.processes.supervision.children import Child, program
 from distributary.server.processes.archive_process import ArchiveStart
 from distributary.server.processes.pipeline_process import spark_environ
 from distributary.server.processes.supervision.children import Child, program
