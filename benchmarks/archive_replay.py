@@ -9,6 +9,7 @@ cuts the log, a server starts on it, and a run replays all of it to a sink: alon
 replay, over SECONDS (30). Last, as many events drain as were replayed, at most 100,000.
 """
 
+import base64
 import json
 import os
 import signal
@@ -46,7 +47,12 @@ def _record(number):
         "ce-time: 2026-01-31T12:00:00.123Z\r\n",
         "content-type: application/json\r\n",
     )
-    return binary.encode([line.encode() for line in lines], b'{"x":"' + b"x" * 820 + b'"}')
+    return binary.encode([line.encode() for line in lines], b'{"x":"' + _text() + b'"}')
+
+
+def _text():
+    """Bytes that Parquet cannot make much smaller."""
+    return base64.b64encode(os.urandom(615))
 
 
 def make_log(paths, count):
@@ -71,9 +77,10 @@ def archive(paths, to, kills):
         job = subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL)
         while number < kills and job.poll() is None:
             if len(list(to.glob("manifests/*.json"))) > before:
-                time.sleep(2.0)  # in the middle of the next step
-                os.killpg(job.pid, signal.SIGKILL)
-                print(f"killed after manifest {before + 1}", flush=True)
+                time.sleep(2.0)  # in the middle of the next step, if there is one
+                if job.poll() is None:
+                    os.killpg(job.pid, signal.SIGKILL)
+                    print(f"killed after manifest {before + 1}", flush=True)
             time.sleep(0.2)
         assert job.wait() == 0 or number < kills
     return time.monotonic() - began_s
