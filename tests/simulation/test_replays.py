@@ -132,6 +132,18 @@ def test_a_replay_waits_behind_what_its_route_has_yet_to_get(past):
     past.rest()
 
 
+def test_a_replay_waits_for_the_record_of_a_new_route(past):
+    """Asked for at once after it was created, which its owner has not met in the log yet."""
+    past.sinks[A] = answers(204, after_s=0.4)  # holds the owner up
+    late = [event for _ in range(400) for event in past.publish("t")]
+    past.put_route("new", DEAD, policy=POLICY)
+    run = replay(past, "new")
+    past.advance(120.0)
+    assert sorted(arrivals(past, DEAD)) == sorted(past.events + late)
+    assert counts(past, run) == (600, 600, 0)
+    past.rest()
+
+
 def test_a_replay_keeps_its_rate(past):
     """50 a second: 200 take about four seconds, and never more than the rate with one burst."""
     began_s = past.clock.monotonic_s()

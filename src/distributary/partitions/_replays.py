@@ -91,11 +91,13 @@ class Replays:
     def take(self, run: Run, count: int, then: Callable[[RunRow | None], None]) -> None:
         record = self._context.follower.table.record(run.demand.route)
         end = self._end(run)
-        if record is None or run.row.at >= run.row.through:
-            row = run.row._replace(done=True)  # Its route is deleted, or all is looked at.
+        # A route that was created a moment ago may not have been met in the log yet.
+        deleted = record is None and self._state.targets.get(run.demand.route) is None
+        if deleted or run.row.at >= run.row.through:
+            row = run.row._replace(done=True)
             self._context.timers.call_later(0.0, lambda: then(row))
             return
-        if end <= run.row.at:
+        if record is None or end <= run.row.at:
             self._context.timers.call_later(0.0, lambda: then(run.row))
             return
         # With an archive it keeps nothing of the log, so no budget ends it.
