@@ -44,6 +44,7 @@ def _record(number):
         f"ce-id: {number:012d}\r\n",
         "ce-source: /benchmarks/archive\r\n",
         f"ce-type: {OLD}\r\n",
+        "ce-sentns: 0\r\n",  # the sinks want one
         "ce-time: 2026-01-31T12:00:00.123Z\r\n",
         "content-type: application/json\r\n",
     )

@@ -25,12 +25,14 @@ class Run:
     Attributes:
         waits_at: The committed offset must pass this record before it goes on.
         rests: Nothing came of its last turn: until the next tick others go on.
+        met_by: Record by which the route of a replay has been met, or is deleted; None: not known.
     """
 
     def __init__(self, demand: Demand, row: RunRow) -> None:
         self.demand = demand
         self.row = row
         self.waits_at = -1
+        self.met_by: int | None = None
         self.rests = False
         self._tokens = 0.0
         self._filled_s: float | None = None
