@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Final, Literal, TypeVar
 
 from distributary.core.errors import SettingsError
+from distributary.datadir.readers import NAME
 from distributary.spark._files import looks_secret
 from distributary.spark._places import PLACE_NAMES, Places, parse_places
-from distributary.datadir.readers import NAME
 
 _T = TypeVar("_T")
 
@@ -142,6 +142,8 @@ def parse_options(
         faults.append(f"{', '.join(others)}: of the table events alone")
     if parsed.archive and parsed.places.log is not None:
         faults.append("archive: of a log in a data directory alone")
+    if parsed.reader and parsed.places.log is not None:
+        faults.append("reader: of a log in a data directory alone")
     _refuse(faults)
     return parsed
 

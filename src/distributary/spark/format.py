@@ -199,9 +199,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             SettingsError: The data directory cannot be written.
         """
         self._noted = True
-        if not self._options.reader:
+        data_dir = self._options.places.data_dir
+        if not self._options.reader or data_dir is None:
             return
-        folder = DataDir(self._options.data_dir).readers
+        folder = DataDir(data_dir).readers
         try:
             write_reader(folder, self._options.reader, positions, SystemClock().wall_ms())
         except OSError as error:
