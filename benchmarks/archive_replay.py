@@ -163,9 +163,7 @@ def _replay(rig, count, seconds):
     beside = _p99(rig, new, seconds)
     sent = old.ask("stats")["count"]
     rig.server.request("POST", "/runs/beside/cancel")
-    print(
-        f"200/s: p99 {alone:.1f} ms alone, {beside:.1f} ms beside a replay of {sent / seconds:,.0f}/s"
-    )
+    print(f"200/s: p99 {alone:.1f} ms alone, {beside:.1f} ms beside {sent / seconds:,.0f}/s again")
     new.reset()
     drained = min(count, DRAINED_MAX)
     with rig.stopped_pipeline():

@@ -59,7 +59,6 @@ def archive(
     For example:
 
       distributary archive --to /mnt/archive --data-dir /var/lib/distributary
-
       distributary archive --to s3a://bucket/archive --all
 
       distributary archive --to /mnt/archive --delete-before -365d
@@ -68,14 +67,10 @@ def archive(
     from distributary.server import processes  # noqa: PLC0415 - after the check
 
     console = _console.errors()
-
-    def told(done: Any) -> None:
-        console.print(_said(done), markup=False)
-
     done = processes.archive_log(
         data_dir,
         to.rstrip("/") or "/",
-        told,
+        lambda done: console.print(_said(done), markup=False),
         newest=newest,
         skip_damaged=skip_damaged,
         master=master,

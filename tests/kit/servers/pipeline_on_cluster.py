@@ -29,9 +29,9 @@ from distributary.core.log.kafka import KafkaAppends, KafkaRoutes, prepare_topic
 from distributary.core.outcome.postgres import PostgresDeliveryReader
 from distributary.core.postgres_lease import read_leases
 from distributary.datadir import PARENT, DataDir
+from distributary.history.columns import table
 from distributary.history.local_folder import LocalFolder
 from distributary.history.names import superseded
-from distributary.history.writer import table
 from distributary.partitions import SessionSettings
 from distributary.partitions._executor import LeaseHolder, lease_holder_of
 from distributary.resource import SinkRule
