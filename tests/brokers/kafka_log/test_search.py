@@ -1,12 +1,15 @@
 """Events are found in the log on Kafka, with who published them."""
 
 import asyncio
+import threading
 
 import pytest
+from structlog.testing import capture_logs
 
 from distributary.core.event import Event, record
 from distributary.core.flow import Position, Received, RecordKind
 from distributary.core.log.finder import Budget, Finder, Question, read_one
+from distributary.core.log.indexed import Index
 from distributary.core.log.kafka import (
     KafkaAppends,
     KafkaEnds,
@@ -15,6 +18,8 @@ from distributary.core.log.kafka import (
     MemorySnapshots,
 )
 from distributary.core.log.offset_indexer import OffsetIndexer
+from distributary.datadir import DataDir
+from distributary.server.processes.index_process import IndexStart, run
 
 pytestmark = pytest.mark.slow
 
@@ -25,9 +30,9 @@ def _text(number):
     return b"an event with id-%d" % number
 
 
-def _event(number):
+def _event(number, size=100):
     attributes = {"specversion": "1.0", "id": f"id-{number}", "source": "/s", "type": "t"}
-    return record.encode([Event(attributes, b"x" * 100)])
+    return record.encode([Event(attributes, b"x" * size)])
 
 
 async def _publish(place, body_of=_text):
@@ -99,3 +104,35 @@ def test_the_index_of_a_node_leads_to_the_record(new_place, tmp_path):
         assert b"id-%d" % number in found.body
         assert 1_000 - budget.records < COUNT // 2  # stretches, the candidate, and the newest few
     log.close()
+
+
+class _Looks(threading.Event):
+    """Is set after so many waits."""
+
+    def __init__(self, count):
+        super().__init__()
+        self._left = count
+
+    def wait(self, timeout=None):
+        self._left -= 1
+        if self._left <= 0:
+            self.set()
+        return super().wait(min(timeout, 0.05))
+
+
+def test_the_index_process_of_a_node_follows_the_topic(new_place, tmp_path):
+    """All partitions; what is there of another topic, which had its name, is deleted."""
+    place = new_place(partitions=2)
+    paths = DataDir(tmp_path)
+    stale = paths.topic_index("0" * 32, 0)
+    stale.mkdir(parents=True)
+    asyncio.run(_publish(place, lambda number: _event(number, 4_000)))
+    start = IndexStart(data_dir=str(tmp_path), partitions=0, age_max_s=1e9, log_level="info")
+    with capture_logs() as lines:
+        run(start, _Looks(20), place)
+    assert lines == []
+    identity = KafkaEnds(place).identity()
+    assert [path.name for path in paths.index_folder.iterdir()] == [identity]
+    for number in range(2):
+        (head, *_) = Index(paths.topic_index(identity, number)).pieces()
+        assert head.piece.first == 0
