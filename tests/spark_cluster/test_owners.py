@@ -1,6 +1,7 @@
 """Owners on the executors of a standalone cluster: deliveries, secrets, and kills of each part."""
 
 import base64
+import contextlib
 import os
 import signal
 import sys
@@ -10,10 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 import pytest
 
 from distributary.core.cluster import KafkaPlace, SharedPlaces
 from distributary.partitions._executor import LeaseHolder
+from kit.cluster.cluster import DAEMON
 from kit.ports import free_port
 from kit.servers._base import PASSWORD, USER
 from kit.servers.kafka import Kafka
@@ -133,7 +136,7 @@ def _executor(holder: LeaseHolder) -> int:
 
 
 def test_partitions_of_a_killed_executor_move(world: World) -> None:
-    """The driver learns it from Spark and takes them away: nobody waits for a lease to run out."""
+    """They deliver until tasks elsewhere ask for the partitions: no lease has to run out."""
     pipeline = world.pipeline
     before = pipeline.owners()
     assert len(before) == PARTITIONS
@@ -146,6 +149,22 @@ def test_partitions_of_a_killed_executor_move(world: World) -> None:
 
     pipeline.wait("moved", moved)
     pipeline.wait_for_deliveries()
+    # The executor that Spark has started in its place is made ready, though no partition is there.
+    application = before[0].application
+    pipeline.wait("ready", lambda: len(_ready(application)) == len(world.workers))
+
+
+def _ready(application: str) -> list[int]:
+    """Process ids of the executors of *application* that have started their Python."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            if application in words and any(
+                DAEMON in child.cmdline() for child in process.children()
+            ):
+                found.append(process.pid)
+    return found
 
 
 def test_a_killed_worker_process_costs_its_partition_a_moment(world: World) -> None:

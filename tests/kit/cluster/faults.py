@@ -135,7 +135,7 @@ def _postgres(cluster: Cluster) -> Iterator[None]:
 
 KILLS: Final = (
     Fault("kill: executor", _executor, delivering_s=5.0),
-    Fault("kill: Spark worker", _worker),
+    Fault("kill: Spark worker", _worker, delivering_s=5.0),
     Fault("kill: Spark master", _master),
     Fault("kill: driver", _driver, delivering_s=18.0),
     Fault("kill: leading node", _leading_node, delivering_s=18.0),

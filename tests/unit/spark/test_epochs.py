@@ -91,6 +91,17 @@ def test_an_epoch_ends_when_it_has_its_length(world):
         world.look()
 
 
+def test_owners_on_whom_the_driver_does_not_count_begin_no_epoch(world):
+    """Those of an executor that is lost: the epoch goes on, and ends when it would have."""
+    world.begin()
+    world.pass_s(EPOCH_S - 1.0)
+    world.run(0)
+    world.look()
+    world.run(1)
+    world.look(1.0)
+    assert world.all(StatusField.END_EPOCH) == [1, 1]
+
+
 def test_a_sick_partition_holds_no_other_up(world):
     """The others begin, are ready, and hand over; it is not ready until it runs."""
     sick = world.status_pages[1]
