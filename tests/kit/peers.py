@@ -17,13 +17,20 @@ __all__ = ["MEMBER", "Address", "Peers", "member_of", "members"]
 MEMBER: Final = "TESTS_MEMBER"
 """Environment variable with the name of the member that a process belongs to."""
 
-LOOKS: Final = 5
-"""How often a connection is looked for: two looks at a table that changes seldom miss the same."""
-
 Address: TypeAlias = tuple[str, int]
 """Host and port."""
 
 _PROC: Final = Path("/proc")
+
+_SOCK_DIAG: Final = 4
+"""Netlink's family for questions about sockets: ``sock_diag(7)``."""
+_BY_FAMILY: Final = 20
+_REQUEST: Final = 1
+_ANY: Final = 0xFFFFFFFF
+_HEAD: Final = struct.Struct("=IHHII")
+"""``struct nlmsghdr``."""
+_INODE_AT: Final = 68
+"""Offset in ``struct inet_diag_msg``: its last field."""
 
 
 def member_of(pid: int) -> str:
@@ -85,26 +92,22 @@ def _has(pid: int, wanted: str) -> bool:
 def _inode(near: Address, far: Address) -> int | None:
     """Inode of the socket at *near* that is connected to *far*; None: it is gone.
 
-    Both ends are compared: ports are used for several connections at once, and those that ended
-    stay in the table for a minute. The kernel gives the table in pieces, while it changes: what is
-    not found is looked for again.
+    The kernel is asked for this one: its table has thousands of lines on a machine that does other
+    things too, and while a wire is cut those who lost it dial again and again.
     """
-    wanted = {(_v4(near), _v4(far)), (_v6(near), _v6(far))}
-    for _ in range(LOOKS):
-        for table in ("tcp", "tcp6"):
-            for line in (_PROC / "net" / table).read_text(encoding="ascii").splitlines()[1:]:
-                fields = line.split()
-                if (fields[1], fields[2]) in wanted and fields[9] != "0":
-                    return int(fields[9])
-    return None
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as asked:
+        ends = _packed(near) + _packed(far)
+        one = struct.pack(">2H", near[1], far[1]) + ends + struct.pack("=I2I", 0, _ANY, _ANY)
+        body = struct.pack("=4BI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ANY) + one
+        head = struct.pack("=IHHII", _HEAD.size + len(body), _BY_FAMILY, _REQUEST, 1, 0)
+        asked.sendto(head + body, (0, 0))
+        answer = asked.recv(8192)
+    _, kind, *_ = _HEAD.unpack_from(answer)
+    if kind != _BY_FAMILY:
+        return None
+    (inode,) = struct.unpack_from("=I", answer, _HEAD.size + _INODE_AT)
+    return int(inode) or None
 
 
-def _v4(address: Address) -> str:
-    """An address as the kernel writes it."""
-    (number,) = struct.unpack("=I", socket.inet_aton(address[0]))
-    return f"{number:08X}:{address[1]:04X}"
-
-
-def _v6(address: Address) -> str:
-    """The same of a socket for both families of addresses."""
-    return f"0000000000000000FFFF0000{_v4(address)}"
+def _packed(address: Address) -> bytes:
+    return socket.inet_aton(address[0]) + bytes(12)
