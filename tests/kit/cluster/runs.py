@@ -69,8 +69,9 @@ def faulted(cluster: Cluster, trial: Trial, fault: Fault) -> Seen:
             if fault.lasts_s is not None:
                 time.sleep(fault.lasts_s)
                 lasting.close()
-        trial.note_outlived(len(before & cluster.owners()))
+        outlived = len(before & cluster.owners())
     cluster.wait_whole()
+    trial.whole_again(outlived)
     return trial.seen[-1]
 
 

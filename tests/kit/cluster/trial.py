@@ -76,7 +76,8 @@ class Seen:
     Attributes:
         fault: Its name.
         at_s: When it happened, monotonic seconds.
-        delivering_s: Longest that an acknowledged event waited for its delivery since then.
+        delivering_s: Longest that an acknowledged event waited for its delivery since then, until
+            everything was as before: partitions may move for a second time.
         publishing_s: Longest that a publisher of events without keys tried since then.
         keyed_s: The same for events with keys.
         over_s: When the last event that it could have touched had arrived, monotonic seconds.
@@ -200,21 +201,25 @@ class Trial:
         finally:
             self._report.seen.append(self._measured(name, at_s, touches_s))
 
-    def note_outlived(self, owners: int) -> None:
-        """So many owners outlived the last fault."""
-        self._report.seen[-1] = replace(self._report.seen[-1], outlived=owners)
+    def whole_again(self, outlived: int) -> None:
+        """Everything is as it was before the last fault, which so many owners outlived."""
+        seen = self._report.seen[-1]
+        waits = self._waits(seen.at_s)
+        self._report.seen[-1] = replace(seen, outlived=outlived, **waits)
 
     def _measured(self, name: str, at_s: float, touches_s: float) -> Seen:
         """What has been seen of a fault until now."""
+        over_s = max(time.monotonic(), at_s + touches_s)
+        return Seen(fault=name, at_s=at_s, over_s=over_s, **self._waits(at_s))
+
+    def _waits(self, at_s: float) -> dict[str, float]:
+        """The longest waits since *at_s*."""
         waits = (came_s - max(acked_s, at_s) for acked_s, came_s in self._deliveries(at_s))
-        return Seen(
-            fault=name,
-            at_s=at_s,
-            delivering_s=max(waits, default=0.0),
-            publishing_s=_longest(self._open, at_s),
-            keyed_s=_longest(self._keyed, at_s),
-            over_s=max(time.monotonic(), at_s + touches_s),
-        )
+        return {
+            "delivering_s": max(waits, default=0.0),
+            "publishing_s": _longest(self._open, at_s),
+            "keyed_s": _longest(self._keyed, at_s),
+        }
 
     def _deliveries(self, since_s: float) -> Iterator[tuple[float, float]]:
         """When each event was acknowledged and when it came, of those that came after *since_s*."""

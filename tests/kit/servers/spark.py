@@ -4,10 +4,13 @@ Both prove to each other, to drivers and to executors that they know one secret,
 ``distributary`` uses must (``docs/how-to/run-on-a-spark-cluster.md``).
 """
 
+import contextlib
 import os
 from pathlib import Path
+from types import TracebackType
 from typing import ClassVar, Final
 
+import psutil
 import pyspark
 
 from distributary.spark import find_java
@@ -99,6 +102,10 @@ class SparkMaster(_SparkDaemon):
         return ["org.apache.spark.deploy.master.Master", *place]
 
 
+MARK: Final = "TESTS_SPARK_WORKER"
+"""Environment variable of all that a worker starts: its folder."""
+
+
 class SparkWorker(_SparkDaemon):
     """A worker: starts executors with so many *cores*, which are task slots."""
 
@@ -108,6 +115,24 @@ class SparkWorker(_SparkDaemon):
         super().__init__()
         self._master = master
         self._cores = cores
+
+    def environ(self) -> dict[str, str]:
+        """See above."""
+        return super().environ() | {MARK: str(self.folder)}
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """As above; end the owners too, which outlive their executors."""
+        self.kill()
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(MARK) == str(self.folder):
+                    process.kill()
+        super().__exit__(kind, error, trace)
 
     def arguments(self) -> list[str]:
         """See above."""
