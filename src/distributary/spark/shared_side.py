@@ -56,8 +56,9 @@ MIRRORED_EVERY_S: Final = 5.0
 """Interval of looks at the notes of owners."""
 MISSED_S: Final = 15.0
 """How long the leases are looked at with each look after an executor was lost."""
-RENEWED_S: Final = 3.0
-"""Who has not renewed a lease for so long is gone with its executor: it does so every 2 s."""
+RENEWED_S: Final = 4.0
+"""Who has not renewed a lease for so long is gone with its executor: it does so every 2 s. What one
+that is only late delivers it could not write: so this counts only where another owner waits."""
 GIVEN_S: Final = 8.0
 """How long an owner whose executor is gone may keep another one waiting that asks for its
 partition: it hears of that within a second, and drains for half of one."""
@@ -123,8 +124,8 @@ class Left:
         ended = [
             lease
             for lease, left_s in found.items()
-            if left_s < TTL_S - RENEWED_S
-            or (asked(lease.partition) and now_s - self._since_s[lease] >= GIVEN_S)
+            if asked(lease.partition)
+            and (left_s < TTL_S - RENEWED_S or now_s - self._since_s[lease] >= GIVEN_S)
         ]
         return sorted(found.keys() - before.keys()), sorted(ended)
 

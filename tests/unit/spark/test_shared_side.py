@@ -39,8 +39,9 @@ def test_an_owner_that_lives_on_delivers_until_it_is_asked():
 
 
 def test_an_owner_that_is_gone_with_its_executor_is_fenced():
-    """It has not renewed its lease: nothing of it is waited for."""
-    assert left([row(0, "9", left_s=FRESH_S - 0.1), row(1, "9")])[1] == [(0, 7, "9")]
+    """It has not renewed its lease, and another owner waits: else its lease runs out."""
+    rows = [row(number, "9", left_s=FRESH_S - 0.1) for number in (0, 1)]
+    assert left([*rows, row(2, "9", left_s=FRESH_S)], asked={0, 2})[1] == [(0, 7, "9")]
 
 
 def test_an_owner_that_does_not_let_go_is_fenced():
