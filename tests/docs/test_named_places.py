@@ -26,7 +26,7 @@ PLACE = re.compile(r"[\w.*-]+(?:/[\w.*-]+)*/?")
 DOTTED = re.compile(r"[a-z_]\w*(?:\.\w+)+")
 TEST = re.compile(r"test_\w+")
 
-DATA_DIRECTORY = {"index", "publishers", "log", "logs", "outcome", "run", "spark"}
+DATA_DIRECTORY = {"index", "publishers", "log", "logs", "outcome", "readers", "run", "spark"}
 """Folders of the data directory, whose files the pages name too."""
 
 NO_PLACES = {"default/default"}
