@@ -43,7 +43,7 @@ COUNTS = "deliveries"
 def delivery_rows(
     spark: SparkSession, settings_json: str, partitions: int, entrusted: bytes = b""
 ) -> DataFrame:
-    """Returns the rows of the query, one a second and partition; Spark sums their counts.
+    """Returns the rows of the query, some a minute and partition; Spark sums their counts.
 
     Args:
         spark: The session.
