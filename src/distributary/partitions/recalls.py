@@ -238,7 +238,10 @@ class LogAlone:
         self.before = self.after = log.offset_at
         self.read = log.read
         self.read_chunk = log.read_chunk
-        self.close = log.close
+
+    def close(self) -> None:
+        """See ``Kept``."""
+        self._log.close()
 
     def readable_to(self, _from_offset: int, to_offset: int) -> int:
         """See ``Kept``."""
