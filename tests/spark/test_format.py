@@ -394,7 +394,7 @@ def test_the_examples_of_the_guide_run(
     namespace = {"spark": spark, "data_dir": str(log.data_dir)}
     page = (ROOT / "docs" / "how-to" / "read-the-log-with-spark.md").read_text("utf-8")
     blocks = re.findall(r"^```python run-spark\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     for block in blocks:
         exec(compile(block, "guide", "exec"), namespace)
     assert spark.table("recent").count() == 2

@@ -212,7 +212,7 @@ class Trial:
         over_s = max(time.monotonic(), at_s + touches_s)
         return Seen(fault=name, at_s=at_s, over_s=over_s, **self._waits(at_s))
 
-    def _waits(self, at_s: float) -> dict[str, float]:
+    def _waits(self, at_s: float) -> dict[str, Any]:
         """The longest waits since *at_s*."""
         waits = (came_s - max(acked_s, at_s) for acked_s, came_s in self._deliveries(at_s))
         return {
