@@ -28,6 +28,7 @@ ALLOWED = {
     "server/processes/supervision/listeners.py": API,
     "server/processes/control/running.py": API,
     "server/processes/_serve.py": API,
+    "server/processes/index_process.py": "the log that several machines share",
     "server/processes/node/led.py": "the log that several machines share",
     "server/processes/node/node.py": "the log that several machines share",
     "server/processes/receiver/shared_log.py": "the log that several machines share",
@@ -35,6 +36,8 @@ ALLOWED = {
     "server/processes/node/_shared_retention.py": "the log that several machines share",
     "server/processes/node/_shared_views.py": "the log that several machines share",
     "server/processes/base/tls.py": "handshakes of that API's port",
+    "spark/_logs.py": "the log that several machines share",
+    "spark/_places.py": "where the log lies that several machines share",
     "server/settings/_cluster.py": "where the log lies that several machines share",
     "server/settings/__init__.py": "the port of that API; what help texts say of KAFKA",
 }
