@@ -162,7 +162,10 @@ class Replays:
         end = records.readable_to(first, min(end, first + SLICE_RECORDS))
         size = 0
         for looked, logged in enumerate(records.read(at, end), 1):
-            matched = self._matches(run, record, matcher, logged)
+            if logged.offset < archived_to and not _is_in(logged, run.demand):
+                matched = []  # An archive is found by its stretches: they begin earlier, end later.
+            else:
+                matched = self._matches(run, record, matcher, logged)
             if tasks and len(tasks) + len(matched) > count:
                 end = logged.offset
                 break
@@ -179,9 +182,6 @@ class Replays:
     def _matches(
         self, run: Run, record: RouteRecord, matcher: WalkMatcher, logged: Logged
     ) -> list[Task]:
-        since_ms, until_ms = _time(run.demand)
-        if not since_ms <= logged.time_ms < until_ms:
-            return []  # An archive is found by its stretches: they begin earlier and end later.
         try:
             held = events_for(logged, record.address, record.uid)
         except EventError:
@@ -233,6 +233,12 @@ class Replays:
             passed=row.passed + len(found.tasks) - sent,
             done=at >= row.through,
         )
+
+
+def _is_in(logged: Logged, demand: Demand) -> bool:
+    """Whether a record was appended in the time of a replay."""
+    since_ms, until_ms = _time(demand)
+    return since_ms <= logged.time_ms < until_ms
 
 
 def _time(demand: Demand) -> tuple[int, int]:

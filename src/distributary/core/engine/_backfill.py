@@ -193,14 +193,22 @@ class Backfill:
         self._next = logged.offset + 1
         self.tasks = tasks[::-1]
 
-    def match(self, logged: Logged) -> list[Task]:
-        """The matches of a record; none if the record changes the route."""
+    def match(self, logged: Logged, archived_to: int) -> list[Task]:
+        """The matches of a record; none if the record changes the route.
+
+        Args:
+            logged: The record.
+            archived_to: Records below are in an archive alone, which is found by its stretches: the
+                first one may begin before the time from which the route gets events. In the log
+                offsets decide, since clocks are set back.
+        """
         if logged.kind == RecordKind.ROUTE:
             self._change(logged.offset, decode_route(logged.body))
             return []
-        begin_ms = self._record.begin_ms
-        if self._deleted or (begin_ms is not None and logged.time_ms < begin_ms):
-            return []  # An archive is found by its stretches: the first one begins earlier.
+        if self._deleted:
+            return []
+        if logged.offset < archived_to and logged.time_ms < (self._record.begin_ms or 0):
+            return []
         first = self._start_index if logged.offset == self.start else 0
         try:
             held = events_for(logged, self._record.address, self.route)

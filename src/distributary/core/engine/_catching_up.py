@@ -87,7 +87,7 @@ class CatchingUp:
                 backfill.reading = True
                 self._effects.read_log(backfill.name, backfill.next_offset)
                 return
-            tasks = backfill.match(logged)
+            tasks = backfill.match(logged, self._state.rows.archived_to)
             backfill.take(logged, [task for task in tasks if not self._is_done(task)])
             limit -= 1
         self._backfills.put_back(backfill)
