@@ -37,7 +37,7 @@ class Log:
         self.records = []
         self.waiting = []
 
-    def submit(self, _kind, body, done):
+    def submit(self, _kind, body, done, _by=""):
         self.waiting.append((body, done))
 
     def commit(self, refuse):

@@ -178,14 +178,13 @@ def test_deliveries_at_once_can_be_left_out():
     assert recorder.take() == (0, b"")
 
 
-def test_the_journal_answers_for_such_rows(tmp_path, monkeypatch):
+def test_the_journal_answers_for_such_rows():
     """By the offset of the event, before a file has them."""
     recorder, blocks = Recorder(0, NAMES.get), []
     for offset in (3, 5, 3):
         delivered(recorder, offset, stored(str(offset)))
     taken(recorder, blocks)
-    monkeypatch.setattr("distributary.history.attempts.read_blocks", lambda _path: blocks)
-    found = EventRows([], [tmp_path]).rows(Position(0, 3, 0), NOON_MS)
+    found = EventRows([], lambda _partition: blocks).rows(Position(0, 3, 0), NOON_MS)
     assert [(row.number, row.outcome, row.status, row.subscription) for row in found] == [
         (7, "delivered", 204, "orders"),
         (9, "delivered", 204, "orders"),

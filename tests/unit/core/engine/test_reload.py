@@ -9,6 +9,7 @@ from distributary.core.event import record as event_record
 from distributary.core.flow import DoneKey, RecordKind, Stage
 from distributary.core.outcome import IN_STORE, RetryRow
 from distributary.partitions._reload import Reload
+from distributary.partitions.recalls import LogAlone
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock
 
@@ -33,7 +34,7 @@ def test_a_row_with_an_event_of_its_own_needs_no_record(records):
     stored = {row.key: event_record.encode([kept])}
     context = SimpleNamespace(
         partition=0,
-        make_records=lambda: log,
+        kept=lambda: LogAlone(log),
         ownership=SimpleNamespace(store=SimpleNamespace(row_event=stored.get)),
     )
     Reload(context, AtOnce()).read([row], told.extend)

@@ -105,7 +105,8 @@ COPIED = {
     *("audit", "delivery_db", "journal", "log", "publishers", "quota_db", "state_db", "tallies"),
 }
 MADE_AGAIN = {
-    *("archive_lock", "archive_scratch", "archived"),
+    *("archive_lock", "archive_scratch", "archived", "readers"),
+    *("recall_lock", "recall_requests", "recall_scratch", "recalled", "recalled_folder"),
     *("access", "append_socket", "asked_keys", "bell", "control_socket", "driver_page", "failing"),
     *("forward_socket", "index", "index_folder", "ingest_page", "internal_key", "key_uses"),
     *(
