@@ -101,7 +101,7 @@ def test_each_event_is_in_the_archive_byte_for_byte(session, log, event, tmp_pat
     paths = DataDir(log.data_dir)
     first = next(place for place in made if place[0] == 0)
     book = PublisherBook({0: paths.publishers(0)})
-    book.note(0, first[1], "shop")
+    book.note(0, first[1], ["shop"])
     book.flush()
     to = tmp_path / "archive"
     steps = []

@@ -46,7 +46,7 @@ def test_files_are_moved_and_merged_while_the_driver_runs(spark, tmp_path, place
     today = time.strftime("%Y-%m-%d", time.gmtime(SystemClock().wall_ms() / 1000))
     files = [HistoryFile(today, 0, 2 * n, 2 * n + 2) for n in range(SMALL_COUNT)]
     history = LocalFolder(tmp_path / "history")
-    service = History(place, 86400.0, 0, paths)
+    service = History(place, 86400.0, 0, paths, outbox=True)
     service.start()
     try:
         _write(paths, files[0])
@@ -55,13 +55,13 @@ def test_files_are_moved_and_merged_while_the_driver_runs(spark, tmp_path, place
         service.stop()
     for file in files[1:]:
         _write(paths, file)
-    service = History(place, 86400.0, 0, paths)
+    service = History(place, 86400.0, 0, paths, outbox=True)
     service.start()
     try:
         _wait(lambda: not LocalFolder(paths.history_outbox).files())
     finally:
         service.stop()
-    service = History(place, 86400.0, 0, paths)
+    service = History(place, 86400.0, 0, paths, outbox=True)
     service.start()
     try:
         merged = [files[0]._replace(end=files[-1].end)]
