@@ -173,7 +173,12 @@ def test_a_backfill_from_the_first_record_finds_the_same(steps, route):
     )
     backfills = Backfills(0, EngineLimits(), effects)
     state = SimpleNamespace(
-        live=end, durable=0, limits=EngineLimits(), effects=effects, backfills=backfills
+        live=end,
+        durable=0,
+        limits=EngineLimits(),
+        effects=effects,
+        backfills=backfills,
+        rows=SimpleNamespace(archived_to=0),
     )
     parts = CatchingUp(state, sending, sending)
     backfills.add(BackfillRow(route, first, 0, first, None, log[first].body))

@@ -65,7 +65,12 @@ class _Backfiller:
         self.backfills = Backfills(0, LIMITS, effects)
         end = log.durable_end()
         state = SimpleNamespace(
-            live=end, durable=end, limits=LIMITS, effects=effects, backfills=self.backfills
+            live=end,
+            durable=end,
+            limits=LIMITS,
+            effects=effects,
+            backfills=self.backfills,
+            rows=SimpleNamespace(archived_to=0),
         )
         self.parts = CatchingUp(state, sending, sending)
 

@@ -147,5 +147,22 @@ def test_a_backfill_lets_it_pass_likewise(number):
     )
     backfill = Backfill(0, BackfillRow(ROUTE, 0, 0, 0, None, encode_route(record)))
     body = encode_timer_event(TimerEvent(ROUTE, 1, number, EVENT))
-    tasks = backfill.match(Logged(KEY.offset, 1, 7, RecordKind.TIMER_EVENT, body))
+    tasks = backfill.match(Logged(KEY.offset, 1, 7, RecordKind.TIMER_EVENT, body), 0)
     assert [task.route for task in tasks] == [ROUTE] * (number == ABOUT_ROUTE)
+
+
+@pytest.mark.parametrize(
+    ("archived_to", "time_ms", "taken"),
+    [
+        pytest.param(0, 9, True, id="in the log, after the clock was set back"),
+        pytest.param(KEY.offset + 1, 9, False, id="in a stretch of an archive that begins earlier"),
+        pytest.param(KEY.offset + 1, 10, True, id="in an archive, from the time on"),
+    ],
+)
+def test_offsets_decide_in_the_log_and_times_in_an_archive(archived_to, time_ms, taken):
+    """A record of the log behind the first one that is wanted is wanted, whatever its time."""
+    record = RouteRecord(seq=1, op="put", uid=ROUTE, revision=1, begin_ms=10)
+    backfill = Backfill(0, BackfillRow(ROUTE, 0, 0, 0, None, encode_route(record)))
+    body = event_record.encode([EVENT])
+    logged = Logged(KEY.offset, time_ms, 7, RecordKind.EVENTS, body)
+    assert bool(backfill.match(logged, archived_to)) == taken
