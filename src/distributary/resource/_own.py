@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from distributary.core.protocol import schemes
+from distributary.core.uri_parts import split_uri
 
 EVENTS_PATH: Final = "/events"
 ADDRESS_PREFIXES: Final = ("/brokers/", "/channels/")
@@ -104,7 +105,10 @@ NOWHERE: Final = OwnAddresses()
 
 def takes_events(uri: str, urls: Iterable[str]) -> bool:
     """Whether *uri* is an event path of a receiver with one of *urls*."""
-    path = urlsplit(uri).path
+    parts = split_uri(uri)
+    if "," in parts.netloc:
+        return False  # several hosts: a broker's
+    path = parts.path
     tenant = path.startswith(NAMESPACES_PREFIX) and path.endswith(EVENTS_PATH)
     if path != EVENTS_PATH and not tenant and not path.startswith(ADDRESS_PREFIXES):
         return False

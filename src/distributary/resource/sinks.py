@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from distributary.core.deliver.origins import origin_of
 from distributary.core.protocol import protocols, schemes
+from distributary.core.uri_parts import split_uri
 from distributary.resource._own import NOWHERE, Address, OwnAddresses, is_loopback, literal
 from distributary.resource._ports import PORTS_DENIED
 
@@ -166,7 +167,7 @@ class SinkRule:
         True of schemes without TLS, also of those that upgrade only where the far side demands it:
         who sits between could leave the demand out.
         """
-        scheme = schemes()[urlsplit(uri).scheme.lower()]
+        scheme = schemes()[split_uri(uri).scheme]
         return not self.cleartext_allowed and not scheme.tls
 
     def cleartext_refusal(self, uri: str) -> str | None:

@@ -106,6 +106,16 @@ def test_an_attempt_is_a_child_of_the_append() -> None:
     assert len(world.attempted) == 1, "what else takes note of attempts does so"
 
 
+def test_an_attempt_at_several_brokers_names_one_of_them() -> None:
+    """A sink of Kafka may name several hosts, with ports, names and addresses."""
+    world = World()
+    brokers = Destination("kafka://[2001:db8::2]:9093,one.example/orders", protocol="KAFKA")
+    world.send(_task(), _reply(200), DELIVERED, brokers)
+    said = world.spans[0].attributes
+    assert (said["server.address"], said["server.port"]) == ("2001:db8::2", 9093)
+    assert said["network.protocol.name"] == "kafka"
+
+
 def test_a_retry_is_linked_to_the_attempt_before_it() -> None:
     """All have one parent; each but the first a link."""
     world = World()

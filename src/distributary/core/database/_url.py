@@ -1,12 +1,13 @@
 """The URL of a PostgreSQL database, as SQLAlchemy wants it."""
 
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import sqlalchemy as sa
 
 from distributary.core.cluster import HOSTS_MAX, OPTIONS, UNUSED_OPTIONS, PostgresPlace
 from distributary.core.errors import SettingsError
+from distributary.core.uri_parts import split_uri
 
 _PORT: Final = 5432
 
@@ -23,7 +24,7 @@ def database_url(place: PostgresPlace) -> sa.URL:
         SettingsError: ``place.url`` is not as ``PostgresPlace`` says; every fault is named.
     """
     faults: list[str] = []
-    parts = urlsplit(place.url)
+    parts = split_uri(place.url)
     if parts.scheme not in ("postgresql", "postgres"):
         faults.append("it begins with postgresql://")
     user, _, hosts = parts.netloc.rpartition("@")

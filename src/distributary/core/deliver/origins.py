@@ -6,9 +6,9 @@ secret is kept or used.
 
 import ipaddress
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from distributary.core.protocol import schemes
+from distributary.core.uri_parts import split_uri
 
 
 class UriOrigin(NamedTuple):
@@ -52,8 +52,8 @@ def origin_of(uri: str, user: str | None = None) -> UriOrigin:
         uri: Of a sink or of a token endpoint.
         user: See ``UriOrigin.user``.
     """
-    parts = urlsplit(uri)
-    scheme = parts.scheme.lower()
+    parts = split_uri(uri)
+    scheme = parts.scheme
     authorities = parts.netloc.rpartition("@")[2].split(",")
     port = schemes()[scheme].port if scheme in schemes() else 0
     hosts = sorted(_host(each, port) for each in authorities)

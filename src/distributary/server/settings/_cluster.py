@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from distributary.core.cluster import (
     HOST,
@@ -25,6 +25,7 @@ from distributary.core.cluster import (
     log_servers,
 )
 from distributary.core.environment import LOG_PASSWORD_VARIABLE, STORE_PASSWORD_VARIABLE
+from distributary.core.uri_parts import split_uri
 from distributary.server.settings import _shapes as shapes
 from distributary.server.settings._shapes import setting
 
@@ -46,7 +47,7 @@ def _log(raw: Any) -> str:
 def _store(raw: Any) -> str:
     if not isinstance(raw, str) or not raw.isascii() or not raw.isprintable():
         raise ValueError
-    url = urlsplit(raw)
+    url = split_uri(raw)
     user, at, servers = url.netloc.rpartition("@")
     addresses = [_ADDRESS_OR_HOST.fullmatch(each) for each in servers.split(",")]
     if url.scheme != "postgresql" or url.fragment or len(addresses) > HOSTS_MAX:

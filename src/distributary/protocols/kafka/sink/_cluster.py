@@ -4,13 +4,13 @@ import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
 
 from distributary.core.clock import Clock
 from distributary.core.deliver import Endpoint
 from distributary.core.deliver import endpoint as _endpoint
 from distributary.core.deliver.credential import ClientCertificate, Credential
 from distributary.core.errors import TransportError
+from distributary.core.uri_parts import split_uri
 from distributary.net import Connector
 from distributary.protocols.kafka.settings import HOSTS_MAX, SCHEMES
 
@@ -62,10 +62,7 @@ class Cluster:
         Raises:
             TransportError: ``blocked-address``: the URI is invalid.
         """
-        try:
-            parts = urlsplit(uri)
-        except ValueError as error:
-            raise _blocked(str(error)) from error
+        parts = split_uri(uri)
         hosts = parts.netloc.split(",")
         if len(hosts) > HOSTS_MAX:
             raise _blocked(f"it names more than {HOSTS_MAX} servers")
