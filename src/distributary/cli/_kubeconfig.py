@@ -13,9 +13,9 @@ import typer
 from distributary.cli import _console
 from distributary.cli._http import parse_address
 from distributary.cli._options import DEFAULT_URL, Namespace, checked_namespace
-from distributary.cli._secrets import SOURCE_HELP
 from distributary.cli._server import read_token
 from distributary.cli._tls import ClientTls, chosen
+from distributary.core.named_files import SOURCE_HELP
 from distributary.core.tenant import DEFAULT_NAMESPACE
 
 # Values are JSON, which is YAML.

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from distributary.cli._secrets import SOURCE_HELP
 from distributary.core.errors import SettingsError
+from distributary.core.named_files import SOURCE_HELP
 from distributary.core.tenant import NAME_EXPECTED, is_namespace
 
 DEFAULT_URL = "http://127.0.0.1:8080"

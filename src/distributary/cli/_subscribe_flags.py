@@ -24,9 +24,10 @@ from distributary.cli._options import (
     Types,
     Url,
 )
-from distributary.cli._secrets import SOURCE_HELP, read_secret
+from distributary.cli._secrets import read_secret
 from distributary.cli._times import moment, seconds
 from distributary.core.errors import SettingsError
+from distributary.core.named_files import SOURCE_HELP
 from distributary.core.protocol import protocols
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import one_of

@@ -14,8 +14,8 @@ from typing import Final, Literal, TypeVar
 
 from distributary.core.errors import SettingsError
 from distributary.datadir.readers import NAME
-from distributary.spark._files import looks_secret
 from distributary.spark._places import PLACE_NAMES, Places, parse_places
+from distributary.spark._secret_names import looks_secret
 
 _T = TypeVar("_T")
 

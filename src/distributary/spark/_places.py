@@ -15,8 +15,8 @@ from distributary.core.cluster import SASL_MECHANISMS, KafkaPlace, PostgresPlace
 from distributary.core.database import database_url
 from distributary.core.environment import LOG_PASSWORD_VARIABLE, STORE_PASSWORD_VARIABLE
 from distributary.core.errors import SettingsError
+from distributary.core.named_files import content_of, secret_in
 from distributary.datadir import DataDir
-from distributary.spark._files import content_of, secret_in
 
 PLACE_NAMES: Final = (
     "path",

@@ -104,7 +104,8 @@ def make_log(new_place, kafka_cluster):
     """Makes an empty log whose records have the time of a clock."""
 
     def make(clock):
-        config = {"message_timestamp_type": "CreateTime"}
+        # The clock of a test stands in the past, and the broker would delete what is a week old.
+        config = {"message_timestamp_type": "CreateTime", "retention_ms": "-1"}
         return KafkaLog(new_place(replicas=1, **config), clock, kafka_cluster)
 
     return make

@@ -2,8 +2,9 @@
 
 import pytest
 
-from distributary.cli._secrets import SECRET_FILE_BYTES_MAX, read_secret
+from distributary.cli._secrets import read_secret
 from distributary.cli._subscribe_flags import body_of
+from distributary.core.named_files import SECRET_FILE_BYTES_MAX
 
 
 def test_a_secret_comes_from_the_environment():
@@ -43,7 +44,7 @@ def test_a_file_that_is_no_secret_is_refused(tmp_path):
         read_secret("--secret-from", f"file:{path}", {})
     assert "hunter2" not in str(caught.value)
     path.write_bytes(b"x" * (SECRET_FILE_BYTES_MAX + 1))
-    with pytest.raises(ValueError, match="longer than any secret"):
+    with pytest.raises(ValueError, match="more than 65536 bytes"):
         read_secret("--secret-from", f"file:{path}", {})
 
 

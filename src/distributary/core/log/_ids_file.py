@@ -102,6 +102,46 @@ def list_pieces(folder: Path) -> list[Piece]:
     return sorted(piece for piece in pieces if piece.segment <= piece.first < piece.end)
 
 
+class SoundFiles:
+    """The files of one folder that were read and found whole: each is read once.
+
+    Args:
+        folder: The folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last_ms: dict[Piece, int] = {}
+
+    def forget(self) -> None:
+        """Read all once more, as they are met."""
+        self._last_ms.clear()
+
+    def last_ms(self, piece: Piece) -> int | None:
+        """Returns the time of the last record of a file; None: it is damaged, or not there.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        found = self._last_ms.get(piece)
+        if found is None:
+            try:
+                found = read(self._folder, piece)[0].last_ms
+            except (LogDamagedError, FileNotFoundError):
+                return None
+            self._last_ms[piece] = found
+        return found
+
+    def add(self, piece: Piece, last_ms: int) -> None:
+        """A file was written, whose last record has that time."""
+        self._last_ms[piece] = last_ms
+
+    def delete(self, piece: Piece) -> None:
+        """Delete a file, which may be gone already."""
+        self._last_ms.pop(piece, None)
+        (self._folder / piece.name).unlink(missing_ok=True)
+
+
 def write(folder: Path, head: Head, entries: "array[int]") -> None:
     """Write a file; *entries* are sorted.
 

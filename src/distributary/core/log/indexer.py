@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from distributary.core.errors import EventError, LogDamagedError
+from distributary.core.errors import EventError
 from distributary.core.event import binary
 from distributary.core.flow import Logged, RecordKind, events_of
 from distributary.core.log import _ids_file as ids_file
 from distributary.core.log._cursor import Cursor
 from distributary.core.log._end import DurableEnd
-from distributary.core.log._ids_file import Head, Piece
+from distributary.core.log._ids_file import Head, Piece, SoundFiles
 from distributary.core.log._segment import (
     NO_LIMIT,
     SNAPSHOT_SUFFIX,
@@ -168,8 +168,7 @@ class Indexer:
         self._looked_end = -1
         self._sweep_ms = 0
         self.behind = False
-        self._sound: dict[Piece, int] = {}
-        """Files that were read and found whole, with the time of their last record."""
+        self._sound = SoundFiles(folder)
 
     def close(self) -> None:
         """Close the files."""
@@ -210,7 +209,7 @@ class Indexer:
 
     def forget(self) -> None:
         """Verify all files once more, as they are met: call it now and then."""
-        self._sound.clear()
+        self._sound.forget()
 
     def _segments(self) -> list[_Stored]:
         firsts = list_offsets(self._disk, self._log)
@@ -225,29 +224,15 @@ class Indexer:
             segment = there.get(piece.segment)
             # Beyond the durable end lies what the medium has lost.
             fits = segment is not None and piece.end <= min(segment.end, end)
-            if not fits or not self._is_sound(piece, oldest_ms):
-                self._delete(piece)
+            last_ms = self._sound.last_ms(piece) if fits else None
+            if last_ms is None or last_ms < oldest_ms:
+                self._sound.delete(piece)
             else:
                 found[piece.segment].append(piece)
         return found
 
     def _oldest_ms(self, now_ms: int) -> int:
         return 0 if self._age_max_s is None else now_ms - int(self._age_max_s * 1000)
-
-    def _is_sound(self, piece: Piece, oldest_ms: int) -> bool:
-        """Whether a file is whole and young enough; reads it once."""
-        last_ms = self._sound.get(piece)
-        if last_ms is None:
-            try:
-                last_ms = ids_file.read(self.folder, piece)[0].last_ms
-            except (LogDamagedError, FileNotFoundError):
-                return False
-            self._sound[piece] = last_ms
-        return last_ms >= oldest_ms
-
-    def _delete(self, piece: Piece) -> None:
-        self._sound.pop(piece, None)
-        (self.folder / piece.name).unlink(missing_ok=True)
 
     # -- the newest segment --------------------------------------------------------------------
 
@@ -278,7 +263,7 @@ class Indexer:
             read += len(chunk)
         self.behind = read >= TURN_BYTES // 2
         if gathered.stop - gathered.start >= self._piece_bytes:
-            self._sound[gathered.write(self.folder, gathered.end)] = gathered.last_ms
+            self._sound.add(gathered.write(self.folder, gathered.end), gathered.last_ms)
             self._gathered = _Gathered(gathered.segment, gathered.end, gathered.stop)
         return read > 0
 
@@ -348,7 +333,7 @@ class Indexer:
         for piece in pieces:
             if piece != Piece(segment.first, segment.first, segment.end):
                 with contextlib.suppress(OSError):
-                    self._delete(piece)
+                    self._sound.delete(piece)
 
 
 def _unreported(_damage: Damage) -> None:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from distributary.core.errors import LogDamagedError
 from distributary.core.log import _ids_file as ids_file
-from distributary.core.log._ids_file import Head, Piece
+from distributary.core.log._ids_file import Head, Piece, SoundFiles
 from distributary.core.log.disk import unavailable
 from distributary.core.log.frame import HEADER_BYTES, header_at
 from distributary.core.log.indexer import TURN_BYTES, NumberedEntries
@@ -86,7 +86,7 @@ class OffsetIndexer:
         self.folder = folder
         self.behind = False
         self._records = records
-        self._sound: set[Piece] = set()
+        self._sound = SoundFiles(folder)
         self._age_max_s = age_max_s
         self._piece_bytes = piece_bytes
         self._fill_bytes = piece_bytes * FILL_BYTES // PIECE_BYTES
@@ -102,7 +102,7 @@ class OffsetIndexer:
 
     def forget(self) -> None:
         """Verify all files once more, as they are met: call it now and then."""
-        self._sound.clear()
+        self._sound.forget()
 
     @property
     def has_news(self) -> bool:
@@ -161,25 +161,11 @@ class OffsetIndexer:
                 and start < piece.end <= end  # beyond it lies what the log has lost
                 and (not mine or piece.first >= mine[-1].end)
             )
-            if fits and self._is_sound(piece):
+            if fits and self._sound.last_ms(piece) is not None:
                 mine.append(piece)
             else:
-                self._delete(piece)
+                self._sound.delete(piece)
         return found
-
-    def _is_sound(self, piece: Piece) -> bool:
-        """Whether a file is whole; reads it once."""
-        if piece not in self._sound:
-            try:
-                ids_file.read(self.folder, piece)
-            except (LogDamagedError, FileNotFoundError):
-                return False
-            self._sound.add(piece)
-        return True
-
-    def _delete(self, piece: Piece) -> None:
-        self._sound.discard(piece)
-        (self.folder / piece.name).unlink(missing_ok=True)
 
     # -- the newest records --------------------------------------------------------------------
 
@@ -265,7 +251,7 @@ class OffsetIndexer:
             try:
                 head, found = ids_file.read(self.folder, piece)
             except (LogDamagedError, FileNotFoundError):
-                self._sound.clear()  # it is found out, and made again
+                self._sound.forget()  # it is found out, and made again
                 return
             entries.extend(found)
             heads.append(head)
@@ -275,7 +261,7 @@ class OffsetIndexer:
         head = Head(merged, len(entries), 0, size, heads[0].first_ms, heads[-1].last_ms)
         ids_file.write(self.folder, head, entries)
         for piece in run:
-            self._delete(piece)
+            self._sound.delete(piece)
 
 
 def _before(chunk: bytes, limit: int) -> bytes:

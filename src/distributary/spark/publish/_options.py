@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from distributary.core.errors import SettingsError
 from distributary.core.event import BATCH_EVENTS_MAX
-from distributary.spark._files import content_of, looks_secret, secret_in
+from distributary.core.named_files import content_of, secret_in
+from distributary.spark._secret_names import looks_secret
 
 _T = TypeVar("_T")
 

@@ -34,6 +34,10 @@ leader is known half a second after the cluster has it. Two attempts a second lo
 METADATA_MS_MAX: Final = 10_000
 """Age of what a client knows of brokers and leaders: added partitions are seen within this."""
 
+FULL_MS: Final = 10
+"""Pause of a reader that has fetched as much ahead as it may: by default it is a second, in which a
+partition that catches up runs dry."""
+
 ANSWER_S_MAX: Final = 15.0
 """Longest wait for one answer of the cluster, however often it is asked: more than the 12 s in
 which a cluster with its default session timeout of 9 s has another leader."""

@@ -13,7 +13,7 @@ from distributary.core.errors import LogDamagedError
 from distributary.core.flow import Logged
 from distributary.core.log.damage import Damage
 from distributary.core.log.frame import iter_frames
-from distributary.core.log.kafka._client import RECORD_BYTES_MAX
+from distributary.core.log.kafka._client import FULL_MS, RECORD_BYTES_MAX
 from distributary.core.log.kafka._fetcher import READ_S_MAX, RECORD_BYTES_FIRST, Fetcher, Watermarks
 from distributary.core.log.kafka.snapshots import Snapshots
 
@@ -36,8 +36,7 @@ _SETTINGS: Final = {
     "fetch.message.max.bytes": 512 * 1024,
     "fetch.max.bytes": RECORD_BYTES_MAX,
     "receive.message.max.bytes": RECORD_BYTES_MAX + 1024 * 1024,
-    # By default the next fetch waits for a second once so much was fetched ahead.
-    "fetch.queue.backoff.ms": 10,
+    "fetch.queue.backoff.ms": FULL_MS,
     # A fetch that waits at the end holds up the next one, from another place.
     "fetch.wait.max.ms": 10,
 }

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from distributary.core.cluster import KafkaPlace
 from distributary.core.errors import DistributaryError, LogError
-from distributary.core.log.kafka._client import RECORD_BYTES_MAX
+from distributary.core.log.kafka._client import FULL_MS, RECORD_BYTES_MAX
 from distributary.core.log.kafka._fetcher import Fetcher
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -41,6 +41,7 @@ _SETTINGS: Final = {
     "fetch.message.max.bytes": 1024 * 1024,
     "fetch.max.bytes": RECORD_BYTES_MAX,
     "receive.message.max.bytes": RECORD_BYTES_MAX + 1024 * 1024,
+    "fetch.queue.backoff.ms": FULL_MS,
     "fetch.wait.max.ms": 500,  # a record that comes ends the wait at once
 }
 
