@@ -1,5 +1,6 @@
 """Leases in PostgreSQL: the contract, and what clocks, breaks and restarts do to a holder."""
 
+import contextlib
 import threading
 import time
 
@@ -128,6 +129,27 @@ def test_others_see_whether_a_lease_was_ended_or_ran_out(leases, reader):
         time.sleep(0.05)
     found = {row.name: (row.left_s <= 0, row.released) for row in read_leases(reader)}
     assert found == {"late": (True, False), "released": (True, True), "usurped": (True, True)}
+
+
+def test_others_see_whether_the_connection_of_a_holder_is_there(leases, reader, writer):
+    """It ends with the process of the holder; a renewal connects anew."""
+    lease = leases.take("a")
+    leases.take("before the upgrade")
+    with database.writing(writer) as connection:
+        forget = "UPDATE lease SET backend = NULL WHERE name = 'before the upgrade'"
+        connection.exec_driver_sql(forget)
+        held = "SELECT pg_terminate_backend(backend) FROM lease WHERE name = 'a'"
+        assert {row.connected for row in read_leases(reader)} == {True}
+        connection.exec_driver_sql(held)
+    deadline_s = time.monotonic() + 10
+    while read_leases(reader, "a")[0].connected and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    found = {row.name: row.connected for row in read_leases(reader)}
+    assert found == {"a": False, "before the upgrade": True}
+    with contextlib.suppress(StoreError):
+        lease.renew()
+    assert lease.renew()
+    assert read_leases(reader, "a")[0].connected
 
 
 def test_a_thread_renews(url, reader):

@@ -58,8 +58,12 @@ _lease: Final = sa.Table(
     # Of one taking: after a failover that lost a commit, two holders may have one generation.
     sa.Column("token", sa.String(32), nullable=False),
     sa.Column("until", sa.DateTime(timezone=True), nullable=False),
+    # The server's process for the connection that took or renewed it last.
+    sa.Column("backend", sa.Integer),
 )
+_session: Final = sa.table("pg_stat_activity", sa.column("pid", sa.Integer), schema="pg_catalog")
 _now: Final[Any] = sa.func.clock_timestamp()
+_backend: Final[Any] = sa.func.pg_backend_pid()
 _left: Final = sa.func.extract("epoch", _lease.c.until - _now)
 
 
@@ -73,6 +77,9 @@ class LeaseRow(NamedTuple):
         left_s: Until it runs out, by the database's clock; 0 or less: nobody holds it.
         released: Whether its holder, or who took it from a dead one, has ended it. Where not, and
             it has run out, a holder has fallen silent.
+        connected: Whether the connection that took or renewed it last is there. The kernel of a
+            process that was killed ends it at once, and a pooler may keep it. One that is gone
+            proves nothing: the server may have been started again, and the holder is reconnecting.
     """
 
     name: str
@@ -80,6 +87,7 @@ class LeaseRow(NamedTuple):
     holder: str
     left_s: float
     released: bool = False
+    connected: bool = True
 
 
 def partition_lease(partition: int) -> str:
@@ -100,6 +108,7 @@ def prepare_leases(writer: Engine) -> None:
     """
     with database.migrating(writer) as connection:
         _meta.create_all(connection)
+        database.add_column(connection, _lease.c.backend)
 
 
 def read_leases(reader: Engine, prefix: str = "") -> list[LeaseRow]:
@@ -113,11 +122,20 @@ def read_leases(reader: Engine, prefix: str = "") -> list[LeaseRow]:
         StoreError: They cannot be read now.
     """
     c = _lease.c
-    query = sa.select(c.name, c.generation, c.holder, _left.label("left_s"), c.token)
+    there = sa.exists().where(_session.c.pid == c.backend)
+    connected = sa.or_(c.backend.is_(None), there).label("connected")
+    query = sa.select(c.name, c.generation, c.holder, _left.label("left_s"), c.token, connected)
     query = query.where(_lease.c.name.startswith(prefix, autoescape=True)).order_by(_lease.c.name)
     with database.reading(reader) as connection:
         return [
-            LeaseRow(row.name, row.generation, row.holder, float(row.left_s), not row.token)
+            LeaseRow(
+                row.name,
+                row.generation,
+                row.holder,
+                float(row.left_s),
+                not row.token,
+                row.connected,
+            )
             for row in connection.execute(query)
         ]
 
@@ -246,7 +264,8 @@ class PostgresLease:
             StoreError: The database cannot be asked now.
         """
         began_s = self._now_s()
-        renewed = _lease.update().where(self._mine()).values(until=_later(self._ttl_s))
+        values = {"until": _later(self._ttl_s), "backend": _backend}
+        renewed = _lease.update().where(self._mine()).values(values)
         # What a crash of the database loses of it costs copies at most.
         with database.writing(self._engine.execution_options(durable=False)) as connection:
             held = connection.execute(renewed.returning(_lease.c.name)).scalar() is not None
@@ -296,7 +315,7 @@ def _taken(engine: Engine, name: str, holder: str, token: str, ttl_s: float) -> 
     """Take the lease if it is free; returns its generation, or who holds it."""
     from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - only when it is used
 
-    values = {"holder": holder, "token": token, "until": _later(ttl_s)}
+    values = {"holder": holder, "token": token, "until": _later(ttl_s), "backend": _backend}
     added = insert(_lease).values(name=name, generation=1, **values)
     taken = added.on_conflict_do_update(
         index_elements=["name"],

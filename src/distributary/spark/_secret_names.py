@@ -1,4 +1,4 @@
-"""Names of options that would hold a secret: options stand in plans, in the UI and in the catalog."""
+"""Names of options that would hold a secret: options stand in plans, the UI and the catalog."""
 
 from typing import Final
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from distributary.core.errors import SettingsError
+from distributary.spark import class_archive
 from distributary.spark.master import is_local
 
 SHARED_KEY: Final = "spark.authenticate.secret"
@@ -40,11 +41,13 @@ def has_own_secret(master: str) -> bool:
     return is_local(master) or master.startswith(("yarn", "k8s"))
 
 
-def cluster_conf(host: str) -> dict[str, str]:
+def cluster_conf(host: str, archive: str = "") -> dict[str, str]:
     """Returns Spark's settings for executors that need nothing of the server's disk.
 
     Args:
         host: Name or address of this node, at which executors reach the driver.
+        archive: Archive of classes of this node (``class_archive``). Executors start with half the
+            CPU where they have the same one at the same path, and without it elsewhere.
     """
     return {
         **PROTECTION,
@@ -59,13 +62,16 @@ def cluster_conf(host: str) -> dict[str, str]:
         # where it is: so it waits for all of them, and a moment at most for one that is lost.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "3s",
+        # Why an executor was lost does not matter. Who tells it may be lost as well: its worker,
+        # or the master.
+        "spark.standalone.executorRemoveDelayOnDisconnection": "500ms",
         # Executors may be lost for as long as the server runs.
         "spark.executor.maxNumFailures": "1000000",
         "spark.dynamicAllocation.enabled": "false",
         # All places are alike: nothing of a partition is on the disk of an executor.
         "spark.locality.wait": "0s",
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": _JVM,
+        "spark.executor.extraJavaOptions": _JVM + class_archive.options(archive),
         "spark.executorEnv.PYTHONPATH": PACKAGE,
         f"spark.executorEnv.{ON_EXECUTOR}": "1",
         # The folder of the executor, which Spark makes for each application and removes.

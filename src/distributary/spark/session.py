@@ -179,7 +179,7 @@ def open_session(
             "spark-without-authentication", master=master, set=SHARED_KEY
         )
     conf = {**session_conf(scratch, partitions, archive), **secret}
-    conf |= {**(cluster_conf(host) if host else {}), **overrides}
+    conf |= {**(cluster_conf(host, archive) if host else {}), **overrides}
     if host:
         check_protection(master, conf)
     if is_local(master):

@@ -4,7 +4,8 @@ It learns from Spark that an executor is gone. Owners that live on without it de
 tasks ask for their partitions. From those that are gone with it the partitions are taken in the
 database: the next tasks own them in half the time that leases need to run out. An executor that
 runs, and whose owners have fallen silent, is replaced: Spark would wait for its tasks for ever. One
-that has come is made ready for tasks before it gets any.
+that has come is made ready for tasks before it gets any, and where all lie on one worker, one of
+them is moved.
 
 It brings what owners tell from their machines to files of this one, where the other processes of
 the leading node look for it, and the newest settings to owners.
@@ -48,10 +49,13 @@ from distributary.partitions._notes import LIVE, METER, SICK, Mirror, Notes
 from distributary.partitions._shared_page import PageExchange
 from distributary.partitions.cluster_places import prepare_places
 from distributary.partitions.entrusted import Entrusted
+from distributary.spark._spread import Spread, worker_of
 from distributary.spark.cluster import warm_spare
 
 LOOK_S: Final = 0.5
 """Interval of looks at the executors: 2 ms of the JVM each."""
+MISSED_LOOK_S: Final = 0.2
+"""The same while the partitions of one that was lost wait to be taken."""
 MIRRORED_EVERY_S: Final = 5.0
 """Interval of looks at the notes of owners."""
 MISSED_S: Final = 15.0
@@ -94,6 +98,7 @@ class Left:
 
     def __init__(self) -> None:
         self._since_s: dict[Lease, float] = {}
+        self._cut: set[Lease] = set()
 
     def look(
         self,
@@ -105,6 +110,9 @@ class Left:
     ) -> tuple[list[Lease], list[Lease]]:
         """Returns the leases that were not seen before, and those whose holders are to be fenced.
 
+        A holder whose executor and whose connection are gone is gone itself: its kernel ended both.
+        That is looked for twice: after a restart of the database all of them connect anew.
+
         Args:
             rows: All leases of partitions.
             application: Spark's id of this application.
@@ -113,19 +121,24 @@ class Left:
             now_s: Monotonic clock.
         """
         found = {
-            lease: row.left_s
+            lease: row
             for row in rows
             if row.left_s > 0
             and (lease := _lease_in(row, application))
             and lease.executor not in alive
         }
-        before = self._since_s
+        before, cut = self._since_s, self._cut
         self._since_s = {lease: before.get(lease, now_s) for lease in found}
+        self._cut = {lease for lease, row in found.items() if not row.connected}
+        late_s = TTL_S - RENEWED_S
         ended = [
             lease
-            for lease, left_s in found.items()
-            if asked(lease.partition)
-            and (left_s < TTL_S - RENEWED_S or now_s - self._since_s[lease] >= GIVEN_S)
+            for lease, row in found.items()
+            if lease in cut & self._cut
+            or (
+                asked(lease.partition)
+                and (row.left_s < late_s or now_s - self._since_s[lease] >= GIVEN_S)
+            )
         ]
         return sorted(found.keys() - before.keys()), sorted(ended)
 
@@ -203,13 +216,15 @@ class SharedSide:
         self._mirrored_s = float("-inf")
         self._seen: set[str] = set()
         self._missing_until_s = 0.0
-        self._left, self._silence = Left(), Silence()
+        self._left, self._silence, self._spread = Left(), Silence(), Spread()
+        self._workers: dict[str, str] = {}
         self._leases_read_s = float("-inf")
         self._warm: set[str] = set()
         self._warming: threading.Thread | None = None
         self._make_warm: Callable[[], None] = lambda: None
         self._ask: Callable[[], tuple[str, set[str]]] | None = None
         self._replace: Callable[[str], bool] = lambda _executor: False
+        self._ask_workers: Callable[[], dict[str, str]] = dict
         threading.Thread(target=self._run, name="shared-side", daemon=True).start()
 
     def begin(self, spark: SparkSession) -> None:
@@ -221,7 +236,14 @@ class SharedSide:
             ids = str(scala.getExecutorIds().mkString(","))
             return str(context.applicationId), set(filter(None, ids.split(",")))
 
-        self._ask = ask
+        def ask_workers() -> dict[str, str]:
+            found = scala.statusStore().executorList(True)
+            return {
+                str(each.id()): worker_of(each)
+                for each in (found.apply(index) for index in range(found.size()))
+            }
+
+        self._ask, self._ask_workers = ask, ask_workers
         self._replace = lambda executor: bool(scala.killAndReplaceExecutor(executor))
         self._make_warm = lambda: warm_spare(spark, len(self.status_pages), self._log)
 
@@ -233,7 +255,7 @@ class SharedSide:
 
     def _run(self) -> None:
         while True:
-            time.sleep(LOOK_S)
+            time.sleep(MISSED_LOOK_S if time.monotonic() < self._missing_until_s else LOOK_S)
             try:
                 self.look()
             except (StoreError, OSError, Py4JError) as error:
@@ -289,12 +311,33 @@ class SharedSide:
         for executor in self._take(silent, "executor-silent"):
             # Not all that it does may hang; yet what hangs is not told to Spark by anybody else.
             self._replace(executor)
+        if not missing and self._ready:
+            self._keep_apart(rows, application, alive, now_s)
+
+    def _keep_apart(
+        self, rows: list[LeaseRow], application: str, alive: set[str], now_s: float
+    ) -> None:
+        """Have an executor moved where all of them lie on one worker."""
+        if not alive <= self._workers.keys():
+            self._workers = self._ask_workers()
+        workers = {each: self._workers.get(each, "") for each in alive}
+        leases = (_lease_in(row, application) for row in rows if row.left_s > 0)
+        owners = [lease.executor for lease in leases if lease is not None]
+        moved = self._spread.look(workers, owners, now_s)
+        if moved is not None:
+            self._log.warning("executors-on-one-worker", worker=workers[moved], executor=moved)
+            self._replace(moved)
+
+    @property
+    def _ready(self) -> bool:
+        """Whether all partitions are delivered."""
+        return all(page[StatusField.READY] for page in self.status_pages)
 
     def _warm_up(self, alive: set[str]) -> None:
         """Have executors that have come start their Python, once all partitions are delivered."""
         if alive <= self._warm or (self._warming is not None and self._warming.is_alive()):
             return
-        if all(page[StatusField.READY] for page in self.status_pages):
+        if self._ready:
             self._warm = alive
             self._warming = threading.Thread(target=self._make_warm, name="warming", daemon=True)
             self._warming.start()

@@ -54,6 +54,9 @@ EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 DAEMON: Final = "distributary.spark.worker_daemon"
 """Module of the process that forks an executor's Python workers, and of these."""
 
+WARM: Final = "/pandas/"
+"""Part of the path of a library that this process loads last, before it forks any worker."""
+
 SLOTS: Final = 3
 """Cores of a worker, in executors: a new driver starts while those of the one before end, and a
 master that was started again may take one that has ended for one that runs."""
@@ -281,7 +284,8 @@ class Cluster:
         self.kafka.wait_whole()
         for node in self.nodes:
             node.wait_back()
-        wait_until(lambda: len(list(_ready())) >= WORKERS, READY_S_MAX, "executors run", 0.2)
+        names = {worker.member for worker in self.workers}
+        wait_until(lambda: names <= set(_ready()), READY_S_MAX, "each worker has one ready", 0.2)
 
     def busy_worker(self) -> "WiredWorker":
         """The worker with most owners: Spark may have put all on one."""
@@ -322,15 +326,16 @@ class Cluster:
         return "" if row is None else str(msgspec.json.decode(row[0])[0])
 
 
-def _ready() -> Iterator[int]:
-    """Process id of each executor that runs tasks, or has been made ready for some."""
-    for pid, _ in members():
-        with contextlib.suppress(psutil.Error):
+def _ready() -> Iterator[str]:
+    """The worker of each executor that runs tasks, or has been made ready for some."""
+    for pid, name in members():
+        with contextlib.suppress(psutil.Error, OSError):
             process = psutil.Process(pid)
             if EXECUTOR in process.cmdline() and any(
-                DAEMON in child.cmdline() for child in process.children()
+                DAEMON in child.cmdline() and WARM in Path(f"/proc/{child.pid}/maps").read_text()
+                for child in process.children()
             ):
-                yield pid
+                yield name
 
 
 class _Master(SparkMaster):

@@ -27,6 +27,13 @@ def test_no_path_of_this_machine_stands_in_the_settings():
     assert [value for value in cluster_conf(HOST).values() if value.startswith("/")] == []
 
 
+def test_executors_use_the_archive_of_classes_where_they_have_it():
+    """A Java that does not find the file says nothing, and starts without."""
+    options = cluster_conf(HOST, "/opt/env/share/classes.jsa")["spark.executor.extraJavaOptions"]
+    assert "-XX:SharedArchiveFile=/opt/env/share/classes.jsa -Xshare:auto -Xlog:cds=off" in options
+    assert "SharedArchive" not in cluster_conf(HOST)["spark.executor.extraJavaOptions"]
+
+
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://k.example:6443"])
 def test_spark_makes_the_secret_where_it_can_bring_it(master):
     """On YARN and Kubernetes for each application."""

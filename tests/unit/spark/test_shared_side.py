@@ -7,10 +7,10 @@ from distributary.spark.shared_side import GIVEN_S, RENEWED_S, SILENT_S, Left, S
 APPLICATION = "app-1"
 
 
-def row(partition, executor, *, application=APPLICATION, left_s=4.0, generation=7, released=False):
+def row(partition, executor, *, application=APPLICATION, left_s=4.0, generation=7, **more):
     """A lease that a worker of *executor* holds."""
     holder = LeaseHolder(host="m", pid=1, application=application, executor=executor)
-    return LeaseRow(partition_lease(partition), generation, holder.encode(), left_s, released)
+    return LeaseRow(partition_lease(partition), generation, holder.encode(), left_s, **more)
 
 
 FRESH_S = TTL_S - RENEWED_S
@@ -42,6 +42,15 @@ def test_an_owner_that_is_gone_with_its_executor_is_fenced():
     """It has not renewed its lease, and another owner waits: else its lease runs out."""
     rows = [row(number, "9", left_s=FRESH_S - 0.1) for number in (0, 1)]
     assert left([*rows, row(2, "9", left_s=FRESH_S)], asked={0, 2})[1] == [(0, 7, "9")]
+
+
+def test_an_owner_that_is_gone_with_its_connection_is_fenced_at_once():
+    """Asked or not; one look may fall into a moment in which all connect anew."""
+    cut, seen = row(0, "9", left_s=FRESH_S + 1, connected=False), Left()
+    assert left([cut], before=seen)[1] == []
+    assert left([row(0, "9")], before=seen)[1] == []
+    assert left([cut], before=seen)[1] == []
+    assert left([cut, row(1, "0", connected=False)], before=seen)[1] == [(0, 7, "9")]
 
 
 def test_an_owner_that_does_not_let_go_is_fenced():

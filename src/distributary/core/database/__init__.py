@@ -4,7 +4,7 @@ Called by the stores of resources, deliveries and quotas. Hides: pools, locks, t
 the drivers' transactions and errors. What concerns files alone is in ``sqlite``.
 """
 
-from distributary.core.database._columns import big_number, text
+from distributary.core.database._columns import add_column, big_number, text
 from distributary.core.database._either import (
     migrating,
     open_alone,
@@ -21,6 +21,7 @@ __all__ = [
     "NewestChange",
     "StorePlace",
     "StoreWriter",
+    "add_column",
     "big_number",
     "database_url",
     "is_postgres",

@@ -1,8 +1,9 @@
-"""Types of columns that mean the same in SQLite and PostgreSQL."""
+"""Columns that mean the same in SQLite and PostgreSQL."""
 
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 
 class _PlainText(sa.types.TypeDecorator[str]):
@@ -30,3 +31,12 @@ def text(length: int | None = None) -> sa.types.TypeEngine[str]:
 def big_number() -> sa.types.TypeEngine[Any]:
     """A primary key of 64 bits that the database counts."""
     return sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def add_column(connection: Connection, column: sa.Column[Any]) -> None:
+    """Add the nullable *column* that its table lacks in an earlier version."""
+    table = column.table.name
+    names = {found["name"] for found in sa.inspect(connection).get_columns(table)}
+    if column.name not in names:
+        kind = column.type.compile(connection.dialect)
+        connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column.name} {kind}"))

@@ -9,7 +9,7 @@ be repeated.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -82,7 +82,7 @@ class DeliveryStore(DeliveryRows):
                 )
             _meta.create_all(connection)
             for column in (RETRY.c.event, route_table.c.namespace, *RUN_COLUMNS):
-                _add_column(connection, column)
+                database.add_column(connection, column)
             for index in letter_table.indexes:
                 index.create(connection, checkfirst=True)
             if found is None:
@@ -153,12 +153,3 @@ def _dead_letters_of_version_1(
             )
             for row in rows
         ]
-
-
-def _add_column(connection: Connection, column: sa.Column[Any]) -> None:
-    """Add the nullable *column* that its table lacks in an earlier version."""
-    table = column.table.name
-    names = {found["name"] for found in sa.inspect(connection).get_columns(table)}
-    if column.name not in names:
-        kind = column.type.compile(connection.dialect)
-        connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column.name} {kind}"))

@@ -56,8 +56,9 @@ class Consumer:
     def assign(self, _places):
         pass
 
-    def get_watermark_offsets(self, _place, timeout):
-        assert timeout > 0
+    def get_watermark_offsets(self, _place, timeout=0.0, *, cached=False):
+        assert not self.closed
+        assert cached or timeout > 0
         return 0, 10
 
     def poll(self, _wait_s):
@@ -109,8 +110,10 @@ def test_a_tail_that_never_started_ends_its_connections(consumers):
     """Once, however often it is stopped; and it begins no more."""
     loop = asyncio.new_event_loop()
     tail = KafkaTail(PLACE, 0, SimpleNamespace(buffered_bytes=0), loop)
+    assert tail.end() == 10
     tail.stop()
     tail.stop()
     tail.start(3)
+    assert tail.end() == 10  # as an owner asks that waits for attempts under way
     assert [each.closed for each in consumers] == [1]
     loop.close()

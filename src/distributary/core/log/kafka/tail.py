@@ -85,7 +85,7 @@ class KafkaTail:
         self._consumer = consumer
         self._loop = loop
         self._fetcher = Fetcher(place, partition, dict(_SETTINGS), waits=False)
-        self._offset = 0
+        self._offset = self._end = 0
         self._chunk_bytes = 0  # of the last one
         self._fed_s = 0.0  # when it was fed
         self._running = False
@@ -154,8 +154,13 @@ class KafkaTail:
                 self._asked.put(True)
 
     def end(self) -> int:
-        """Returns the end that the cluster told with the last records, without waiting."""
-        return self._fetcher.seen_end()
+        """Returns the end that the cluster told with the last records, without waiting.
+
+        After a stop that is the last one known: the thread closes what could be asked.
+        """
+        if not self._stopped:
+            self._end = self._fetcher.seen_end()
+        return self._end
 
     def _due(self) -> None:
         self._timer = None
