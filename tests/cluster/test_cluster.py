@@ -49,7 +49,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     try:
         with under_load(folder, rate_per_s=RATE_PER_S, say=print) as (cluster, trial):
             for fault in FAULTS:
-                print(f"{fault.name}: {faulted(cluster, trial, fault)}")
+                print(f"{fault.name}: {faulted(cluster, trial, fault, apart=False)}")
             woken = slept(cluster, trial, SLEEP_S)
             report = trial.conclude()
     except ServerNotHadError as error:

@@ -12,11 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-FIRST_S: Final = (5.0, 120.0, 600.0)
-"""Pauses before an executor is moved: there may be one worker alone, which the driver is not told.
-Each try costs the start of an executor, and a partition that moves for it pauses for a moment."""
+FIRST_S: Final = 10.0
+"""Pause before an executor is moved; each further one is twice as long, since there may be no other
+worker: the driver is not told. Each try costs the start of an executor, and a partition that moves
+for it pauses for a moment."""
 AGAIN_S: Final = 3600.0
-"""Further ones, where executors were on several workers before: one of them may be back."""
+"""Longest pause."""
+TRIES_MAX: Final = 6
+"""Tries within ten minutes, unless executors were on several workers before: then one of them may
+be back at any time."""
 _LOG_PAGE: Final = "/logPage"
 """Path of the pages on which Spark's workers show the output of their executors."""
 
@@ -45,13 +49,12 @@ class Spread:
             return None
         if self._since_s is None:
             self._since_s = now_s
-        if self._tries == len(FIRST_S) and not self._seen_apart:
+        if self._tries >= TRIES_MAX and not self._seen_apart:
             return None
-        wait_s = FIRST_S[self._tries] if self._tries < len(FIRST_S) else AGAIN_S
-        if now_s - self._since_s < wait_s:
+        if now_s - self._since_s < min(FIRST_S * 2**self._tries, AGAIN_S):
             return None
         self._since_s = now_s
-        self._tries = min(self._tries + 1, len(FIRST_S))
+        self._tries += 1
         count = Counter(owners)
         return min(workers, key=lambda executor: (count[executor], -int(executor), executor))
 

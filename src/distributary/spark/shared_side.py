@@ -311,7 +311,8 @@ class SharedSide:
         for executor in self._take(silent, "executor-silent"):
             # Not all that it does may hang; yet what hangs is not told to Spark by anybody else.
             self._replace(executor)
-        if not missing and self._ready:
+        warming = self._warming is not None and self._warming.is_alive()
+        if not (missing or warming) and self._ready:
             self._keep_apart(rows, application, alive, now_s)
 
     def _keep_apart(

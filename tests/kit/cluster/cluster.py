@@ -279,13 +279,22 @@ class Cluster:
         wait_until(leads, READY_S_MAX, "a node leads", 0.1)
         return found[0]
 
-    def wait_whole(self) -> None:
-        """Wait until every member is there, and knows the others."""
+    def wait_whole(self, *, apart: bool = True) -> None:
+        """Wait until every member is there, and knows the others.
+
+        Args:
+            apart: Also until executors lie on all workers, where two losses follow one another.
+        """
         self.kafka.wait_whole()
         for node in self.nodes:
             node.wait_back()
         names = {worker.member for worker in self.workers}
-        wait_until(lambda: names <= set(_ready()), READY_S_MAX, "each worker has one ready", 0.2)
+
+        def ready() -> bool:
+            found = list(_ready())
+            return len(found) >= WORKERS and (not apart or names <= set(found))
+
+        wait_until(ready, READY_S_MAX, "executors are ready", 0.2)
 
     def busy_worker(self) -> "WiredWorker":
         """The worker with most owners: Spark may have put all on one."""

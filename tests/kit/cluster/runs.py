@@ -56,12 +56,19 @@ def slept(cluster: Cluster, trial: Trial, lasts_s: float) -> Woken:
         time.sleep(max(0.0, began_s + lasts_s - time.monotonic()))
     woken_s = time.monotonic()
     time.sleep(WATCH_S)
-    cluster.wait_whole()
+    cluster.wait_whole(apart=False)
     return Woken(len(pids), trial.copies_since(woken_s + AWAKE_S))
 
 
-def faulted(cluster: Cluster, trial: Trial, fault: Fault) -> Seen:
-    """Let *fault* happen, wait until deliveries go on, and until the cluster is whole again."""
+def faulted(cluster: Cluster, trial: Trial, fault: Fault, *, apart: bool = True) -> Seen:
+    """Let *fault* happen, wait until deliveries go on, and until the cluster is whole again.
+
+    Args:
+        cluster: All members.
+        trial: Traffic.
+        fault: What happens.
+        apart: As ``Cluster.wait_whole`` has it.
+    """
     before = cluster.owners()
     with contextlib.ExitStack() as lasting:
         with trial.fault(fault.name, touches_s=fault.touches_s):
@@ -70,7 +77,7 @@ def faulted(cluster: Cluster, trial: Trial, fault: Fault) -> Seen:
                 time.sleep(fault.lasts_s)
                 lasting.close()
         outlived = len(before & cluster.owners())
-    cluster.wait_whole()
+    cluster.wait_whole(apart=apart)
     trial.whole_again(outlived)
     return trial.seen[-1]
 

@@ -1,6 +1,6 @@
 """Which executor is moved where all of them lie on one worker."""
 
-from distributary.spark._spread import AGAIN_S, FIRST_S, Spread, worker_of
+from distributary.spark._spread import AGAIN_S, FIRST_S, TRIES_MAX, Spread, worker_of
 
 TOGETHER = {"0": "m1:8081", "1": "m1:8081"}
 APART = {"0": "m1:8081", "2": "m2:8081"}
@@ -29,16 +29,16 @@ def test_workers_that_are_not_known_are_not_guessed():
 
 def test_the_one_with_fewest_owners_is_moved():
     """A spare one, if there is any; the newest of several."""
-    first = int(FIRST_S[0])
+    first = int(FIRST_S)
     assert moves(Spread(), first + 1) == [(first, "1")]
     assert moves(Spread(), first + 1, owners=["1", "1", "0"]) == [(first, "0")]
     assert moves(Spread(), first + 1, {**TOGETHER, "10": "m1:8081"}, ["0"]) == [(first, "10")]
 
 
 def test_a_single_worker_is_tried_a_few_times():
-    """Each later than the one before."""
-    first, second, third = map(int, FIRST_S)
-    at = [first, first + second, first + second + third]
+    """Each after twice the time of the one before."""
+    first = int(FIRST_S)
+    at = [first * (2**tries - 1) for tries in range(1, TRIES_MAX + 1)]
     assert [s for s, _ in moves(Spread(), 40_000)] == at
 
 
@@ -46,13 +46,15 @@ def test_a_worker_that_was_there_may_come_back():
     """So it is looked for as long as the driver runs."""
     spread = Spread()
     assert moves(spread, 10, APART) == []
-    assert len(moves(spread, int(sum(FIRST_S) + 2 * AGAIN_S) + 1)) == len(FIRST_S) + 2
+    at = [s for s, _ in moves(spread, 20_000)]
+    assert at[TRIES_MAX:] != []
+    assert at[-1] - at[-2] == AGAIN_S
 
 
 def test_who_has_come_apart_is_moved_soon_when_it_happens_again():
     """The pauses begin anew."""
     spread = Spread()
-    first = int(FIRST_S[0])
+    first = int(FIRST_S)
     assert moves(spread, first + 1)
     assert moves(spread, first, APART) == []
     assert moves(spread, first + 1) == [(first, "1")]
