@@ -11,7 +11,6 @@ import importlib.util
 import json
 import shutil
 import sqlite3
-import tarfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ import pytest
 from distributary.knative.kinds import SUBSCRIPTION, TRIGGER
 from kit.knative_client import KnativeClient
 from kit.running_server import RunningServer, wait_until
+from kit.tarballs import unpack
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -154,8 +154,7 @@ def archive(request: pytest.FixtureRequest) -> str:
 def data_dir(archive: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory, unpacked."""
     folder = tmp_path_factory.mktemp("earlier")
-    with tarfile.open(DIRECTORIES / f"{archive}.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
+    unpack(DIRECTORIES / f"{archive}.tar.xz", folder)
     return folder / "data"
 
 

@@ -17,6 +17,19 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 __all__ = ["Authority", "Pair", "write_pair"]
 
 DAY = dt.timedelta(days=1)
+_CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
+# Python 3.13 and newer check authorities as RFC 5280 has it: these usages, and identifiers of keys.
+_SIGNS = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Pair(NamedTuple):
@@ -68,9 +81,14 @@ class Authority:
             .not_valid_before(now - DAY)
             .not_valid_after(now + 365 * DAY)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_SIGNS, critical=True)
+            .add_extension(self._key_id(), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         self.pem: bytes = self._certificate.public_bytes(serialization.Encoding.PEM)
+
+    def _key_id(self) -> x509.SubjectKeyIdentifier:
+        return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
 
     def write(self, path: Path) -> Path:
         """Write the certificate to *path*."""
@@ -79,7 +97,8 @@ class Authority:
 
     def server(self, *names: str, days: float = 30) -> Pair:
         """A server's certificate for host names and addresses."""
-        return self.sign(_host_names(names), common_name=names[0], days=days)
+        usage = ExtendedKeyUsageOID.SERVER_AUTH
+        return self.sign(_host_names(names), common_name=names[0], days=days, usage=usage)
 
     def client(
         self,
@@ -94,7 +113,7 @@ class Authority:
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris]
         names += [x509.DNSName(name) for name in dns]
         names += [x509.RFC822Name(name) for name in emails]
-        return self.sign(names, common_name=common_name, days=days, client=True)
+        return self.sign(names, common_name=common_name, days=days, usage=_CLIENT)
 
     def sign(
         self,
@@ -102,16 +121,16 @@ class Authority:
         *,
         common_name: str,
         days: float,
-        client: bool = False,
+        usage: x509.ObjectIdentifier | None = None,
     ) -> Pair:
-        """A certificate with alternative *names*, which ends in *days*."""
+        """A certificate with alternative *names*, which ends in *days*; for any *usage* if None."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Shop"),
             x509.NameAttribute(NameOID.COMMON_NAME, common_name),
         ]
         end = dt.datetime.now(dt.UTC) + days * DAY
-        usage = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._key_id())
         builder = (
             x509.CertificateBuilder()
             .subject_name(x509.Name(subject))
@@ -120,8 +139,10 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(end - 90 * DAY)
             .not_valid_after(end)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(issuer, critical=False)
         )
+        if usage is not None:
+            builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         signed = builder.sign(self._key, hashes.SHA256())

@@ -1,7 +1,6 @@
 """Apache ActiveMQ Artemis, from its published archive: AMQP 1.0, also through a WebSocket."""
 
 import shutil
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from kit.servers._base import (
     ServerNotHadError,
 )
 from kit.servers._maven import Artefact, jars
+from kit.tarballs import unpack
 
 ARCHIVE: Final = Artefact(
     "org.apache.activemq",
@@ -98,8 +98,7 @@ def fetch() -> Path:
     if not home.exists():
         # Aside, and renamed when it is whole: others may look, and this may be stopped half way.
         with tempfile.TemporaryDirectory(dir=folder) as aside:
-            with tarfile.open(folder / ARCHIVE.file_name) as archive:
-                archive.extractall(aside, filter="data")
+            unpack(folder / ARCHIVE.file_name, Path(aside))
             try:
                 (Path(aside) / home.name).rename(home)
             except OSError:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -68,9 +69,8 @@ class World:
 
     def damage(self, name="a"):
         """Make its row one that nobody can read."""
-        with sqlite3.connect(str(self.path)) as connection:
+        with closing(sqlite3.connect(str(self.path))) as connection, connection:
             connection.execute("UPDATE api_subscription SET spec_json = '{}' WHERE id = ?", [name])
-        connection.close()
 
     def close(self):
         """Close all of it."""

@@ -96,7 +96,7 @@ def migrating(engine: Engine) -> AbstractContextManager[Connection]:
     """
     if engine.dialect.name == "postgresql":
         return _postgres.migrating(engine)
-    return sqlite.writing(engine)
+    return sqlite.migrating(engine)
 
 
 @contextmanager

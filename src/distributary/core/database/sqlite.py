@@ -98,6 +98,17 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
+def migrating(engine: Engine) -> Iterator[Connection]:
+    """See ``database.migrating``. Closes the files if it fails: the engine is used no more."""
+    try:
+        with writing(engine) as connection:
+            yield connection
+    except BaseException:
+        engine.dispose()
+        raise
+
+
+@contextmanager
 def looking(path: Path, store: str) -> Iterator[Connection]:
     """Open a connection for one read of a file that another process owns.
 

@@ -237,7 +237,7 @@ class QuotaStore(QuotaRows):
             if self._engines is None:
                 url = database.sqlite_url(self._path)
                 writer = database.open_writer(url, STORE)
-                with database.writing(writer) as connection:
+                with database.migrating(writer) as connection:
                     _check_version(connection)
                 self._engines = writer, database.open_reader(url, STORE)
             return self._engines

@@ -72,7 +72,7 @@ class DeliveryStore(DeliveryRows):
         self._fence = fence
         self._engine = database.open_writer(url, STORE, gives_back=True)
         # The owners of all partitions may open it at once; one of them migrates it.
-        with database.writing(self._engine) as connection:
+        with database.migrating(self._engine) as connection:
             VERSION.create(connection, checkfirst=True)
             found = connection.execute(sa.select(VERSION.c.version)).scalar()
             if found is not None and found > SCHEMA_VERSION:

@@ -1,6 +1,7 @@
 """Moves the resource store and the counts of deliveries: tables that both forms have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -23,18 +24,19 @@ _COUNTS: Final = [each for each in quota_metadata.sorted_tables if each.name != 
 
 def demands(paths: DataDir) -> list[Demand]:
     """What people have asked of the partitions, those that are kept."""
-    with database.reading(_reader(paths)) as connection:
+    with _sources(paths) as found, database.reading(found[0][0]) as connection:
         return read_demands(connection)
 
 
 def counted(paths: DataDir) -> dict[str, int]:
     """How many rows each table has."""
     found: dict[str, int] = {}
-    for engine, these in _sources(paths):
-        with database.reading(engine) as connection:
-            for table in these:
-                query = sa.select(sa.func.count()).select_from(table)
-                found[table.name] = int(connection.execute(query).scalar_one())
+    with _sources(paths) as sources:
+        for engine, these in sources:
+            with database.reading(engine) as connection:
+                for table in these:
+                    query = sa.select(sa.func.count()).select_from(table)
+                    found[table.name] = int(connection.execute(query).scalar_one())
     return found
 
 
@@ -47,10 +49,11 @@ def move(source: Source, url: sa.URL) -> dict[str, int]:
     Store(url, sealer=source.sealer).close()  # makes the tables
     writer = StoreWriter(url, STORE)
     found: dict[str, int] = {}
-    for engine, these in _sources(source.paths):
-        with writer.changing() as connection:
-            rewrites = {"slot": _rewriting(source, engine)} if these is _COUNTS else {}
-            found |= _tables.replace(engine, connection, these, rewrites)
+    with _sources(source.paths) as sources:
+        for engine, these in sources:
+            with writer.changing() as connection:
+                rewrites = {"slot": _rewriting(source, engine)} if these is _COUNTS else {}
+                found |= _tables.replace(engine, connection, these, rewrites)
     return found
 
 
@@ -61,19 +64,23 @@ def check(source: Source, url: sa.URL, rows: Mapping[str, int]) -> None:
         MigrationError: It is not what there was.
     """
     reader = database.open_reader(url, STORE)
-    for _, these in _sources(source.paths):
-        _tables.check_counts(reader, these, rows)
+    with _sources(source.paths) as sources:
+        for _, these in sources:
+            _tables.check_counts(reader, these, rows)
 
 
-def _sources(paths: DataDir) -> list[tuple[Engine, Sequence[sa.Table]]]:
-    found: list[tuple[Engine, Sequence[sa.Table]]] = [(_reader(paths), TABLES)]
+@contextmanager
+def _sources(paths: DataDir) -> Iterator[list[tuple[Engine, Sequence[sa.Table]]]]:
+    """Open the files of the directory, each with its tables: resources, then counts if any."""
+    found: list[tuple[Engine, Sequence[sa.Table]]]
+    found = [(database.open_reader(sqlite_url(paths.state_db), STORE), TABLES)]
     if paths.quota_db.exists():
         found.append((database.open_reader(sqlite_url(paths.quota_db), "count store"), _COUNTS))
-    return found
-
-
-def _reader(paths: DataDir) -> Engine:
-    return database.open_reader(sqlite_url(paths.state_db), STORE)
+    try:
+        yield found
+    finally:
+        for engine, _ in found:
+            engine.dispose()
 
 
 def _rewriting(source: Source, counts: Engine) -> _tables.Rewrite:

@@ -150,8 +150,9 @@ class _End(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
+        transport, self._transport = self._transport, None  # twice would fail in some Pythons
+        if transport is not None:
+            transport.abort()
 
     def pause_writing(self) -> None:
         if self._other is not None:

@@ -156,11 +156,11 @@ class Directory:
         self._sealed: dict[str, Sealed] = {}
         self._renewed: set[str] = set()
         self._changed: set[str] = set()
-        with database.reading(self._engine) as connection:
-            version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
-        if version is None:
-            raise StoreError("the resource store is not made yet")
-        _tables.check_version(version)
+        try:
+            self._check_version()
+        except BaseException:
+            self.close()
+            raise
 
     def __len__(self) -> int:
         """Number of resources."""
@@ -169,6 +169,13 @@ class Directory:
     def uids(self) -> list[str]:
         """Uids of all resources, as of the last ``refresh``."""
         return list(self._listed)
+
+    def _check_version(self) -> None:
+        with database.reading(self._engine) as connection:
+            version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
+        if version is None:
+            raise StoreError("the resource store is not made yet")
+        _tables.check_version(version)
 
     def close(self) -> None:
         """Close the connections."""

@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -175,10 +176,9 @@ def test_a_look_at_what_is_no_database_says_so(path: Path) -> None:
 
 def test_free_pages_go_back_to_the_disk(path: Path) -> None:
     """A file that was made without an account of its free pages is brought to keep one."""
-    with sqlite3.connect(path) as plain:
+    with closing(sqlite3.connect(path)) as plain, plain:
         plain.execute("CREATE TABLE thing (name TEXT PRIMARY KEY)")
         plain.executemany("INSERT INTO thing VALUES (?)", [(f"{n:0>4000}",) for n in range(500)])
-    plain.close()
     engine = open_writer(sqlite_url(path), "thing store", gives_back=True)
     let_give_back(engine)
     with writing(engine) as connection:
@@ -198,17 +198,16 @@ def test_a_file_that_a_reader_held_shrinks_the_next_time(path: Path) -> None:
         THINGS.metadata.create_all(connection)
         rows = [{"name": f"{n:0>4000}"} for n in range(500)]
         connection.execute(THINGS.insert(), rows)
-    with sqlite3.connect(path) as emptied:
-        emptied.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    full = path.stat().st_size
-    emptied.execute("BEGIN")
-    emptied.execute("SELECT count(*) FROM thing").fetchone()
-    with writing(engine) as connection:
-        connection.execute(THINGS.delete())
-    while give_back(engine, 100, 10):
-        pass
-    assert path.stat().st_size == full
-    emptied.close()
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        full = path.stat().st_size
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM thing").fetchone()
+        with writing(engine) as connection:
+            connection.execute(THINGS.delete())
+        while give_back(engine, 100, 10):
+            pass
+        assert path.stat().st_size == full
     assert not give_back(engine, 100, 10)
     assert path.stat().st_size < full / 2
     engine.dispose()

@@ -2,6 +2,7 @@
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -87,9 +88,8 @@ def test_a_file_of_a_newer_version_is_refused(path):
     first = QuotaStore(path)
     tell(first, request(1))
     first.close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE quota_schema SET version = 99")
-    connection.close()
     newer = QuotaStore(path)
     with pytest.raises(StoreError, match="upgrade"):
         tell(newer, request(2))

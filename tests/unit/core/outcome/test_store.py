@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -183,9 +184,8 @@ def test_a_commit_is_on_the_medium_when_it_returns(store):
 def test_a_store_of_a_newer_version_is_refused(path, store):
     """Its rows may mean what this version does not know."""
     store.close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE delivery_schema SET version = version + 1")
-    connection.close()
     with pytest.raises(StoreError, match="upgrade"):
         DeliveryStore(sqlite_url(path), 0)
 
@@ -252,9 +252,8 @@ def test_the_event_of_a_row_stays_until_the_row_is_done(store):
 def test_a_store_of_an_earlier_version_is_brought_up_to_date(path):
     """It had no column for events; its rows stay."""
     DeliveryStore(sqlite_url(path), 0).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("ALTER TABLE retry DROP COLUMN event")
-    connection.close()
     for _ in range(2):
         store = DeliveryStore(sqlite_url(path), 0)
         store.apply(changes(LETTER, row(2)))
@@ -265,9 +264,8 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date(path):
 def test_owners_of_all_partitions_may_bring_a_store_up_to_date_at_once(path):
     """Each of them comes at its start, in a process of its own."""
     DeliveryStore(sqlite_url(path), 0).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("ALTER TABLE retry DROP COLUMN event")
-    connection.close()
     held_back = threading.Barrier(4)
 
     def owner(partition):
@@ -434,7 +432,7 @@ def test_dead_letters_of_the_version_before_are_kept(path):
     DeliveryStore(sqlite_url(path), 0).close()
     letters = [failed(offset, f"r{offset % 3}", kept_ms=offset) for offset in range(2_500)]
     letters.append(letter(2_500, 2_500))
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.executescript(VERSION_1)
         connection.executemany(
             "INSERT INTO dead_letter VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -449,19 +447,18 @@ def test_dead_letters_of_the_version_before_are_kept(path):
             " error_dest, error_code, error_data, event, kept_ms"
             " FROM dead_letter LIMIT 1"
         )
-    connection.execute("PRAGMA auto_vacuum=NONE")
-    connection.execute("VACUUM")
-    connection.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA auto_vacuum=NONE")
+        connection.execute("VACUUM")
     store = DeliveryStore(sqlite_url(path), 0)
     assert store.dead_letters(10_000) == letters
     store.close()
     other = DeliveryStore(sqlite_url(path), 1)
     assert [found.key for found in other.dead_letters()] == [DoneKey(9, 0, "r0")]
     other.close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
         assert connection.execute("SELECT version FROM delivery_schema").fetchall() == [(4,)]
-    connection.close()
 
 
 def test_failures_that_version_1_noted_lose_the_queries_of_their_sinks(path, store):
@@ -470,12 +467,11 @@ def test_failures_that_version_1_noted_lose_the_queries_of_their_sinks(path, sto
     store.apply(changes(row(1)._replace(failure=Failure("status-503", whole, 503))))
     store.close()
     one = failed(1, dest=whole)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.executescript(VERSION_1)
         values = (*one.key, one.checksum, one.failure.reason, whole, 400, None, one.event, 1)
         places = ", ".join("?" * len(values))
         connection.execute(f"INSERT INTO dead_letter VALUES (0, {places})", values)
-    connection.close()
     store = DeliveryStore(sqlite_url(path), 0)
     (letter,) = store.dead_letters()
     (event,) = event_record.decode(letter.event)

@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tarfile
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from distributary.datadir import DataDir, MappedStatusPage, holding_retention, u
 from distributary.datadir.publishers import PublisherBook, Publishers
 from distributary.server.backup import BackupError, back_up, check, restore
 from distributary.server.processes.receiver import retention as retaining
+from kit.tarballs import unpack
 
 EARLIER = Path(__file__).parents[3] / "directories" / "state-4.tar.xz"
 
@@ -42,8 +42,7 @@ EARLIER = Path(__file__).parents[3] / "directories" / "state-4.tar.xz"
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory that a server of an earlier version left."""
     folder = tmp_path_factory.mktemp("left")
-    with tarfile.open(EARLIER) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(EARLIER, folder)
     return folder / "data"
 
 

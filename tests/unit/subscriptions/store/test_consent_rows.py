@@ -1,6 +1,7 @@
 """The table of consents: numbers, comparisons, callbacks, and older stores."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -73,9 +74,8 @@ def test_a_callback_consents_with_its_key_alone(consents, store):
 def test_callback_keys_are_stored_as_digests_alone(consents, url):
     """Whoever reads the file cannot consent for others."""
     consents.put(row(callbacks=(CallbackKey(digest_of("canary-key"), 2_000),)))
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         text = "\n".join(connection.iterdump())
-    connection.close()
     assert digest_of("canary-key") in text
     assert "canary" not in text
     assert "sink.example" not in text
@@ -94,10 +94,9 @@ def test_numbers_rise_over_clearing(consents, url):
 def test_a_store_without_the_table_gets_it(url, store):
     """State directories of earlier versions open."""
     store.close()
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("DROP TABLE consent")
         connection.execute("DROP TABLE consent_counter")
-    connection.close()
     again = Store(url)
     consents = ConsentRows(url)
     assert consents.put(row()).seq == 1

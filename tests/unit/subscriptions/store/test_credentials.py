@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -389,10 +390,9 @@ def test_sealing_anew_leaves_what_it_cannot_open(url, spec, tmp_path):
 def test_a_credential_of_another_revision_is_never_used(store, spec, directory, url):
     """Its secret is for another sink."""
     put(store, spec(sinkCredential=PLAIN))
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("UPDATE credential SET revision = 2, seq = 9")
         connection.execute("UPDATE generation SET credential_seq = 9")
-    connection.close()
     directory.refresh()
     with pytest.raises(StoreError, match="missing"):
         directory.credential("u1")
@@ -401,9 +401,8 @@ def test_a_credential_of_another_revision_is_never_used(store, spec, directory, 
 def test_a_credential_that_is_lost_is_missed(store, spec, directory, url):
     """Nothing is delivered without it."""
     put(store, spec(sinkCredential=PLAIN))
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("DELETE FROM credential")
-    connection.close()
     with pytest.raises(StoreError, match="missing"):
         seen(directory)
 
@@ -413,11 +412,10 @@ def test_a_store_of_the_first_version_is_brought_up(url, spec):
     store = Store(url)
     put(store, spec())
     store.close()
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("DROP TABLE credential")
         connection.execute("ALTER TABLE generation DROP COLUMN credential_seq")
         connection.execute("UPDATE control_schema SET version = 1")
-    connection.close()
     for _ in range(2):
         store = Store(url)
         assert store.find("a").uid == "u1"

@@ -1,6 +1,7 @@
 """What pipeline processes know: new after a refresh, and never more than the store says."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -90,9 +91,8 @@ def test_who_slept_through_trimming_reads_everything_again(url, spec):
     store.apply([Delete("a")], 5)
     store.apply([Put("b", spec(), "u3") for _ in range(5)], 5)
     store.mark_appended(8)
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         uids = connection.execute("SELECT uid FROM api_subscription").fetchall()
-    connection.close()
     assert uids == [("u2",)]
     assert directory.refresh() is True
     assert directory.get("u1") is None
@@ -112,9 +112,8 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path):
 def test_a_damaged_row_is_a_store_error(store, directory, spec, url):
     """It is reported; nothing is sent to a sink that cannot be read."""
     store.apply([Put("a", spec(), "u1")], 5)
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("UPDATE api_subscription SET spec_json = '{}'")
-    connection.close()
     directory.refresh()
     with pytest.raises(StoreError, match="damaged"):
         directory.get("u1")

@@ -1,6 +1,7 @@
 """The outbox of lifecycle events: what is noted of which change, for whom, and when it is given."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -251,19 +252,17 @@ def test_what_is_stored_survives(do, url, store, outbox):
     assert outbox.waiting() == before
     assert isinstance(again.apply([Delete("a")], 9_000)[0], Applied)
     again.close()
-    with sqlite3.connect(url.database) as connection:
+    with closing(sqlite3.connect(url.database)) as connection, connection:
         assert connection.execute("SELECT count(*) FROM lifecycle_event").fetchone() == (2,)
-    connection.close()
 
 
 def test_a_store_of_an_earlier_version_gets_the_tables(url, store, spec):
     """Its subscriptions stay, and are told of from then on."""
     store.apply([Put("a", spec(), "u1")], 1)
     store.close()
-    with sqlite3.connect(url.database) as connection:
+    with closing(sqlite3.connect(url.database)) as connection, connection:
         connection.execute("DROP TABLE lifecycle_event")
         connection.execute("DROP TABLE lifecycle_route")
-    connection.close()
     again = Store(url)
     seq = again.apply([Put("ear", spec(**LISTEN), "u0"), Delete("a")], 2)[1].seq
     again.mark_appended(seq)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -145,9 +146,8 @@ def test_another_path_of_the_endpoint_keeps_the_refresh_token(store, spec, kept,
 def test_readers_do_not_use_a_credential_for_another_sink(store, spec, directory, url):
     """However the sink came to stand beside it: the origin is sealed with the secret."""
     put(store, spec(sinkCredential=PLAIN))
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("UPDATE api_subscription SET spec_json = replace(spec_json, ':9/', '/')")
-    connection.close()
     with pytest.raises(StoreError, match="another sink"):
         seen(directory)
 
@@ -155,7 +155,7 @@ def test_readers_do_not_use_a_credential_for_another_sink(store, spec, directory
 def downgrade(url, *, plain: str) -> None:
     """Make the store what version 3 wrote: *plain* where masks stand, and no origin sealed."""
     sealer = Sealer(Keys(Path(str(url.database)).with_name("credentials.key")))
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         rows = connection.execute("SELECT uid, sealed FROM credential WHERE sealed <> x''")
         for uid, sealed in rows.fetchall():
             bare = dataclasses.replace(sealer.open(uid, sealed), origin=None)
@@ -167,7 +167,6 @@ def downgrade(url, *, plain: str) -> None:
         )
         connection.execute("UPDATE control_schema SET version = 3")
         connection.execute("PRAGMA user_version = 0")
-    connection.close()
 
 
 def test_a_credential_without_an_origin_is_for_the_sink_that_it_stood_with(
@@ -290,9 +289,8 @@ def test_a_value_beside_a_credential_is_kept_with_it(store, spec, kept, director
 def test_readers_do_not_send_a_secret_setting_to_another_sink(store, spec, directory, url):
     """The origin is sealed with it."""
     put(store, spec(protocolsettings={"headers": HEADERS}))
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("UPDATE api_subscription SET spec_json = replace(spec_json, ':9/', '/')")
-    connection.close()
     with pytest.raises(StoreError, match="another sink"):
         sent(directory)
 
@@ -318,7 +316,8 @@ def test_settings_that_an_older_version_wrote_in_the_clear_are_sealed(store, spe
     assert seen(directory) == Credential("PLAIN", identifier="me", secret="canary")
     directory.close()
     store.close()
-    assert Store(url).find("a").etag == etag
+    with closing(Store(url)) as again:
+        assert again.find("a").etag == etag
 
 
 @pytest.mark.parametrize("damage", ['{"sink":', "[]", '{"protocol": "HTTP"}'])
@@ -329,9 +328,8 @@ def test_a_damaged_subscription_keeps_no_older_store_from_opening(store, spec, u
     assert isinstance(other, Applied)
     store.close()
     downgrade(url, plain="canary-plain")
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("UPDATE api_subscription SET spec_json = ? WHERE uid = 'u2'", (damage,))
-    connection.close()
     Store(url).close()
     directory = Directory(url)
     assert sent(directory) == {"X-Key": "canary-plain"}
@@ -380,11 +378,10 @@ def test_the_lost_key_of_a_credential_keeps_no_older_store_from_opening(url, spe
 def test_an_older_version_is_told_of_a_newer_store(url, store):
     """It would send masks in place of secrets."""
     store.close()
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         (version,) = connection.execute("SELECT version FROM control_schema").fetchone()
         assert version >= 4
         connection.execute("UPDATE control_schema SET version = version + 1")
-    connection.close()
     with pytest.raises(StoreError, match="upgrade distributary"):
         Store(url)
 

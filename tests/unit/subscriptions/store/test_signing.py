@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -236,11 +237,10 @@ def test_nothing_is_sent_without_the_key(store, spec, url, tmp_path):
 def test_a_key_that_stands_beside_another_sink_signs_nothing(store, spec, url, directory):
     """Whatever changed the row: the origin is sealed with the key."""
     put(store, spec(protocolsettings=V1))
-    with sqlite3.connect(url.database) as database:
+    with closing(sqlite3.connect(url.database)) as database, database:
         database.execute(
             "UPDATE api_subscription SET spec_json = replace(spec_json, '127.0.0.1', '127.0.0.2')"
         )
-    database.close()
     directory.refresh()
     with pytest.raises(StoreError, match="for another sink"):
         directory.spec("u1")
@@ -251,10 +251,8 @@ def test_a_rotation_does_not_move_a_timer(store, spec, url):
     put(store, spec(protocolsettings=V1, config={"interval": 60}))
 
     def schedule():
-        with sqlite3.connect(url.database) as database:
-            found = database.execute("SELECT * FROM schedule").fetchall()
-        database.close()
-        return found
+        with closing(sqlite3.connect(url.database)) as database, database:
+            return database.execute("SELECT * FROM schedule").fetchall()
 
     before = schedule()
     assert isinstance(rotate(store, now_ms=30_000), Applied)

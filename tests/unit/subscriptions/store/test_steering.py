@@ -1,6 +1,7 @@
 """What is set about the deliveries of a route is durable, and each change has a number."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -101,9 +102,8 @@ def test_a_store_of_an_earlier_version_is_brought_up(one, url):
     """Its demands have no details, and nothing in it is paused."""
     demand = one.demand("redrive", "u1", "run-1", 5)
     one.close()
-    with sqlite3.connect(url.database) as connection:
+    with closing(sqlite3.connect(url.database)) as connection, connection:
         connection.executescript(_AS_VERSION_6)
-    connection.close()
     opened = Store(url)
     assert opened.find_demand("run-1") == demand
     assert opened.halted() == []

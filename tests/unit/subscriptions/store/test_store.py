@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import traceback
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -186,9 +187,8 @@ def test_there_is_room_for_a_limited_number(url, spec):
 def test_a_store_of_a_newer_version_is_refused(url, store):
     """It is not guessed at; the message says what to do."""
     store.close()
-    with sqlite3.connect(str(url.database)) as connection:
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("UPDATE control_schema SET version = 99")
-    connection.close()
     with pytest.raises(StoreError, match="upgrade distributary"):
         Store(url)
     with pytest.raises(StoreError, match="upgrade distributary"):

@@ -1,6 +1,7 @@
 """Namespaces in the store: equal ids, separate addresses, counts, and stores without namespaces."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
@@ -190,9 +191,8 @@ def upgraded(store, spec, url):
     """A store of version 4 with one subscription, opened by this version."""
     put(store, spec(), "u1", "default")
     store.close()
-    with sqlite3.connect(url.database) as connection:
+    with closing(sqlite3.connect(url.database)) as connection, connection:
         connection.executescript(_AS_VERSION_4)
-    connection.close()
     made = Store(url)
     yield made
     made.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -98,7 +99,7 @@ def test_a_store_of_another_version_is_refused(tmp_path):
     path = tmp_path / "control.db"
     Store(sqlite_url(path)).close()
     for version, words in ((2, "not brought up"), (99, "upgrade distributary")):
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(f"UPDATE control_schema SET version = {version}")
         with pytest.raises(StoreError, match=words):
             AddressBook(sqlite_url(path))
@@ -107,7 +108,7 @@ def test_a_store_of_another_version_is_refused(tmp_path):
 def test_a_store_of_version_2_comes_up(make_world, url):
     """The tables are added; what was there stays."""
     Store(url).close()
-    with sqlite3.connect(url.database) as connection:
+    with closing(sqlite3.connect(url.database)) as connection, connection:
         for table in ("object", "object_counter", "address", "route_target"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("UPDATE control_schema SET version = 2")

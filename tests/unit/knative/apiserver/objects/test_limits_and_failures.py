@@ -171,7 +171,7 @@ def test_a_commit_that_failed_after_all_was_stored_is_found_again(world, monkeyp
 def test_a_batch_is_whole_in_the_store(world):
     """Counter, objects and addresses are of one transaction."""
     world.make(BROKER, "b", "new")
-    with sqlite3.connect(world.url.database) as connection:
+    with contextlib.closing(sqlite3.connect(world.url.database)) as connection, connection:
         assert connection.execute("SELECT version, address_version FROM object_counter").fetchall(
         ) == [(4, 4)]  # fmt: skip
         assert connection.execute("SELECT count(*) FROM object").fetchall() == [(4,)]
@@ -228,9 +228,8 @@ def test_a_caller_that_went_away_before_its_batch_writes_nothing(world, monkeypa
 def test_a_damaged_object_is_named_at_the_start(world):
     """With what to do; an object that cannot be read must not be served as if it were not there."""
     world.trigger("t", broker="default")
-    with sqlite3.connect(world.url.database) as connection:
+    with contextlib.closing(sqlite3.connect(world.url.database)) as connection, connection:
         connection.execute("UPDATE object SET content_json = '{' WHERE name = 't'")
-    connection.close()
     with pytest.raises(StoreError, match=r"triggers.eventing.knative.dev default/t is damaged"):
         world.restart()
 
