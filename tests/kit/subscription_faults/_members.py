@@ -256,8 +256,7 @@ HTTP_SETTINGS: Final = of_http(
         ),
         "header of the signature": (
             settings(signature={"scheme": "v1"}, headers={"Webhook-Id": "1"}),
-            (f'{_HEADERS}["Webhook-Id"]', "conflict"),
-            BEYOND,
+            (f'{_HEADERS}["Webhook-Id"]', "reserved"),
         ),
         "client certificate not an object": (
             settings(clientcertificate="x"),

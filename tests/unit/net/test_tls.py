@@ -456,3 +456,30 @@ def test_openssl_connects(tmp_path):
             assert b"TLSv1.3" in output
 
     run(scenario())
+
+
+def test_what_comes_is_whole_however_it_comes():
+    """Larger than any slice, in pieces of any size, with the end of the handshake, both ways."""
+    chance = random.Random(11)
+    content = chance.randbytes(3_000_000)
+
+    async def scenario():
+        async with listening() as server:
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", server.port, ssl=trusting(), server_hostname="localhost"
+            )
+
+            async def send() -> None:
+                at = 0
+                while at < len(content):
+                    size = chance.choice((1, 100, 4_095, 4_096, 4_097, 16_384, 70_000, 300_000))
+                    writer.write(content[at : at + size])
+                    at += size
+                    await writer.drain()
+
+            sending = asyncio.create_task(send())
+            assert await reader.readexactly(len(content)) == content
+            await sending
+            writer.close()
+
+    run(scenario())

@@ -243,9 +243,10 @@ class RequestReader:
             return None
         self._pos = self._scanned = head_end + 4
         self._blank_skipped = False
+        self.refused = request = Request()
         try:
             head = bytes(buffer[pos : head_end + 4])
-            request = _request.parse(head, line_end - pos, self._usual_lines)
+            _request.parse(request, head, line_end - pos, self._usual_lines)
         except RequestError:
             # Report the first fault, as when the head arrives in small reads.
             self._refuse_bare_lf(buffer, pos, pos, head_end + 4)

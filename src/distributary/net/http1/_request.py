@@ -112,10 +112,13 @@ class Request:
         self.head_ended = True
 
 
-def parse(head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> Request:
+def parse(
+    request: Request, head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]
+) -> None:
     """Parses the head of a request.
 
     Args:
+        request: Receives what is read, also where it is refused.
         head: From the request line to the empty line, both included.
         line_end: End of the request line.
         usual_lines: Canonical path by request line, for POST over HTTP/1.1.
@@ -124,7 +127,6 @@ def parse(head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> Req
         RequestError: The head violates HTTP or a limit. The connection is unusable, since the end
             of the request is unknown.
     """
-    request = Request()
     request.head = head
     usual = usual_lines.get(head[:line_end])
     if usual is None:
@@ -151,7 +153,6 @@ def parse(head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> Req
     _read_watched(request)
     if usual is None:
         _resolve_target(request)
-    return request
 
 
 def _read_line(request: Request, head: bytes, line_end: int) -> None:

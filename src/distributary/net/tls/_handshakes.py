@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from distributary.net.tls._sliced import shake_hands
 from distributary.resource import is_loopback
 
 HANDSHAKE_S: Final = 10.0
@@ -101,12 +102,12 @@ class Handshakes:
         self._make_room(address)
         self._under_way[connection] = address
         try:
-            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
-                factory,
+            transport = await shake_hands(
                 connection,
-                ssl=self._context(),
-                ssl_handshake_timeout=HANDSHAKE_S,
-                ssl_shutdown_timeout=CLOSE_S,
+                factory,
+                self._context(),
+                handshake_s=HANDSHAKE_S,
+                close_s=CLOSE_S,
             )
         except OSError as error:  # ``ssl.SSLError`` is one
             crowded = connection in self._crowded
@@ -116,6 +117,8 @@ class Handshakes:
         finally:
             self._under_way.pop(connection, None)
             self._crowded.discard(connection)
+        if transport is None:
+            self.failures[HandshakeFailure.LEFT] += 1
         return transport
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from distributary.core.deliver import Destination
 from distributary.core.deliver.broker_settings import SinkSettings
-from distributary.core.deliver.signing import SIGNATURE_SCHEMES
+from distributary.core.deliver.signing import SIGNATURE_HEADERS, SIGNATURE_SCHEMES
 from distributary.resource import Faults, Schema, bounded_map, closed, member, patterns
 
 FIELD_VALUE: Final = "^(?:[!-~](?:[\\t -~]*[!-~])?)?$"
@@ -20,7 +20,21 @@ HTTP_METHODS: Final = ("POST", "PUT", "PATCH")
 """Methods that send a body to a resource. A body of GET or DELETE has no meaning, and the other
 methods do not transfer a representation (RFC 9110, section 9.3)."""
 
-OWN_HEADERS: Final = frozenset(
+SENDER_HEADERS: Final = frozenset(
+    {
+        *SIGNATURE_HEADERS,
+        # Who asks for consent, and who delivers by it (HTTP 1.1 Web Hooks for Event Delivery, 4).
+        "webhook-request-origin",
+        "webhook-request-callback",
+        "webhook-request-rate",
+        # The namespace of the object that delivers (Knative Eventing).
+        "kn-namespace",
+    }
+)
+"""Header names, in lower case, by which a sink knows who sends. A subscriber must not choose their
+values: a sink that trusts this server would take the delivery for what it is not."""
+
+OWN_HEADERS: Final = SENDER_HEADERS | frozenset(
     {
         # Hop by hop, or framing (RFC 9110, 7.6.1; RFC 9112, 6): the HTTP client writes them, and
         # duplicates allow request smuggling.
@@ -156,8 +170,15 @@ class HttpSettings(SinkSettings):
 
     @property
     def lines(self) -> tuple[tuple[bytes, bytes], ...]:
-        """*headers* as bytes to send."""
-        return tuple((name.encode(), value.encode("latin-1")) for name, value in self.headers)
+        """*headers* as bytes to send, but for those by which a sink knows who sends.
+
+        Such names are refused; a subscription that an earlier version stored may hold them.
+        """
+        return tuple(
+            (name.encode(), value.encode("latin-1"))
+            for name, value in self.headers
+            if name.lower() not in SENDER_HEADERS
+        )
 
 
 _DEFAULTS: Final = HttpSettings()

@@ -22,7 +22,7 @@ from distributary.server.ingest._pending_response import PendingResponse
 from distributary.server.ingest._proxy import Relay
 from distributary.server.ingest._received import check_count, received, sent_by
 from distributary.server.ingest._refusals import too_much_carried
-from distributary.server.ingest._relayed import body_bytes_max, is_kubernetes
+from distributary.server.ingest._relayed import body_bytes_max, expects_status
 from distributary.server.ingest._responses import CLOSE, KEEP, Persistence
 from distributary.server.ingest._shown import Shown
 
@@ -392,7 +392,7 @@ class IngestConnection(asyncio.Protocol):
             faults=faults,
             allow=allow_of(request, self._context.addresses),
             without_body=request is not None and request.method == b"HEAD",
-            as_status=request is not None and is_kubernetes(request.path),
+            as_status=request is not None and expects_status(request),
         )
         self._answer_now(answer, persistence)
 

@@ -45,6 +45,16 @@ def is_kubernetes(path: bytes) -> bool:
     return path.startswith(_KUBERNETES) or path in _KUBERNETES_ROOTS
 
 
+def expects_status(request: Request) -> bool:
+    """Whether the client of *request* expects errors as ``Status``.
+
+    A path that is not canonical leads nowhere, but its client is one of the Kubernetes API still.
+    """
+    if request.path:
+        return is_kubernetes(request.path)
+    return is_kubernetes(b"/" + request.target.partition(b"?")[0].lstrip(b"/"))
+
+
 def body_bytes_max(request: Request, others_bytes_max: int) -> int:
     """Returns the largest body of *request*; *others_bytes_max* is for requests without objects."""
     if decoded(request.path).startswith(_OBJECTS):

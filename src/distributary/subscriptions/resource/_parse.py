@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from distributary.core.deliver.signing import SIGNATURE_HEADERS
 from distributary.resource.faults import Faults, member
 from distributary.resource.rules import ResourceRules
 from distributary.resource.schema import checked
@@ -103,15 +102,12 @@ def _target(
 
 
 def _check_headers(faults: Faults, body: Mapping[str, Any], settings: object) -> None:
-    """Note custom headers that the delivery writes itself: a sink reads one of each."""
+    """Note a custom header that the credential writes: a sink reads one."""
     if not isinstance(settings, dict) or not isinstance(settings.get("headers"), dict):
         return
-    written: dict[str, str] = {}
-    if any(name in body for name in CREDENTIAL_MEMBERS):
-        written["authorization"] = "the credential of the sink"
-    if "signature" in settings:
-        written |= dict.fromkeys(SIGNATURE_HEADERS, "the signature")
+    if not any(name in body for name in CREDENTIAL_MEMBERS):
+        return
     for name in settings["headers"]:
-        if name.lower() in written:
+        if name.lower() == "authorization":
             where = member("$.protocolsettings.headers", name)
-            faults.add(where, "conflict", f"{written[name.lower()]} writes this header")
+            faults.add(where, "conflict", "the credential of the sink writes this header")

@@ -221,6 +221,28 @@ def test_clients_of_the_kubernetes_api_read_a_status(guarded, path, fields, expe
     assert status["details"]["causes"][0]["reason"] == cause
 
 
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (b"/apis//eventing.knative.dev/v1/namespaces/x/triggers", "Status"),
+        (b"//apis/eventing.knative.dev/v1/triggers?watch=1", "Status"),
+        (b"/apis/../events", "Status"),
+        (b"/%61pis/x%2Fy", "Status"),
+        (b"http://localhost/api/v1/./namespaces", "Status"),
+        (b"/apis/#x", "Status"),
+        (b"/events//x", None),
+        (b"/console/../apis", None),
+    ],
+)
+def test_where_the_path_is_not_canonical_they_read_one_too(guarded, target, expected):
+    """Not problem details, which kubectl shows as nothing but the status."""
+    (answer,) = guarded.send(b"GET %s HTTP/1.1\r\nhost: localhost\r\n\r\n" % target)
+    assert answer.status == 400
+    body = msgspec.json.decode(answer.body)
+    assert body.get("kind") == expected
+    assert (body["message"] if expected else body["detail"]).endswith("is not canonical.")
+
+
 def test_what_we_refuse_is_nothing_for_other_pages(guarded):
     """Whatever element of theirs asks for it."""
     (answer,) = guarded.send(b"GET /nothing HTTP/1.1\r\nhost: localhost\r\n\r\n")

@@ -3,6 +3,7 @@
 import pytest
 
 from distributary.core.errors import ResourceError
+from distributary.protocols.http.settings import SENDER_HEADERS, HttpSettings
 from distributary.subscriptions.resource import parse_rotation
 
 PATH = "$.protocolsettings.signature"
@@ -59,14 +60,35 @@ def test_a_dead_letter_sink_has_no_signature_of_its_own(spec):
     assert found == [(where, "not-applicable")]
 
 
-@pytest.mark.parametrize("name", ["webhook-id", "Webhook-Timestamp", "WEBHOOK-SIGNATURE"])
-def test_a_header_of_the_signature_is_written_once(spec, name):
-    """A receiver reads one; unsigned, it is a header like any other."""
+@pytest.mark.parametrize("signature", [{}, {"signature": {"scheme": "v1"}}])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "webhook-id",
+        "Webhook-Timestamp",
+        "WEBHOOK-SIGNATURE",
+        "WebHook-Request-Origin",
+        "webhook-request-callback",
+        "webhook-request-rate",
+        "Kn-Namespace",
+    ],
+)
+def test_a_header_that_tells_who_sends_is_the_server_s(spec, name, signature):
+    """Signed or not, of a sink and of a dead letter sink: a receiver trusts what it says."""
     headers = {"headers": {name: "x"}}
-    where = f'$.protocolsettings.headers["{name}"]'
-    found = faults(spec, protocolsettings={**headers, "signature": {"scheme": "v1"}})
-    assert found == [(where, "conflict")]
-    spec(protocolsettings=headers)
+    found = faults(spec, protocolsettings={**headers, **signature})
+    assert found == [(f'$.protocolsettings.headers["{name}"]', "reserved")]
+    target = {"sink": "http://127.0.0.1:9/dead", "protocolsettings": headers}
+    found = faults(spec, protocolsettings={"delivery": {"deadLetterSink": target}})
+    where = "$.protocolsettings.delivery.deadLetterSink.protocolsettings.headers"
+    assert found == [(f'{where}["{name}"]', "reserved")]
+
+
+def test_of_other_names_that_begin_like_these_none_is_taken():
+    """A receiver may have its own."""
+    taken = [(name.upper(), "x") for name in sorted(SENDER_HEADERS)]
+    kept = HttpSettings(headers=(*taken, ("webhook-token", "y")))
+    assert kept.lines == ((b"webhook-token", b"y"),)  # of what an earlier version stored
 
 
 @pytest.mark.parametrize(

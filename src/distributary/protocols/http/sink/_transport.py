@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import re
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -266,7 +266,7 @@ class HttpTransport:
     def _prefix(self, destination: Destination, endpoint: Endpoint) -> bytes:
         """The request line and the headers that are the same for every event."""
         settings = settings_of(destination)
-        method, (origin, headers) = settings.method.encode(), _with_origin(destination)
+        method, headers = settings.method.encode(), settings.lines
         lines = [b"%b %b HTTP/1.1" % (method, endpoint.target)]
         # Our own receiver accepts its own address as ``Host``, whatever the Service's name is.
         authority = endpoint.authority
@@ -281,7 +281,8 @@ class HttpTransport:
             lines.append(b"prefer: reply")
         if destination.namespace is not None:
             lines.append(b"kn-namespace: " + destination.namespace.encode())
-        lines += origin
+        if destination.consent is not None and destination.consent.origin:
+            lines.append(_ORIGIN + b": " + destination.consent.origin.encode())
         for name, value in headers:
             # Resources are validated for this too; here it prevents request splitting.
             if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
@@ -305,18 +306,6 @@ class HttpTransport:
         self._wheel.close()
         await asyncio.gather(*dialling, return_exceptions=True)
         await asyncio.sleep(0)  # aborted transports close in the next turn of the loop
-
-
-def _with_origin(
-    destination: Destination,
-) -> tuple[list[bytes], Iterable[tuple[bytes, bytes]]]:
-    """The line that says who sends, and the custom headers that may stand beside it."""
-    headers = settings_of(destination).lines
-    if destination.consent is None or not destination.consent.origin:
-        return [], headers
-    line = _ORIGIN + b": " + destination.consent.origin.encode()
-    # A subscriber must not speak for another system.
-    return [line], [field for field in headers if field[0].lower() != _ORIGIN]
 
 
 def _stored(prefix: bytes, carried: bytes, event: BinaryEvent) -> Request:
