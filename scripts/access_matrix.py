@@ -11,6 +11,7 @@ from distributary.access import Grant, Identity, IdentityKind, Verb
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.knative import kinds
 from distributary.server.ingest import need_of
+from distributary.server.nodes import Purpose
 from distributary.subscriptions.amqp import demand_of
 from distributary.subscriptions.http.operations import OperationName
 
@@ -97,6 +98,9 @@ _EVENTS = {
 }
 DISCOVER = "Discover"
 """Operation over AMQP that lists the others; as ``OPTIONS``, it needs an identity alone."""
+NODE_SHOWN = ("nothing", "client", "other cluster", "expired", "node")
+"""What is shown at the port for other nodes: no certificate, one of a client of ``[[certificates]]``,
+one of another cluster, one after its end, and one of this cluster."""
 _DISCOVERY = ("/api", "/api/v1", "/apis", "/version", "/openapi/v2", "/openapi/v3")
 _REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
 _EVERY = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -154,6 +158,25 @@ def _of_kind(root: str, plural: str, *, namespaced: bool) -> Iterator[Way]:
         yield Way("kubernetes", method, f"{inside}/x", f"{shown}/{{name}}")
     for method in ("GET", "PUT", "PATCH"):
         yield Way("kubernetes", method, f"{inside}/x/status", f"{shown}/{{name}}/status")
+
+
+def node_ways() -> Iterator[str]:
+    """What a connection to the port for other nodes may say that it is for, by ALPN."""
+    yield from Purpose
+    yield "http/1.1"
+    yield ""
+
+
+def node_expected(purpose: str, shown: str) -> bool:
+    """Whether a connection for *purpose* gets further than the handshake."""
+    return purpose in tuple(Purpose) and shown == "node"
+
+
+def node_rows() -> Iterator[tuple[str, ...]]:
+    """The table of the port for other nodes."""
+    for purpose in node_ways():
+        cells = ("yes" if node_expected(purpose, shown) else "no" for shown in NODE_SHOWN)
+        yield (f"`{purpose}`" if purpose else "nothing", *cells)
 
 
 def expected(way: Way, column: str) -> int | None:

@@ -200,8 +200,15 @@ def draw_access() -> str:
     return clauses.table(head, access_matrix.rows())
 
 
+def draw_node_access() -> str:
+    """Who gets through the port for other nodes."""
+    head = ("For (ALPN)", *map(str.capitalize, access_matrix.NODE_SHOWN))
+    return clauses.table(head, access_matrix.node_rows())
+
+
 DRAWINGS: dict[str, Callable[[], str]] = {
     "access": draw_access,
+    "access-nodes": draw_node_access,
     "acknowledgements": draw_acknowledgements,
     "breaker": draw_breaker,
     "conformance": clauses.draw,

@@ -3,6 +3,7 @@
 Then what the audit log tells of it.
 """
 
+import asyncio
 import http.client
 import json
 import secrets
@@ -15,6 +16,10 @@ import pytest
 
 from distributary.access import KeyRecord, make_key
 from distributary.access.tables import key_table
+from distributary.protocols.amqp.engine import AmqpLogin
+from kit import proton_client
+from kit.amqp_client import AmqpClient
+from kit.ports import free_port
 from kit.running_server import RunningServer, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -119,7 +124,13 @@ def keys(matrix):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, matrix, keys) -> Iterator[RunningServer]:
+def amqp_port() -> int | None:
+    """Where the server speaks AMQP; None: Qpid Proton is not installed."""
+    return free_port() if proton_client.installed() else None
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, matrix, keys, amqp_port) -> Iterator[RunningServer]:
     """A server that asks who its clients are."""
     folder = tmp_path_factory.mktemp("matrix")
     grants = {**matrix.GRANTS, "expired": matrix.GRANTS["operator"]}
@@ -137,7 +148,9 @@ def server(tmp_path_factory, matrix, keys) -> Iterator[RunningServer]:
     ]
     config = folder / "distributary.toml"
     config.write_text("\n".join(tables))
-    flags = ("--auth", "required", "--private-sinks", "allow", "--config", str(config))
+    flags = ["--auth", "required", "--private-sinks", "allow", "--config", str(config)]
+    if amqp_port is not None:
+        flags += ["--amqp-port", str(amqp_port)]
     made = RunningServer(folder / "data", flags=flags)
     with made:
         made.wait_ready()
@@ -232,3 +245,43 @@ def test_no_secret_stands_in_the_audit_log(server, asker, keys):
     assert len(canaries) >= 13  # of the columns, made above, and of both signatures
     text = server.paths.audit.read_text() + server.log.read_text()
     assert [canary for canary in canaries if canary in text] == []
+
+
+def test_each_cell_over_amqp_holds(server, amqp_port, keys, matrix):
+    """Strangers are refused with the login; 403 where the table says so, and nowhere else."""
+    if amqp_port is None:
+        pytest.skip("NOT RUN: Qpid Proton is not installed")
+    ways = list(matrix.amqp_ways())
+    assert {way.method for way in ways} == {*matrix.OperationName, matrix.DISCOVER}
+
+    async def connect(column: str, address: str) -> AmqpClient:
+        login = AmqpLogin("x", password=keys[column].text) if column in keys else AmqpLogin()
+        client = AmqpClient(address, login=login)
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: client.engine, "127.0.0.1", amqp_port)
+        return client
+
+    async def wrong(column: str, address: str) -> list[str]:
+        client, found = await connect(column, address), []
+        if column in matrix.STRANGERS:
+            async with asyncio.timeout(30):
+                ended = await client.ended
+            return [] if ended.cause == "login" else [f"{column}: {ended}"]
+        for way in ways:
+            if way.path == address:
+                named = {} if way.method in ("Create", "Query", "Discover") else {"id": "x"}
+                body = {} if way.method in ("Create", "Update") else None
+                code = (await client.ask(str(way.method), body, **named)).code
+                if (403 if code == 403 else None) != matrix.expected(way, column):
+                    found.append(f"{column}: {way.method} {address}: {code}")
+        client.engine.close()
+        return found
+
+    async def everybody() -> list[str]:
+        columns = (*matrix.STRANGERS, *matrix.GRANTS)
+        addresses = dict.fromkeys(way.path for way in ways)
+        asked = [await wrong(column, address) for column in columns for address in addresses]
+        return sum(asked, [])
+
+    assert {matrix.expected(way, column) for way in ways for column in matrix.STRANGERS} == {401}
+    assert asyncio.run(everybody()) == []

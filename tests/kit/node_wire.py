@@ -21,11 +21,13 @@ from distributary.server.nodes import (
 NOW = dt.datetime.now(dt.UTC)
 
 
-def files_of(folder: Path, authority: Authority | None = None) -> NodeFiles:
-    """What a node of the cluster of *authority* shows."""
+def files_of(
+    folder: Path, authority: Authority | None = None, since: dt.datetime = NOW
+) -> NodeFiles:
+    """What a node of the cluster of *authority*, which has run *since*, shows."""
     folder.mkdir(exist_ok=True)
     files = NodeFiles(folder)
-    files.write(make_proof(authority or make_authority(NOW), NOW))
+    files.write(make_proof(authority or make_authority(NOW), since))
     return files
 
 

@@ -112,9 +112,7 @@ class Request:
         self.head_ended = True
 
 
-def parse(
-    request: Request, head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]
-) -> None:
+def parse(request: Request, head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> None:
     """Parses the head of a request.
 
     Args:

@@ -390,9 +390,10 @@ class IngestContext:
 
     def still_admits(self, request: Request) -> bool:
         """Whether the sender of *request*, which was admitted, would be admitted now too."""
-        if not self.gate.required:
+        need = need_of(request.method, request.path)
+        if not self.gate.required or not need.identity:
             return True
-        shown, demand = request.shown, need_of(request.method, request.path).demand
+        shown, demand = request.shown, need.demand
         try:
             sender = self.gate.identify(shown if isinstance(shown, Credentials) else NOTHING)
             if demand is not None:

@@ -156,16 +156,16 @@ class IngestConnection(asyncio.Protocol):
 
     def sweep(self, now_s: float) -> None:
         """Enforce deadlines."""
+        paused_s = self._write_paused_s
         if self._linger_until_s is not None:
             if now_s >= self._linger_until_s:
                 self.cut()
-        elif self._write_paused_s is not None:
-            if now_s - self._write_paused_s >= _limits.WRITE_STALL_S:
-                self._context.counters.connections_cut += 1
-                self.cut()
+        elif paused_s is not None and now_s - paused_s >= _limits.WRITE_STALL_S:
+            self._context.counters.connections_cut += 1
+            self.cut()
         elif self._relay is not None:
             self._relay.sweep(now_s)
-        elif self._waiting or self._relay_due is not None:
+        elif paused_s is not None or self._waiting or self._relay_due is not None:
             return  # the server owes the next step, not the client
         elif overdue(self._phase, now_s - self._since_s, self._reader.body_bytes):
             self._context.counters.connections_cut += 1

@@ -186,10 +186,17 @@ class Relay(asyncio.Protocol):
     def sweep(self, now_s: float) -> None:
         """Time out a response whose header is late; a body may last for ever (watch).
 
-        A watch ends once its sender would not be admitted any more: the client asks again.
+        A response without a length may take as long as its client likes. It ends once the sender
+        would not be admitted any more: a watch in order, so that the client asks again; a list is
+        cut off, so that the client sees that it is not whole.
         """
-        if self._is_watch and not self._context.still_admits(self._request):
-            self.drain()
+        lasts = self._is_watch or self._endless
+        if lasts and not self._context.still_admits(self._request):
+            if self._is_watch:
+                self.drain()
+            else:
+                self._end()
+                self._client.cut()
         elif not self._head_written and now_s - self._started_s >= self._head_deadline_s:
             self._fail()
 

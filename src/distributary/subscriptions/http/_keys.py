@@ -108,12 +108,14 @@ def _demand(request: Request) -> Demand:
     if named and namespace != named:
         faults.add("namespace", "conflict", "the resource names another namespace")
     faults.refuse()
+    verb = Verb(given["verb"])
     if resource == "metrics":
         namespace = ALL_NAMESPACES
+        verb = Verb.OBSERVE if verb is Verb.READ else verb
     name = f"{resource}/{target}" if target else ""
     if resource == "events":
         name = _PUBLISHED_BY_DEFAULT
-    return Demand(Verb(given["verb"]), namespace, name)
+    return Demand(verb, namespace, name)
 
 
 def _sender(request: Request) -> Identity:

@@ -241,6 +241,28 @@ def test_a_watch_ends_with_the_access_of_its_sender(guarded, control, snapshot, 
     assert control.upstreams[-1].aborted is ends
 
 
+def test_a_long_list_ends_with_the_access_of_its_sender(guarded, control):
+    """Its client may read it as slowly as it likes; cut off, it is not taken for a whole one."""
+    guarded.send(get(b"/subscriptions", shown("reader")))
+    control.answer(b"HTTP/1.1 200 OK\r\n\r\n", b"[1,")
+    guarded.connection.pause_writing()  # the client does not read
+    guarded.connection.sweep(guarded.clock.now_s + 1)
+    assert not control.upstreams[-1].aborted
+    guarded.context.gate.replace(AccessSnapshot(required=True))
+    guarded.connection.sweep(guarded.clock.now_s + 1)
+    assert control.upstreams[-1].aborted
+    assert guarded.transport.aborted
+    assert not guarded.transport.written.endswith(b"0\r\n\r\n")
+
+
+def test_what_is_open_to_all_goes_on(guarded, control):
+    """Nobody has lost any access to it."""
+    guarded.send(get(b"/docs"))
+    control.answer(b"HTTP/1.1 200 OK\r\n\r\n", b"<p>")
+    guarded.connection.sweep(guarded.clock.now_s + 1)
+    assert not control.upstreams[-1].aborted
+
+
 def test_a_watch_ends_when_authentication_begins_to_be_required(client, control):
     """It was admitted without a question."""
     client.send(get(WATCH))

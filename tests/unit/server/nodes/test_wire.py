@@ -2,8 +2,14 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 import ssl
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from distributary.net.own_nodes import NAME
 from distributary.server.nodes import (
@@ -14,8 +20,36 @@ from distributary.server.nodes import (
     make_authority,
     make_proof,
 )
+from distributary.server.nodes.proof import YEARS
+from distributary.server.nodes.proof import Authority as NodeAuthority
+from kit.certificates import Authority, Pair
 from kit.node_wire import NOW, Relay, answering, files_of, gateway
 from kit.ports import free_port
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Iterator[ModuleType]:
+    """scripts/access_matrix.py, as a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")
+        import access_matrix  # noqa: PLC0415 - found by the line above
+
+        yield access_matrix
+    sys.modules.pop("access_matrix", None)
+
+
+def node_file(folder: Path, authority: NodeAuthority, since: dt.datetime = NOW) -> Path:
+    """The certificate and key that a node shows."""
+    files_of(folder, authority, since)
+    return folder / "node.pem"
+
+
+def write_both(path: Path, pair: Pair) -> Path:
+    """Write certificate and key of *pair* into one file."""
+    path.write_bytes(pair.certificate + pair.key)
+    return path
 
 
 def dialler(tmp_path: Path, leader: Leader, files: NodeFiles, own: str = "me") -> NodeDialler:
@@ -91,9 +125,20 @@ def test_a_node_that_does_not_lead_any_more_takes_no_request(tmp_path: Path) -> 
     asyncio.run(run())
 
 
-def test_a_stranger_gets_no_further_than_the_handshake(tmp_path: Path) -> None:
-    """One of another cluster, one without a certificate, and one who asks for nothing known."""
-    theirs = files_of(tmp_path / "b", make_authority(NOW))
+def test_each_cell_of_the_table_holds(tmp_path: Path, matrix: ModuleType) -> None:
+    """Whoever shows no certificate of this cluster, or asks for nothing known, gets nowhere."""
+    ours, clients = make_authority(NOW), Authority()
+    theirs = files_of(tmp_path / "node", ours)
+    past = NOW - dt.timedelta(days=366 * YEARS)
+    shown = {
+        "client": [write_both(tmp_path / "client.pem", clients.client())],
+        "other cluster": [node_file(tmp_path / "other", make_authority(NOW))],
+        "expired": [node_file(tmp_path / "past", ours, past)],
+        "node": [tmp_path / "node" / "node.pem"],
+        "nothing": [],
+    }
+    assert set(shown) == set(matrix.NODE_SHOWN)
+    assert {*Purpose} < {*matrix.node_ways()}
 
     async def get_in(context: ssl.SSLContext, address: str) -> bytes:
         host, _, port = address.partition(":")
@@ -114,20 +159,33 @@ def test_a_stranger_gets_no_further_than_the_handshake(tmp_path: Path) -> None:
                 await writer.wait_closed()
 
     async def run() -> None:
-        where = tmp_path / "leader.sock"
+        where = tmp_path / "behind.sock"
         async with (
             answering(where, b"secret") as asked,
-            gateway(theirs, {Purpose.CONTROL: lambda: where}) as (address, _made),
+            gateway(theirs, dict.fromkeys(Purpose, lambda: where)) as (address, _made),
         ):
-            stranger = files_of(tmp_path / "s")
-            assert await get_in(stranger.context(Purpose.CONTROL), address) == b""
-            bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            bare.load_verify_locations(tmp_path / "b" / "nodes.pem")
-            bare.set_alpn_protocols([Purpose.CONTROL])
-            assert await get_in(bare, address) == b""
-            assert await get_in(theirs.context("http/1.1"), address) == b""
-            assert asked == []
-            assert await get_in(theirs.context(Purpose.CONTROL), address) == b"secret"
+            let_in = 0
+            for purpose in matrix.node_ways():
+                for name, chains in shown.items():
+                    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                    context.load_verify_locations(tmp_path / "node" / "nodes.pem")
+                    for chain in chains:
+                        context.load_cert_chain(chain)
+                    if purpose:
+                        context.set_alpn_protocols([purpose])
+                    expected = matrix.node_expected(purpose, name)
+                    let_in += expected
+                    answer = await get_in(context, address)
+                    assert (answer == b"secret") == expected, (purpose, name)
+                    assert len(asked) == let_in, (purpose, name)
+            assert let_in == len(Purpose)
+
+            old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            old.load_verify_locations(tmp_path / "node" / "nodes.pem")
+            old.load_cert_chain(tmp_path / "node" / "node.pem")
+            old.set_alpn_protocols([Purpose.CONTROL])
+            old.maximum_version = ssl.TLSVersion.TLSv1_2
+            assert await get_in(old, address) == b""
 
     asyncio.run(run())
 

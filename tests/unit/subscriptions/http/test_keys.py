@@ -215,6 +215,7 @@ def test_whoami_tells_who_sends_the_request(api, headers, told):
         ("verb=read&resource=subscriptions&namespace=shop", "read in namespace shop"),
         ("verb=read&resource=subscriptions", "read in namespace default"),
         ("verb=observe&resource=metrics&namespace=shop", "observe in all namespaces"),
+        ("verb=read&resource=metrics", "observe in all namespaces"),
     ],
 )
 def test_can_answers_for_the_sender(api, question, missing):

@@ -14,7 +14,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from distributary.access import ALL_NAMESPACES, Demand, Gate, Identity, Verb, sender_of
+from distributary.access import ALL_NAMESPACES, NOBODY, Demand, Gate, Identity, Verb, sender_of
 from distributary.knative.apiserver.http._answers import json_answer
 from distributary.knative.apiserver.http._requests import parse_object, read_body
 from distributary.knative.apiserver.machinery import Object, StatusError
@@ -32,8 +32,17 @@ REVIEW_KINDS: Final = {
 
 _READING: Final = ("get", "list", "watch")
 _WRITING: Final = ("create", "update", "patch", "delete", "deletecollection")
+_ALL_VERBS: Final = "*"
+_VERBS: Final = frozenset((*_READING, *_WRITING, str(Verb.PUBLISH), _ALL_VERBS))
 _OPEN_PATHS: Final = ("/api", "/apis", "/healthz", "/openapi", "/readyz", "/version")
-_METRICS: Final = "/metrics"
+_OBSERVED: Final = ("/metrics", "/cluster")
+_OF_ANYBODY: Final = {
+    "apiextensions.k8s.io": {"customresourcedefinitions": _READING},
+    "authorization.k8s.io": dict.fromkeys(
+        ("selfsubjectaccessreviews", "selfsubjectrulesreviews"), ("create",)
+    ),
+}
+"""Group -> resource -> verbs: who shows an identity may do these, and nobody may do more."""
 
 
 async def review_access(request: Request, kind: str, gate: Gate) -> Response:
@@ -60,6 +69,13 @@ def _access(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
             "BadRequest", "spec: expected either resourceAttributes or nonResourceAttributes"
         )
     if isinstance(resource, dict):
+        verb, group = _text(resource, "verb"), _text(resource, "group")
+        of_anybody = _OF_ANYBODY.get(group, {}).get(_text(resource, "resource"))
+        if of_anybody is not None:
+            allowed = verb in of_anybody and sender != NOBODY
+            return {"allowed": allowed}
+        if verb not in _VERBS:
+            return {"allowed": False, "reason": f"nothing here knows the verb {verb!r}"}
         demand = _demand(resource)
         decision = gate.decide(sender, demand)
         allowed = decision.refusal is None
@@ -71,7 +87,7 @@ def _access(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
         return {"allowed": allowed, "reason": reason}
     assert isinstance(path, dict)
     text = _text(path, "path")
-    if text == _METRICS:
+    if text in _OBSERVED:
         allowed = sender.may(Demand(Verb.OBSERVE, ALL_NAMESPACES))
     else:
         allowed = any(text == one or text.startswith(f"{one}/") for one in _OPEN_PATHS)
@@ -86,6 +102,8 @@ def _demand(asked: Mapping[str, Any]) -> Demand:
         namespace = name
     if verb == Verb.PUBLISH:
         return Demand(Verb.PUBLISH, namespace, f"{resource}/{name}" if name else "")
+    if verb == _ALL_VERBS:
+        return Demand(Verb.ADMIN, namespace)
     return Demand(Verb.READ if verb in _READING else Verb.WRITE, namespace)
 
 
@@ -106,9 +124,15 @@ def _rules(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
         }
         for plural, names in _published(sender, namespace).items()
     ]
+    if sender != NOBODY:
+        resources += [
+            {"verbs": list(verbs), "apiGroups": [group], "resources": [resource]}
+            for group, of_group in _OF_ANYBODY.items()
+            for resource, verbs in of_group.items()
+        ]
     paths = [path for one in _OPEN_PATHS for path in (one, f"{one}/*")]
     if sender.may(Demand(Verb.OBSERVE, ALL_NAMESPACES)):
-        paths.append(_METRICS)
+        paths += _OBSERVED
     told: Object = {
         "resourceRules": resources,
         "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": paths}],

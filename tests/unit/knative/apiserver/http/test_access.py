@@ -41,9 +41,10 @@ def ask(cluster, path, kind, spec, sender):
     return answer.json()["status"]
 
 
-def can_i(cluster, sender, verb, resource, namespace="", *, name=""):
+def can_i(cluster, sender, verb, resource, namespace="", *, name="", group=""):
     """Whether *sender* may."""
     asked = {"verb": verb, "resource": resource, "namespace": namespace, "name": name}
+    asked["group"] = group
     spec = {"resourceAttributes": asked}
     return ask(cluster, ACCESS, "SelfSubjectAccessReview", spec, sender)["allowed"]
 
@@ -60,14 +61,37 @@ def test_who_may_read_and_who_may_write_may_read(cluster, verb):
     assert can_i(cluster, OPERATOR, verb, "triggers")
 
 
-@pytest.mark.parametrize("verb", ["create", "update", "patch", "delete", "deletecollection", "*"])
+@pytest.mark.parametrize("verb", ["create", "update", "patch", "delete", "deletecollection"])
 def test_only_who_may_write_may_change(cluster, verb):
-    """Every verb but three, known or not."""
+    """In their namespace alone."""
     assert can_i(cluster, WRITER, verb, "triggers", "shop")
     assert can_i(cluster, WRITER, verb, "namespaces", "", name="shop")
     assert not can_i(cluster, READER, verb, "triggers", "shop")
     assert not can_i(cluster, WRITER, verb, "namespaces")
     assert can_i(cluster, OPERATOR, verb, "namespaces")
+
+
+def test_every_verb_is_more_than_to_change(cluster):
+    """Who may write may not publish."""
+    admin = holder(Grant(may=(Verb.ADMIN,), namespaces=("shop",)))
+    assert [can_i(cluster, who, "*", "*", "shop") for who in (WRITER, admin)] == [False, True]
+    assert [can_i(cluster, who, "*", "*") for who in (admin, OPERATOR)] == [False, True]
+
+
+@pytest.mark.parametrize("verb", ["impersonate", "bind", "escalate", "use", "observe", ""])
+def test_a_verb_that_nothing_knows_is_allowed_to_nobody(cluster, verb):
+    """Whatever the grants: a request with it would be refused."""
+    assert not can_i(cluster, OPERATOR, verb, "triggers", "shop")
+
+
+def test_what_needs_an_identity_alone_is_allowed_to_all_of_them(cluster):
+    """Kinds are found, and questions like these asked; neither is changed."""
+    kinds = {"resource": "customresourcedefinitions", "group": "apiextensions.k8s.io"}
+    reviews = {"resource": "selfsubjectaccessreviews", "group": "authorization.k8s.io"}
+    for who, expected in ((PUBLISHER, True), (OPERATOR, True), (NOBODY, False)):
+        assert can_i(cluster, who, "list", **kinds) is expected
+        assert can_i(cluster, who, "create", **reviews) is expected
+        assert not can_i(cluster, who, "delete", **kinds)
 
 
 def test_publishing_can_be_asked_too(cluster):
@@ -118,7 +142,13 @@ def test_without_authentication_everybody_may_do_everything(cluster):
 
 @pytest.mark.parametrize(
     ("path", "allowed"),
-    [("/metrics", False), ("/version", True), ("/apis/x/v1", True), ("/apisx", False)],
+    [
+        ("/metrics", False),
+        ("/cluster", False),
+        ("/version", True),
+        ("/apis/x/v1", True),
+        ("/apisx", False),
+    ],
 )
 def test_paths_without_resources_can_be_asked(cluster, path, allowed):
     """Metrics are for who observes."""
@@ -129,9 +159,14 @@ def test_paths_without_resources_can_be_asked(cluster, path, allowed):
 
 
 def rules(cluster, sender, namespace="shop"):
-    """The rules of *sender*."""
+    """The rules of *sender*, but for those of whoever shows an identity."""
     spec = {"namespace": namespace}
-    return ask(cluster, RULES, "SelfSubjectRulesReview", spec, sender)["resourceRules"]
+    found = ask(cluster, RULES, "SelfSubjectRulesReview", spec, sender)["resourceRules"]
+    assert [rule["apiGroups"] for rule in found[-3:]] == [
+        ["apiextensions.k8s.io"],
+        *[["authorization.k8s.io"]] * 2,
+    ]
+    return found[:-3]
 
 
 def test_rules_list_what_is_allowed(cluster):
