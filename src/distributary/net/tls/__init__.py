@@ -1,7 +1,7 @@
 """TLS of this server's own listeners: certificates and handshakes.
 
-Callers: ``server`` (ports of HTTP, health and other nodes), ``subscriptions.amqp``. Hides ``ssl``. Connections to
-sinks are the connector's.
+Callers: ``server`` (ports of HTTP, health and other nodes), ``subscriptions.amqp``. Hides ``ssl``.
+Connections to sinks are the connector's.
 """
 
 from distributary.net.tls._certificates import (
