@@ -99,7 +99,7 @@ _EVENTS = {
 DISCOVER = "Discover"
 """Operation over AMQP that lists the others; as ``OPTIONS``, it needs an identity alone."""
 NODE_SHOWN = ("nothing", "client", "other cluster", "expired", "node")
-"""What is shown at the port for other nodes: no certificate, one of a client (``[[certificates]]``),
+"""What is shown at the port for other nodes: no certificate, one of a client of the other ports,
 one of another cluster, one after its end, and one of this cluster."""
 _DISCOVERY = ("/api", "/api/v1", "/apis", "/version", "/openapi/v2", "/openapi/v3")
 _REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
