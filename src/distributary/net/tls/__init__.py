@@ -13,6 +13,7 @@ from distributary.net.tls._certificates import (
     read_certificates,
 )
 from distributary.net.tls._handshakes import (
+    HANDSHAKES_MAX,
     HandshakeFailure,
     Handshakes,
 )

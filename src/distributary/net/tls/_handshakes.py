@@ -70,13 +70,19 @@ class Handshakes:
 
     Args:
         context: Returns the context for the next connection.
+        per_address_max: Most handshakes under way from one address that is not loopback.
 
     Attributes:
         failures: Handshakes that failed, by reason.
     """
 
-    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(
+        self,
+        context: Callable[[], ssl.SSLContext],
+        per_address_max: int = HANDSHAKES_PER_ADDRESS_MAX,
+    ) -> None:
         self._context = context
+        self._per_address_max = per_address_max
         self._under_way: dict[socket.socket, str | None] = {}  # the oldest first
         self._crowded: set[socket.socket] = set()
         self.failures: Counter[HandshakeFailure] = Counter()
@@ -132,7 +138,7 @@ class Handshakes:
             self._push_out(waiting[0])
         elif address is not None:
             of_address = [each for each in waiting if self._under_way[each] == address]
-            if len(of_address) >= HANDSHAKES_PER_ADDRESS_MAX:
+            if len(of_address) >= self._per_address_max:
                 self._push_out(of_address[0])
 
     def _push_out(self, connection: socket.socket) -> None:

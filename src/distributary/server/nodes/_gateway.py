@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from distributary.net.own_nodes import OWN_ALPN, give_up_when_silent
-from distributary.net.tls import Handshakes, Listener
+from distributary.net.tls import HANDSHAKES_MAX, Handshakes, Listener
 from distributary.server.nodes._wire import CONTROL_ALPN
 
 CONNECTIONS_MAX: Final = 4096
@@ -46,7 +46,8 @@ class Gateway:
 
     def __init__(self, listener: socket.socket, context: ssl.SSLContext, routes: Routes) -> None:
         self._socket = listener
-        self._handshakes = Handshakes(lambda: context)
+        # One address may be a machine full of owners, which come back all at once.
+        self._handshakes = Handshakes(lambda: context, per_address_max=HANDSHAKES_MAX)
         self._routes = routes
         self._listener: Listener | None = None
         self._open: set[_Incoming] = set()
