@@ -96,10 +96,12 @@ class Listening(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def listening(found: ServerCertificates | None = None) -> AsyncIterator[Listening]:
+async def listening(
+    found: ServerCertificates | None = None, **limits: int
+) -> AsyncIterator[Listening]:
     """A listener that echoes."""
     contexts = [make_context(found or certificates(), alpn=HTTP_ONLY)]
-    handshakes = Handshakes(lambda: contexts[-1])
+    handshakes = Handshakes(lambda: contexts[-1], **limits)
     seen: list[PeerCertificate | None] = []
     sock = socket.create_server(("127.0.0.1", 0), backlog=1024)
     listener = Listener(sock, lambda: Echo(seen), handshakes)
@@ -400,11 +402,10 @@ def test_hung_handshakes_are_bounded_and_keep_nobody_out(monkeypatch):
 
 def test_one_address_has_a_share_of_handshakes(monkeypatch):
     """Its own oldest makes room; those of others stay."""
-    monkeypatch.setattr(_handshakes, "HANDSHAKES_PER_ADDRESS_MAX", 2)
     monkeypatch.setattr(_handshakes, "is_loopback", lambda address: address == "127.0.0.1")
 
     async def scenario():
-        async with listening() as server:
+        async with listening(per_address_max=2) as server:
             _, other = await asyncio.open_connection("127.0.0.1", server.port)
             far = [
                 await asyncio.open_connection("127.0.0.1", server.port, local_addr=("127.0.0.2", 0))
