@@ -51,7 +51,7 @@ async def shake_hands(
     # Runs once ``start_tls`` has put its own protocol there, and before that reads anything.
     loop.call_soon(sliced.step_between)
     transport = await loop.start_tls(
-        cast("asyncio.Transport", raw),
+        raw,
         early,
         context,
         server_side=True,
