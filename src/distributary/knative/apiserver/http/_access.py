@@ -8,7 +8,7 @@ Source:
     ``SelfSubjectRulesReview``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -36,7 +36,7 @@ _ALL_VERBS: Final = "*"
 _VERBS: Final = frozenset((*_READING, *_WRITING, str(Verb.PUBLISH), _ALL_VERBS))
 _OPEN_PATHS: Final = ("/api", "/apis", "/healthz", "/openapi", "/readyz", "/version")
 _OBSERVED: Final = ("/metrics", "/cluster")
-_OF_ANYBODY: Final = {
+_OF_ANYBODY: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "apiextensions.k8s.io": {"customresourcedefinitions": _READING},
     "authorization.k8s.io": dict.fromkeys(
         ("selfsubjectaccessreviews", "selfsubjectrulesreviews"), ("create",)
