@@ -97,7 +97,8 @@ class Left:
     """Finds the leases of executors that Spark has lost."""
 
     def __init__(self) -> None:
-        self._since_s: dict[Lease, float] = {}
+        self._found: set[Lease] = set()
+        self._asked_s: dict[Lease, float] = {}
         self._cut: set[Lease] = set()
 
     def look(
@@ -127,20 +128,20 @@ class Left:
             and (lease := _lease_in(row, application))
             and lease.executor not in alive
         }
-        before, cut = self._since_s, self._cut
-        self._since_s = {lease: before.get(lease, now_s) for lease in found}
+        new = found.keys() - self._found
+        self._found = set(found)
+        # From the first question on: who asks may have started long after the loss.
+        waiting = [lease for lease in found if asked(lease.partition)]
+        self._asked_s = {lease: self._asked_s.get(lease, now_s) for lease in waiting}
+        cut = self._cut
         self._cut = {lease for lease, row in found.items() if not row.connected}
         late_s = TTL_S - RENEWED_S
-        ended = [
+        ended = cut & self._cut | {
             lease
-            for lease, row in found.items()
-            if lease in cut & self._cut
-            or (
-                asked(lease.partition)
-                and (row.left_s < late_s or now_s - self._since_s[lease] >= GIVEN_S)
-            )
-        ]
-        return sorted(found.keys() - before.keys()), sorted(ended)
+            for lease, asked_s in self._asked_s.items()
+            if found[lease].left_s < late_s or now_s - asked_s >= GIVEN_S
+        }
+        return sorted(new), sorted(ended)
 
 
 class Silence:

@@ -54,8 +54,8 @@ EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 DAEMON: Final = "distributary.spark.worker_daemon"
 """Module of the process that forks an executor's Python workers, and of these."""
 
-WARM: Final = "/pandas/"
-"""Part of the path of a library that this process loads last, before it forks any worker."""
+TRIED: Final = "Finished task"
+"""In ``stderr`` in the folder of an executor: its Python has run a task, so it is warm."""
 
 SLOTS: Final = 3
 """Cores of a worker, in executors: a new driver starts while those of the one before end, and a
@@ -336,15 +336,16 @@ class Cluster:
 
 
 def _ready() -> Iterator[str]:
-    """The worker of each executor that runs tasks, or has been made ready for some."""
+    """The worker of each executor that has run tasks, if only those that make it ready for more.
+
+    Owners are no such tasks until an epoch ends: but who has them was made ready before.
+    """
     for pid, name in members():
         with contextlib.suppress(psutil.Error, OSError):
-            process = psutil.Process(pid)
-            if EXECUTOR in process.cmdline() and any(
-                DAEMON in child.cmdline() and WARM in Path(f"/proc/{child.pid}/maps").read_text()
-                for child in process.children()
-            ):
-                yield name
+            if EXECUTOR in psutil.Process(pid).cmdline():
+                said = Path(f"/proc/{pid}/cwd/stderr").read_text(errors="replace")
+                if TRIED in said:
+                    yield name
 
 
 class _Master(SparkMaster):

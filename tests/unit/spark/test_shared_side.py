@@ -61,6 +61,17 @@ def test_an_owner_that_does_not_let_go_is_fenced():
     assert left(rows, asked={0}, before=seen, now_s=50.0 + GIVEN_S)[1] == [(0, 7, "9")]
 
 
+def test_an_owner_that_is_asked_late_has_its_time_to_let_go():
+    """A task may start long after the loss; what is in flight would be sent twice."""
+    rows, seen = [row(0, "9")], Left()
+    assert left(rows, before=seen)[1] == []
+    asked_s = 50.0 + 9 * GIVEN_S
+    assert left(rows, asked={0}, before=seen, now_s=asked_s)[1] == []
+    assert left(rows, before=seen, now_s=asked_s + 1)[1] == []  # it asks no more
+    assert left(rows, asked={0}, before=seen, now_s=asked_s + GIVEN_S)[1] == []
+    assert left(rows, asked={0}, before=seen, now_s=asked_s + 2 * GIVEN_S)[1] == [(0, 7, "9")]
+
+
 def test_executors_of_another_application_are_left_alone():
     """Their numbers mean nothing here; they end with their driver, or their leases do."""
     assert left([row(0, "9", application="app-0")]) == ([], [])
