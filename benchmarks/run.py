@@ -58,6 +58,7 @@ def main():
     if unknown:
         parser.error(f"unknown: {' '.join(sorted(unknown))}")
     machine, scale = _machine.describe(), QUICK if options.quick else 1.0
+    print(f"Python {machine['python']}; {machine['cores']} cores, {machine['cpu']}", flush=True)
     seen, failed, before = {}, [], _yardsticks.measure(scale)
     for name in options.groups or _lines.GROUPS:
         busy = psutil.cpu_percent(BUSY_LOOK_S)

@@ -13,6 +13,7 @@ from distributary.core.deliver import Destination, signed
 from distributary.core.deliver.broker_settings import SinkSettings
 from distributary.core.deliver.credential import Credential
 from distributary.core.deliver.origins import origin_of
+from distributary.core.deliver.signing import SigningKeys
 from distributary.core.demand import Demand
 from distributary.core.engine.ports import RouteTarget
 from distributary.core.errors import SettingsError, StoreError
@@ -46,6 +47,9 @@ from distributary.subscriptions.store.consent_rows import ConsentRow
 
 ALONE_COUNT_MAX = 64
 """With more resources than this, several sinks are assumed without a check."""
+
+WAYS_KNOWN_MAX = 10_000
+"""Destinations remembered to be shared, some 10 MB: as many as the HTTP transport remembers."""
 
 UNREADABLE_POLICY = DeliveryPolicy(retry=1000, backoff_delay_s=1.0, backoff_max_s=300.0)
 """Retries of a subscription that cannot be read, and so has no known policy: three days in which
@@ -97,6 +101,7 @@ class DirectoryTargets:
         self._targets: dict[str, RouteTarget] = {}
         self._changed: set[str] = set()
         self._alone: dict[str, bool] = {}
+        self._ways: dict[Destination, Destination] = {}
 
     def refresh(self) -> bool:
         """Read and apply changes; True where there were some."""
@@ -238,12 +243,7 @@ class DirectoryTargets:
         if self._internal is None or namespace is None:
             return target
         token = self._internal.token(namespace)
-        return dataclasses.replace(
-            target,
-            sink=signed(target.sink, token),
-            dead_letter=target.dead_letter and signed(target.dead_letter, token),
-            reply=target.reply and signed(target.reply, token),
-        )
+        return _with_ways(target, lambda way: signed(way, token))
 
     def _identified(self, route: str, settings: RouteSettings, target: RouteTarget) -> RouteTarget:
         """*target*, whose destinations with an audience are shown a token for it."""
@@ -289,13 +289,18 @@ class DirectoryTargets:
             consent = self._consents.of(route, namespace, way.uri, way.dial)
             return way if consent is None else dataclasses.replace(way, consent=consent)
 
-        dead, reply = target.dead_letter, target.reply
-        return dataclasses.replace(
-            target,
-            sink=agreed(target.sink),
-            dead_letter=None if dead is None else agreed(dead),
-            reply=None if reply is None else agreed(reply),
-        )
+        return _with_ways(target, lambda way: self._common(agreed(way)))
+
+    def _common(self, way: Destination) -> Destination:
+        """One object for all destinations that equal *way*, which transports then find at once.
+
+        Not of what holds a secret, or has a rate of its own.
+        """
+        if way.credential or way.client_certificate or way.signing or way.queue != way.sink_queue:
+            return way
+        if len(self._ways) >= WAYS_KNOWN_MAX:
+            self._ways.clear()
+        return self._ways.setdefault(way, way)
 
     def _unusable(self, target: RouteTarget, reason: str, route: str) -> RouteTarget:
         self._report("subscription-unusable", {"route": route, "reason": reason})
@@ -347,6 +352,17 @@ def _unreadable(route: str, revision: int) -> RouteTarget:
     return RouteTarget(revision, Destination(f"unreadable:{route}", policy=UNREADABLE_POLICY), None)
 
 
+def _with_ways(target: RouteTarget, change: Callable[[Destination], Destination]) -> RouteTarget:
+    """*target* with each of its destinations changed."""
+    before = target.sink, target.dead_letter, target.reply
+    ways = [way and change(way) for way in before]
+    if all(way is was for way, was in zip(ways, before, strict=True)):
+        return target
+    sink, dead_letter, reply = ways
+    assert sink is not None
+    return dataclasses.replace(target, sink=sink, dead_letter=dead_letter, reply=reply)
+
+
 def _route_target(listed: ListedRoute) -> RouteTarget:
     settings = listed.settings
     policy = route_policy(settings)
@@ -390,35 +406,33 @@ def _target(
     credential: Credential | None,
     reach: Reach,
 ) -> RouteTarget:
-    dead = spec.dead_letter
+    dead, tenant = spec.dead_letter, listed.namespace
     realized = spec.to_json()
-    sink = _destination(spec, route, reach)
+    # The credential is for its own sink alone: a dead letter sink never gets it (decision 10).
+    sink = _destination(
+        spec, route, reach, tenant=tenant, credential=credential, signing=spec.secrets.signing
+    )
     if sends_credential(realized, realized["protocolsettings"]):
         sink = _guarded(sink, reach)
-    tenant = listed.namespace
-    dead_sink = None if dead is None else _dead_letter(spec, dead, route, reach)
     return RouteTarget(
         listed.revision,
-        # For its own sink alone: a dead letter sink never gets it (decision 10).
-        dataclasses.replace(
-            sink, credential=credential, signing=spec.secrets.signing, tenant=tenant
-        ),
-        None if dead_sink is None else dataclasses.replace(dead_sink, tenant=tenant),
+        sink,
+        None if dead is None else _dead_letter(spec, dead, route, reach, tenant),
         spec.config.events_max,
         parks=True,
-        namespace=listed.namespace,
+        namespace=tenant,
         name=listed.id,
     )
 
 
 def _dead_letter(
-    spec: ApiSubscriptionSpec, dead: DeadLetterSpec, route: str, reach: Reach
+    spec: ApiSubscriptionSpec, dead: DeadLetterSpec, route: str, reach: Reach, tenant: str
 ) -> Destination:
     """Returns the dead letter sink of *spec*. It is signed at the sink's own origin alone.
 
     Another party could pass a signed delivery on to the sink as if it were ours.
     """
-    found = _destination(dead, f"{route} dead letters", reach)
+    found = _destination(dead, f"{route} dead letters", reach, tenant=tenant)
     if _authorizes(dead.settings):
         found = _guarded(found, reach)
     signing = spec.secrets.signing
@@ -449,9 +463,15 @@ def _guarded(destination: Destination, reach: Reach) -> Destination:
 
 
 def _destination(
-    spec: ApiSubscriptionSpec | DeadLetterSpec, paced_by: str, reach: Reach
+    spec: ApiSubscriptionSpec | DeadLetterSpec,
+    paced_by: str,
+    reach: Reach,
+    *,
+    tenant: str,
+    credential: Credential | None = None,
+    signing: SigningKeys | None = None,
 ) -> Destination:
-    """Returns the destination of *spec*, without its credential."""
+    """Returns the destination of *spec*."""
     rule = reach.rule()
     back = spec.protocol == "HTTP" and rule.own.takes_events(spec.sink)
     own = back and rule.own_allowed
@@ -461,6 +481,9 @@ def _destination(
         settings=spec.settings,
         format=spec.format,
         policy=spec.policy,
+        credential=credential,
+        signing=signing,
+        tenant=tenant,
         unusable=PROTOCOLS_ABSENT.get(spec.protocol),
         ca_certs=spec.ca_certs,
         client_certificate=spec.client_certificate,

@@ -7,6 +7,7 @@ Called by the validation of resources, by ``knative`` (which resolves references
 import ipaddress
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -17,6 +18,11 @@ EVENTS_PATH: Final = "/events"
 ADDRESS_PREFIXES: Final = ("/brokers/", "/channels/")
 NAMESPACES_PREFIX: Final = "/namespaces/"
 """Paths at which this server receives events; below the last, those that end like the first."""
+
+HOSTS_KNOWN_MAX: Final = 4_096
+"""Hosts that are remembered as addresses or names: sinks of 100,000 routes are on far fewer."""
+OWN_KNOWN_MAX: Final = 16
+"""Sets of own URLs that are remembered: a process has one, and another after its settings change."""
 
 IsLocal: TypeAlias = Callable[[str], bool]
 """Tells whether an address belongs to this machine."""
@@ -44,9 +50,10 @@ class OwnAddresses:
 
     def listens_at(self, host: str, port: int) -> bool:
         """Whether *host* and *port* lead here, as far as their text can tell."""
-        name = host.rstrip(".").lower()
-        if any(_place(url)[1:] == (name, port) for url in self.urls):
+        if (host.rstrip(".").lower(), port) in _listening(self.urls):
             return True
+        if all(at != port for _, at in self.listeners):
+            return False
         address = literal(host)
         return address is not None and self.meets(str(address), port, is_loopback)
 
@@ -84,7 +91,11 @@ def _plain(address: str) -> Address:
 
 def literal(host: str) -> Address | None:
     """The IP address that *host* is or, by definition, means; None for any other name."""
-    name = host.rstrip(".").lower()
+    return _literal(host.rstrip(".").lower())
+
+
+@lru_cache(HOSTS_KNOWN_MAX)
+def _literal(name: str) -> Address | None:
     if name == "localhost" or name.endswith(".localhost"):
         return ipaddress.IPv4Address("127.0.0.1")  # RFC 6761, section 6.3
     try:
@@ -113,6 +124,12 @@ def takes_events(uri: str, urls: Iterable[str]) -> bool:
     if path != EVENTS_PATH and not tenant and not path.startswith(ADDRESS_PREFIXES):
         return False
     return _place(uri) in {_place(url) for url in urls}
+
+
+@lru_cache(OWN_KNOWN_MAX)
+def _listening(urls: tuple[str, ...]) -> frozenset[tuple[str, int | None]]:
+    """Host and port of each of *urls*."""
+    return frozenset(_place(url)[1:] for url in urls)
 
 
 def _place(uri: str) -> tuple[str, str, int | None]:

@@ -403,3 +403,28 @@ def test_a_rotation_makes_a_new_destination(world):
     after = world.targets.get("u-a").sink
     assert after != before
     assert [key.value for key in after.signing.keys[1:]] == [before.signing.keys[0].value]
+
+
+def test_routes_to_one_sink_share_its_destination(world: World, monkeypatch) -> None:
+    """But not what holds a secret or has a rate of its own; another setting is another one."""
+    monkeypatch.setattr(_targets, "WAYS_KNOWN_MAX", 3)
+    slow = {"protocolsettings": {"delivery": {"timeout": "PT9S"}}}
+    own_rate = {"protocolsettings": {"delivery": {"rateLimit": 5}}}
+    secret = {"sinkcredential": REFRESH}
+    for name, members in {"slow": slow, "own1": own_rate, "own2": own_rate}.items():
+        world.put(name, **members)
+    for name in ("secret1", "secret2"):
+        world.put(name, **secret)
+    for number in range(9):
+        world.put(f"s{number}")
+    sinks = {name: world.targets.get(f"u-s{name}").sink for name in range(9)}
+    assert all(sink is sinks[0] for sink in sinks.values())
+    for name in ("slow", "own1", "own2", "secret1", "secret2"):
+        assert world.targets.get(f"u-{name}").sink is not sinks[0]
+    one, two = (world.targets.get(f"u-own{number}").sink for number in (1, 2))
+    assert one.queue != two.queue
+    one, two = (world.targets.get(f"u-secret{number}").sink for number in (1, 2))
+    assert one is not two
+    for number in range(9):  # more than are remembered
+        world.put(f"t{number}", sink=f"{SINK}{number}")
+        assert world.targets.get(f"u-t{number}").sink.uri == f"{SINK}{number}"

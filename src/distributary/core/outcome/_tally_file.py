@@ -16,7 +16,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,8 @@ from distributary.core.outcome.tallies import Tally
 
 MAGIC: Final = b"DTLY1\0\0\0"
 PAGE: Final = 4096
-SLOTS: Final = PAGE // 4
+_TICK: Final = 4
+SLOTS: Final = PAGE // _TICK
 """Slots of an extent: as many as a page has ticks."""
 _SLOT: Final = struct.Struct("<IBxH64s40sQQQQQQQQIII4x")
 _EXTENT: Final = PAGE + SLOTS * _SLOT.size
@@ -37,6 +38,8 @@ _REASON_MAX: Final = 40
 _BACKFILLING: Final = 1
 _PARKED: Final = 2
 _COUNT_MAX: Final = 2**32 - 1
+_COMPARED: Final = 64
+"""Bytes of ticks that are compared at once: of a large file few of a page change in a second."""
 _FREE: Final = bytes(_SLOT.size)
 
 
@@ -302,14 +305,12 @@ class TallyFileReader:
             return
         now, then = array.array("I", ticks), array.array("I", before)
         at += PAGE
-        for number, (tick, old) in enumerate(zip(now, then, strict=True)):
-            if tick == old:
-                continue
+        for number in _changed(ticks, before):
             place = at + number * _SLOT.size
             slot = self._map[place : place + _SLOT.size]
             read = decode_slot(slot)
             if read is None and slot != _FREE:
-                now[number] = old  # being written: it is looked at again
+                now[number] = then[number]  # being written: it is looked at again
                 continue
             self._take(place, read, found)
         self._seen[extent] = now.tobytes()
@@ -326,6 +327,16 @@ class TallyFileReader:
             route, found[route] = read
             self._routes[at] = route
             self._places[route] = at
+
+
+def _changed(ticks: bytes, before: bytes) -> Iterator[int]:
+    """The numbers of the slots whose ticks differ; what is equal is passed in larger pieces."""
+    for first in range(0, PAGE, _COMPARED):
+        now, then = ticks[first : first + _COMPARED], before[first : first + _COMPARED]
+        if now != then:
+            for at in range(0, _COMPARED, _TICK):
+                if now[at : at + _TICK] != then[at : at + _TICK]:
+                    yield (first + at) // _TICK
 
 
 def _whole(fd: int) -> bytes:

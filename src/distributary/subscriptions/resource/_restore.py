@@ -2,7 +2,8 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
 
@@ -23,6 +24,9 @@ from distributary.subscriptions.resource._shape import (
     ConfigSpec,
     DeadLetterSpec,
 )
+
+POLICIES_KNOWN_MAX: Final = 1_024
+"""Policies that are remembered: most subscriptions have the defaults, and share one object."""
 
 
 def restore(realized: bytes) -> ApiSubscriptionSpec:
@@ -128,11 +132,25 @@ def _moved(
 
 
 def _policy(value: Mapping[str, Any]) -> DeliveryPolicy:
-    return DeliveryPolicy(
+    return _known_policy(
         retry=value["retry"],
-        backoff_policy=BackoffPolicy(value["backoffPolicy"]),
-        backoff_delay_s=parse_duration_s(value["backoffDelay"]),
-        backoff_max_s=parse_duration_s(value["backoffMax"]),
-        timeout_s=parse_duration_s(value["timeout"]),
-        rate_limit_per_s=value.get("rateLimit"),
+        backoff=value["backoffPolicy"],
+        delay=value["backoffDelay"],
+        longest=value["backoffMax"],
+        timeout=value["timeout"],
+        rate=value.get("rateLimit"),
+    )
+
+
+@lru_cache(POLICIES_KNOWN_MAX)
+def _known_policy(
+    *, retry: int, backoff: str, delay: str, longest: str, timeout: str, rate: float | None
+) -> DeliveryPolicy:
+    return DeliveryPolicy(
+        retry=retry,
+        backoff_policy=BackoffPolicy(backoff),
+        backoff_delay_s=parse_duration_s(delay),
+        backoff_max_s=parse_duration_s(longest),
+        timeout_s=parse_duration_s(timeout),
+        rate_limit_per_s=rate,
     )

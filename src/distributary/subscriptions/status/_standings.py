@@ -3,13 +3,13 @@
 import math
 import threading
 from collections import deque
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
 from distributary.core.clock import Clock
 from distributary.core.deliver.consent import AWAITS_CONSENT
-from distributary.core.outcome import Tally, TallyReader, add_tally, sum_of
+from distributary.core.outcome import Tally, TallyReader, sum_of
 
 RATE_S: Final = 60.0
 """Time over which the rate of a route is taken: a quiet minute shows as 0."""
@@ -71,22 +71,10 @@ def fails(tally: Tally) -> bool:
 NOTHING: Final = Standing(Tally(), 0.0)
 
 
-class _Total:
-    """The tally of a route over the partitions where it has changed."""
-
-    __slots__ = ("partitions", "tally")
-
-    def __init__(self) -> None:
-        self.tally: Tally | None = None
-        self.partitions = 0
-
-    def add(self, tally: Tally | None) -> None:
-        """Add that of one more partition; None: it is gone there."""
-        self.partitions += 1
-        if self.tally is None:
-            self.tally = tally
-        elif tally is not None:
-            add_tally(self.tally, tally)
+def _sum(parts: Iterable[Tally | None]) -> Tally | None:
+    """The tally of a route of which each partition has a part, or none."""
+    found = [part for part in parts if part is not None]
+    return sum_of(found) if found else None
 
 
 def _steps(samples: Sequence[tuple[float, int]]) -> tuple[float, ...]:
@@ -118,6 +106,7 @@ class Standings:
         self._clock = clock
         self._lock = threading.Lock()
         self._counts: dict[str, tuple[int, int, int, int]] = {}
+        # The route whose last sample is the oldest comes first.
         self._samples: dict[str, deque[tuple[float, int]]] = {}
         self.unrest: dict[str, Tally] = {}
 
@@ -154,21 +143,27 @@ class Standings:
 
     def look(self) -> list[Change]:
         """Follow the tallies; returns what has changed since the last call."""
-        totals: dict[str, _Total] = {}
-        for reader in self._readers:
-            for route, tally in reader.changes().items():
-                totals.setdefault(route, _Total()).add(tally)
-        changes = [self._change(route, total) for route, total in totals.items()]
+        changed = [reader.changes() for reader in self._readers]
+        changes = [
+            self._change(route, self._total(route, changed))
+            for route in dict.fromkeys(chain.from_iterable(changed))
+        ]
         self._forget_rates()
         return changes
 
     def _read(self, route: str) -> Tally | None:
-        found = [each for reader in self._readers if (each := reader.get(route)) is not None]
-        return sum_of(found) if found else None
+        return _sum([reader.get(route) for reader in self._readers])
 
-    def _change(self, route: str, total: "_Total") -> Change:
-        # What has not changed in every partition is read there.
-        tally = total.tally if total.partitions == len(self._readers) else self._read(route)
+    def _total(self, route: str, changed: Sequence[Mapping[str, Tally | None]]) -> Tally | None:
+        """The tally of *route*, some of whose parts are in *changed*; the others are read."""
+        return _sum(
+            [
+                found[route] if route in found else reader.get(route)
+                for reader, found in zip(self._readers, changed, strict=True)
+            ]
+        )
+
+    def _change(self, route: str, tally: Tally | None) -> Change:
         with self._lock:
             if tally is None:
                 self._counts.pop(route, None)
@@ -201,9 +196,11 @@ class Standings:
         if now == before:
             return
         now_s = self._clock.monotonic_s()
-        samples = self._samples.setdefault(route, deque())
-        if not samples or now_s - samples[-1][0] >= SAMPLE_S:
+        samples = self._samples.get(route)
+        if samples is None or now_s - samples[-1][0] >= SAMPLE_S:
+            samples = self._samples.pop(route, None) or deque()
             samples.append((now_s, before))
+            self._samples[route] = samples  # behind those whose last sample is older
         while len(samples) > 1 and now_s - samples[0][0] > RATE_S:
             samples.popleft()
 
@@ -211,8 +208,6 @@ class Standings:
         self._looked = True
         now_s = self._clock.monotonic_s()
         with self._lock:
-            old = [
-                route for route, samples in self._samples.items() if now_s - samples[-1][0] > RATE_S
-            ]
-            for route in old:
-                del self._samples[route]
+            samples = self._samples
+            while samples and now_s - samples[route := next(iter(samples))][-1][0] > RATE_S:
+                del samples[route]

@@ -84,3 +84,21 @@ def test_a_quantile_lies_within_its_bucket(share, counts, expected):
     """Evenly spread there; beyond the last bound it is that bound."""
     found = quantile(share, [1.0, 2.0], counts)
     assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_rates_are_forgotten_a_minute_after_the_last_delivery(world):
+    """Of each route by itself, whichever began first."""
+    for second in range(100):
+        world.put("early", Tally(delivered=second + 1))
+        if second < 30:
+            world.put("late", Tally(delivered=second + 1))
+        world.look()
+    standings = world.watcher.standings
+    assert standings.of("late").rates == ()
+    assert standings.of("early").rate == pytest.approx(1.0, rel=0.1)
+    world.put("late", Tally(delivered=600))
+    world.look()
+    world.look(50.0)
+    assert standings.of("late").rate > 0.0
+    world.look(20.0)
+    assert standings.of("late").rates == standings.of("early").rates == ()
