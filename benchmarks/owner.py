@@ -55,7 +55,8 @@ OWNERS = 2
 COMMIT = 64
 """Events in one commit of the log."""
 TRIES = 5
-WARM_UP_SHARE = 0.2
+PARTS = 5
+"""Parts of the events of one match, each published once the one before is delivered."""
 WAIT_S_MAX = 300.0
 THREADS = {"owner": "loop", "flush": "flush"}
 
@@ -120,8 +121,7 @@ def measure(kind):
                 Connector.open = _answer_here
             paths = DataDir(Path(folder) / "data")
             fill(paths, routes, 1, lambda n: _subscription(n, matching, port))
-            end = _publish(paths, EVENTS_MAX if matching > 1 else DELIVERIES)
-            return _drain(paths, end, matching)
+            return _drain(paths, matching)
         finally:
             sink.kill()
 
@@ -158,54 +158,58 @@ def _subscription(number, matching, port):
     }
 
 
-def _publish(paths, count):
+def _publish(appender, count):
+    """Append *count* events; the record after them."""
+    for first in range(0, count, COMMIT):
+        appender.append(
+            [
+                (RecordKind.EVENTS, binary.encode((b"".join(LINES) % number,), BODY))
+                for number in range(first, min(first + COMMIT, count))
+            ]
+        )
+    return appender.next_offset
+
+
+def _drain(paths, matching):
+    """Own the partition until its log has been delivered, one part of it after the other."""
     appender = Appender.open(paths.log, 0, clock=SystemClock())
-    try:
-        for first in range(0, count, COMMIT):
-            appender.append(
-                [
-                    (
-                        RecordKind.EVENTS,
-                        binary.encode((b"".join(LINES) % number,), BODY),
-                    )
-                    for number in range(first, min(first + COMMIT, count))
-                ]
-            )
-        return appender.next_offset
-    finally:
-        appender.close()
-
-
-def _drain(paths, end, matching):
-    """Own the partition until its log has been delivered up to *end*."""
     session = PartitionSession(0, 1, SessionSettings(data_dir=str(paths.root), log_level="error"))
     status_page = MappedStatusPage(paths.status_page(0))
     until_s = time.monotonic() + WAIT_S_MAX
 
-    def wait_for(offset):
-        """Mark and CPU when the mark has reached *offset*; None where it says nothing."""
-        while status_page[StatusField.WATERMARK] < offset:
+    def deliver(count):
+        """Publish so many events, and wait until they are delivered; False: with backfills."""
+        end = _publish(appender, count)
+        while status_page[StatusField.WATERMARK] < end:
             assert time.monotonic() < until_s
             if status_page[StatusField.BACKFILLING]:
-                return None
+                return False
             time.sleep(0.02)
-        return status_page[StatusField.WATERMARK], _cpu()
+        return True
 
-    began = wait_for(int(end * WARM_UP_SHARE))
-    ended = began and wait_for(end)
-    session.close(orderly=True)
-    status_page.close()
-    if not ended:
-        return None
-    (first, before), (last, after) = began, ended
-    deliveries = (last - first) * matching
-    return {part: (after[part] - before[part]) / deliveries * 1e6 for part in after}
+    part = EVENTS_MAX if matching > 1 else DELIVERIES // PARTS
+    try:
+        if not deliver(part):  # until connections stand, and code is warm
+            return None
+        before, rounds = _cpu(), max(1, DELIVERIES // (part * matching))
+        if not all(deliver(part) for _ in range(rounds)):
+            return None
+        after, deliveries = _cpu(), rounds * part * matching
+    finally:
+        session.close(orderly=True)
+        status_page.close()
+        appender.close()
+    return {name: (after[name] - before[name]) / deliveries * 1e6 for name in after}
 
 
 def _cpu():
-    """Seconds of CPU of this process so far, by part."""
+    """Seconds of CPU of this process so far, by part; without the main thread, which publishes."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    found = {"all": used.ru_utime + used.ru_stime, "kernel": used.ru_stime}
+    main = resource.getrusage(resource.RUSAGE_THREAD)
+    found = {
+        "all": used.ru_utime + used.ru_stime - main.ru_utime - main.ru_stime,
+        "kernel": used.ru_stime - main.ru_stime,
+    }
     found |= dict.fromkeys(THREADS.values(), 0.0)
     for thread in threading.enumerate():
         name = thread.name.partition("-")[0]
