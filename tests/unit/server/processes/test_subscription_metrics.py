@@ -7,14 +7,17 @@ from distributary.subscriptions.store.demands import RouteName
 
 
 def named(uids):
+    """Routes of these uids, each with a name of its own."""
     return {uid: RouteName("subscription", f"s-{uid}", "team") for uid in uids}
 
 
 def labels(text, namespace="team"):
+    """The labels of its metrics."""
     return f'{{namespace="{namespace}",subscription="{text}"}}'
 
 
 def measure(names, counts, *, waiting=None, failing=frozenset(), own_max=2):
+    """The metrics where nothing waits or fails, unless said."""
     return subscription_metrics(
         names, counts, waiting=waiting or {}, failing=failing, own_max=own_max
     )
