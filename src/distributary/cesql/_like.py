@@ -138,6 +138,9 @@ def _alone(segment: _Segment) -> Matches:
 
 
 def _general(first: _Segment, middle: list[_Segment], last: _Segment) -> Matches:
+    if len(middle) == 1 and not (first.text or last.text or middle[0].wild):
+        infix = middle[0].text
+        return lambda text: infix in text
     first_stands, last_stands = _stands(first), _stands(last)
     first_length, last_length = len(first.text), len(last.text)
     finds = [(_find(segment), len(segment.text)) for segment in middle]
@@ -166,6 +169,8 @@ def _stands(segment: _Segment) -> Callable[[str, int], bool]:
         if stop > start:
             runs.append((start, segment.text[start:stop]))
         start = stop + 1
+    if not runs:
+        return lambda _text, _at: True
     return lambda text, at: all(text.startswith(run, at + offset) for offset, run in runs)
 
 
