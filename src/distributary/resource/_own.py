@@ -22,7 +22,7 @@ NAMESPACES_PREFIX: Final = "/namespaces/"
 HOSTS_KNOWN_MAX: Final = 4_096
 """Hosts that are remembered as addresses or names: sinks of 100,000 routes are on far fewer."""
 OWN_KNOWN_MAX: Final = 16
-"""Sets of own URLs that are remembered: a process has one, and another after its settings change."""
+"""Sets of own URLs that are remembered: a process has one, and another when its settings change."""
 
 IsLocal: TypeAlias = Callable[[str], bool]
 """Tells whether an address belongs to this machine."""
