@@ -86,7 +86,7 @@ async def gateway(
     sock.listen(8)
     sock.setblocking(False)
     made = Gateway(sock, files.context(*Purpose, serves=True), routes)
-    await made.start()
+    made.start()
     try:
         yield f"127.0.0.1:{sock.getsockname()[1]}", made
     finally:

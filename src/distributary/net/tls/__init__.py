@@ -1,6 +1,6 @@
 """TLS of this server's own listeners: certificates and handshakes.
 
-Callers: ``server`` (HTTP and health ports), ``subscriptions.amqp``. Hides ``ssl``.
+Callers: ``server`` (ports of HTTP, health and other nodes), ``subscriptions.amqp``. Hides ``ssl``.
 Connections to sinks are the connector's.
 """
 

@@ -13,17 +13,12 @@ from pathlib import Path
 from typing import Final, cast
 
 from distributary.net.own_nodes import OWN_ALPN, give_up_when_silent
+from distributary.net.tls import HANDSHAKES_MAX, Handshakes, Listener
 from distributary.server.nodes._wire import CONTROL_ALPN
 
 CONNECTIONS_MAX: Final = 4096
 """Most connections of other nodes and owners at one time: watches of the Kubernetes API have one
 each, and an owner keeps some."""
-
-HANDSHAKE_S_MAX: Final = 5.0
-"""Longest handshake, seconds."""
-
-BACKLOG: Final = 256
-"""Connections that the kernel queues."""
 
 
 class Purpose(enum.StrEnum):
@@ -50,10 +45,11 @@ class Gateway:
     """
 
     def __init__(self, listener: socket.socket, context: ssl.SSLContext, routes: Routes) -> None:
-        self._listener = listener
-        self._context = context
+        self._socket = listener
+        # One address may be a machine full of owners, which come back all at once.
+        self._handshakes = Handshakes(lambda: context, per_address_max=HANDSHAKES_MAX)
         self._routes = routes
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._open: set[_Incoming] = set()
 
     @property
@@ -61,16 +57,9 @@ class Gateway:
         """How many are open."""
         return len(self._open)
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Begin to accept."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: _Incoming(self),
-            sock=self._listener,
-            ssl=self._context,
-            ssl_handshake_timeout=HANDSHAKE_S_MAX,
-            backlog=BACKLOG,
-        )
+        self._listener = Listener(self._socket, lambda: _Incoming(self), self._handshakes)
 
     def cut(self, purpose: Purpose) -> None:
         """End all connections of this purpose: what they went to is no more."""
@@ -80,8 +69,9 @@ class Gateway:
 
     def close(self) -> None:
         """End it, with all connections."""
-        if self._server is not None:
-            self._server.close()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
         for each in tuple(self._open):
             each.abort()
 

@@ -228,7 +228,7 @@ class Node:
         probe = probe_of(self._health, watched, self._clock, self._listeners, tls)
         gateway = self._gateway = self._make_gateway()
         api = api_server(node_application(health, self._cluster), self._paths.node_socket)
-        await gateway.start()
+        gateway.start()
         probe.start()
         for child in self._children:
             child.start()
