@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
 
     def ask(self, head):
         if head.startswith(b"GET /reset"):
-            Connection.arrivals = Arrivals()
+            Connection.arrivals = type(Connection.arrivals)()
         body = json.dumps(Connection.arrivals.report()).encode()
         self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
 

@@ -21,6 +21,8 @@ from _rig import Rig
 
 RATE = 500
 ASKS_PER_S = 10
+IN_FORCE_S = 2.0
+"""From the answer to a pause until no owner delivers any more: they learn of it by their routes."""
 
 
 def main():
@@ -93,10 +95,12 @@ def _asked(rig, steady, seconds):
 
 
 def _catch_up(rig, steady, steered, pause_s):
-    steered.reset()
     _call(rig, "POST", "/subscriptions/steered/pause")
+    time.sleep(IN_FORCE_S)
+    steered.reset()  # only now: what came before the pause was in force is not caught up
     paused = _p99(rig, steady, pause_s)
     count = pause_s * RATE
+    assert steered.ask("stats")["count"] == 0, "deliveries while paused"
     began_s = time.monotonic()
     _call(rig, "POST", "/subscriptions/steered/resume")
     arrived = steered.wait_for(count)

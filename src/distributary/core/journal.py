@@ -33,6 +33,7 @@ from distributary.core.journal_frames import (
     bodies,
     decode_frames,
     encode_frame,
+    history_frames,
 )
 
 _FRAME_MATCHES_MAX = 50_000
@@ -159,12 +160,23 @@ def read_blocks(path: Path) -> list[HistoryBlock]:
     """The blocks of the journal at *path* that files of the history may not hold yet, in order.
 
     For readers beside the owner, who want nothing else of it: a journal of some MiB has 50,000
-    matches, which take a tenth of a second to read.
+    matches, which take a tenth of a second to read. What is wanted are its last seconds, and the
+    newest frame tells where they begin, so frames before them are stepped over.
 
     Raises:
         StoreError: It cannot be read; a missing one has no block.
     """
-    return blocks_of_frames([_content(path)])
+    content = _content(path)
+    blocks: list[HistoryBlock] = []
+    filed = 0
+    for start, end in reversed(history_frames(content)):
+        for frame_filed, block in _block_news(content[start:end]):
+            filed = max(filed, frame_filed)
+            if block.length:
+                blocks.append(block)
+        if blocks and blocks[-1].end <= filed:
+            break
+    return [block for block in reversed(blocks) if block.end > filed]
 
 
 def blocks_of_frames(contents: Iterable[bytes]) -> list[HistoryBlock]:

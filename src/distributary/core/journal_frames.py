@@ -101,6 +101,24 @@ def bodies(content: bytes) -> Iterator[tuple[bytes, bytes, int]]:
         yield magic, body, at
 
 
+def history_frames(content: bytes) -> list[tuple[int, int]]:
+    """Where each whole frame with news of the history begins and ends, by the headers alone.
+
+    A damaged body is left to who reads it.
+    """
+    found = []
+    at, last, read, size = 0, len(content) - HEADER.size, HEADER.unpack_from, HEADER.size
+    while at <= last:
+        magic, length, _ = read(content, at)
+        end = at + size + length
+        if magic not in DECODERS or length > _FRAME_BYTES_MAX or end > len(content):
+            break
+        if magic == MAGIC_HISTORY:
+            found.append((at, end))
+        at = end
+    return found
+
+
 def decode_frames(content: bytes) -> Iterator[Frame]:
     """Yield whole frames from the start of *content*, as far as they can be read."""
     for magic, body, at in bodies(content):

@@ -1,5 +1,8 @@
 """The rows of one event: from files, merged or not, and from the journal, each once."""
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -94,6 +97,26 @@ def test_rows_of_files_that_were_looked_at_before_the_question(rows, folder):
     (folder / file.path).with_name("kept").rename(folder / file.path)
     filed(folder, block(11, 5))
     assert numbers(rows, 5) == [10, 11]
+
+
+LOOK = """
+import sys
+from pathlib import Path
+from distributary.core.flow import Position
+from distributary.history.attempts import EventRows
+rows = EventRows([Path(sys.argv[1])], lambda _partition: [])
+rows.prepare()
+loaded = set(sys.modules)
+assert [row.number for row in rows.rows(Position(0, 5, 0), 0)] == [10]
+print(*sorted({name.partition(".")[0] for name in set(sys.modules) - loaded}))
+"""
+
+
+def test_the_first_question_loads_nothing_more(folder):
+    """Arrow loads pandas for a Python number or a time with its zone: half a second."""
+    filed(folder, block(10, 5, 6))
+    command = [sys.executable, "-c", LOOK, str(folder)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "\n"
 
 
 def test_rows_of_the_journal_are_told_before_a_file_has_them(rows, folder, tmp_path):
