@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -10,7 +10,7 @@ import typer
 from rich.text import Text as Line
 
 from distributary.cli import _console, _events_screen
-from distributary.cli._api import call, checked, in_namespace, parts_of, with_query
+from distributary.cli._api import call, checked, in_namespace, parts_of, path_of, with_query
 from distributary.cli._http import Address
 from distributary.cli._options import (
     DEFAULT_URL,
@@ -39,6 +39,9 @@ OVERLAP_MS: Final = 5_000
 order, and each is printed once."""
 SHOWN_MAX: Final = 100_000
 """Positions that ``tail`` remembers as printed."""
+
+STATES_MAX: Final = 10
+"""Subscriptions without an outcome whose state ``show`` asks for: a request each."""
 
 events = typer.Typer(no_args_is_help=True, help="Find events, and what became of them.")
 
@@ -119,6 +122,13 @@ def find(
 def show(
     position: Annotated[str, typer.Argument(metavar="POSITION", hidden=True)],
     *,
+    subscription: Annotated[
+        Text, typer.Option("--subscription", metavar="ID", help="Only to this subscription.")
+    ] = None,
+    route: Annotated[
+        Text,
+        typer.Option("--route", metavar="UID", help="Only to this route, such as a Trigger's."),
+    ] = None,
     namespace: Namespace = DEFAULT_NAMESPACE,
     url: Url = DEFAULT_URL,
     token_from: TokenFrom = None,
@@ -131,18 +141,36 @@ def show(
     For example:
 
       distributary events show 0-4711-0
+
+      distributary events show 0-4711-0 --subscription orders
     """
     if not re.fullmatch(r"[0-9]+-[0-9]+-[0-9]+", position):
         raise SettingsError(
             f"POSITION is partition-offset-index, such as 0-4711-0; got {position!r}"
         )
     address = server_at(url, token_from)
-    path = in_namespace(namespace, f"/events/{position}")
+    asked = {"subscription": subscription, "route": route}
+    path = with_query(in_namespace(namespace, f"/events/{position}"), asked)
     way = checked(call(address, "GET", path))
     if json:
         print(msgspec.json.encode(way).decode())
     else:
-        _events_screen.show_way(_console.output(), way)
+        states = _states_of(address, namespace, way["matches"])
+        _events_screen.show_way(_console.output(), way, states)
+
+
+def _states_of(
+    address: Address, namespace: str, matches: Iterable[Mapping[str, Any]]
+) -> dict[str, str]:
+    """The state of subscriptions that have an event waiting: paused ones look like any other."""
+    waiting = (each for each in matches if each["matched"] and each["outcome"] is None)
+    ids = [each["subscription"] for each in waiting if each.get("subscription")]
+    states = {}
+    for id_ in ids[:STATES_MAX]:
+        answer = call(address, "GET", path_of(id_, namespace) + "/status")
+        if answer.good:
+            states[id_] = str(msgspec.json.decode(answer.body)["state"])
+    return states
 
 
 def tail(

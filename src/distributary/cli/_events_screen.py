@@ -39,13 +39,19 @@ def line_of(event: Mapping[str, Any]) -> Line:
     return line
 
 
-def show_way(console: Console, way: Mapping[str, Any]) -> None:
-    """Print the way of an event: what was accepted, then each subscription with its attempts."""
-    for line in _lines(way):
+def show_way(console: Console, way: Mapping[str, Any], states: Mapping[str, str]) -> None:
+    """Print the way of an event: what was accepted, then each subscription with its attempts.
+
+    Args:
+        console: Where.
+        way: As the server tells it.
+        states: Of subscriptions that have no outcome yet, by id, as far as they are known.
+    """
+    for line in _lines(way, states):
         console.print(line, soft_wrap=True)
 
 
-def _lines(way: Mapping[str, Any]) -> Iterator[Line]:
+def _lines(way: Mapping[str, Any], states: Mapping[str, str]) -> Iterator[Line]:
     attributes = dict(way["event"] or {})
     data = [attributes.pop(name) for name in ("data", "data_base64") if name in attributes]
     yield _pair("accepted", way["time"])
@@ -61,9 +67,12 @@ def _lines(way: Mapping[str, Any]) -> Iterator[Line]:
     if not matches:
         yield Line("no subscription or Trigger was there for it", "yellow")
     for match in matches:
-        yield from _match(match)
+        yield from _match(match, states.get(match.get("subscription", "")))
     if way["more"]:
-        yield Line("there are more subscriptions than are shown", "yellow")
+        yield Line(
+            "there are more subscriptions than are shown; ask about one: --subscription ID",
+            "yellow",
+        )
     if way["attempts"] != "all":
         yield Line(f"recorded attempts: {way['attempts']}", "yellow")
 
@@ -73,7 +82,7 @@ def _pair(name: str, value: object) -> Line:
     return line.append(_console.fits_one_line(value), style="default")
 
 
-def _match(match: Mapping[str, Any]) -> Iterator[Line]:
+def _match(match: Mapping[str, Any], state: str | None) -> Iterator[Line]:
     names = (match.get("subscription"), match.get("trigger"), match.get("object"))
     name = next((each for each in names if each), match["uid"])
     line = Line(_console.fits_one_line(name), "bold")
@@ -82,6 +91,8 @@ def _match(match: Mapping[str, Any]) -> Iterator[Line]:
         line.append(" does not match", style="dim")
     elif outcome is None:
         line.append(" matches; no outcome yet", style="yellow")
+        if state is not None and state != "ready":
+            line.append(f": it is {_console.fits_one_line(state)}", style="red")
     else:
         line.append(f" {outcome}", style=_OUTCOMES.get(outcome, "default"))
         if "reason" in match:

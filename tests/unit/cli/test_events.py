@@ -175,6 +175,32 @@ def test_show_tells_the_way(server, run) -> None:
     assert "\x1b" not in out
 
 
+def test_show_says_why_an_event_waits(server, run) -> None:
+    """The state of each subscription without an outcome, as far as it is told."""
+    waiting = {"revision": 1, "matched": True, "outcome": None, "attempts": []}
+    states = {"held": "paused\x1b[2J", "well": "ready", "gone": None}
+    server.says(WAY | {"matches": [waiting | {"uid": id_, "subscription": id_} for id_ in states]})
+    for state in states.values():
+        server.says({"state": state}, 404 if state is None else 200)
+    _, out, _ = run("show", "0-7-0")
+    lines = out.splitlines()
+    assert "held matches; no outcome yet: it is paused\N{REPLACEMENT CHARACTER}[2J" in lines
+    assert {"well matches; no outcome yet", "gone matches; no outcome yet"} <= set(lines)
+    assert server.asked[1:] == [f"GET /subscriptions/{id_}/status" for id_ in states]
+
+
+def test_show_tells_the_way_to_one_alone(server, run) -> None:
+    """To a subscription, or to the route of a Trigger."""
+    server.says(WAY)
+    assert run("show", "0-7-0", "--subscription", "orders")[0] == 0
+    server.says(WAY)
+    assert run("show", "0-7-0", "--route", "r7")[0] == 0
+    assert server.asked == [
+        "GET /events/0-7-0?subscription=orders",
+        "GET /events/0-7-0?route=r7",
+    ]
+
+
 def test_show_as_json_is_what_the_server_says(server, run) -> None:
     """Whole."""
     server.says(WAY)

@@ -5,5 +5,5 @@ Called by ``http``. Hides the log, its index and the history.
 
 from distributary.subscriptions.events._cursor import position_text, read_position
 from distributary.subscriptions.events._query import EventPage, EventQuery, FoundEvent
-from distributary.subscriptions.events._service import EventPlaces, Events
+from distributary.subscriptions.events._service import AskedRoute, EventPlaces, Events
 from distributary.subscriptions.events._way import EventWay, Match, Routes

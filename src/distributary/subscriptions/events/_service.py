@@ -55,6 +55,21 @@ class EventPlaces(NamedTuple):
     attempts: Callable[[], str]
 
 
+class AskedRoute(NamedTuple):
+    """The route to which the way of an event is told; neither: to all.
+
+    Attributes:
+        subscription: Id of its subscription.
+        route: Its uid, where it has no subscription of the Subscriptions API.
+    """
+
+    subscription: str | None = None
+    route: str | None = None
+
+
+ANY_ROUTE: Final = AskedRoute()
+
+
 class Events:
     """Searches the events of namespaces.
 
@@ -106,15 +121,18 @@ class Events:
         """
         return await self._run(asked.namespace, lambda: self._find(asked))
 
-    async def way(self, position: Position, namespace: str) -> EventWay:
-        """The way of the event at *position*.
+    async def way(
+        self, position: Position, namespace: str, asked: AskedRoute = ANY_ROUTE
+    ) -> EventWay:
+        """The way of the event at *position*, to all routes or to one of them.
 
         Raises:
-            NotFoundError: The namespace has no event there, or retention has deleted it.
+            NotFoundError: The namespace has no event there, or no such route; or retention has
+                deleted the event.
             RequestError: Too many searches wait.
             DistributaryError: The log, the history or the store cannot be read.
         """
-        return await self._run(namespace, lambda: self._way(position, namespace))
+        return await self._run(namespace, lambda: self._way(position, namespace, asked))
 
     async def _run(self, namespace: str, work: Callable[[], _Result]) -> _Result:
         waiting = self._waiting
@@ -155,12 +173,17 @@ class Events:
             owner = self._owners[uid] = "" if name is None else name.namespace
         return owner == namespace
 
-    def _way(self, position: Position, namespace: str) -> EventWay:
+    def _way(self, position: Position, namespace: str, asked: AskedRoute) -> EventWay:
         found = self._found(position, namespace)
+        only = asked.route
+        if asked.subscription is not None:
+            only = self._store.find(asked.subscription, namespace).uid
+        elif only is not None and not self._is_of(only, namespace):
+            raise NotFoundError("there is no route of this namespace with this uid")
         rows, attempts = [], self._places.attempts()
         if self._rows is not None:
             rows = self._rows.rows(position, found.time_ms)
-        matches, more = matches_of(found, rows, self._routes, self._store)
+        matches, more = matches_of(found, rows, self._routes, self._store, only)
         return EventWay(found, self._by(found), matches, more, attempts)
 
     def _found(self, position: Position, namespace: str) -> FoundEvent:

@@ -20,6 +20,11 @@ LOOKED_EFFORT_MAX: Final = 20_000
 each."""
 
 
+MADE_LATER: Final = Reason("$", "it was made after the event came")
+AT_ANOTHER_BROKER: Final = Reason("$.config.broker", "it listens at another Broker or Channel")
+OF_ANOTHER_TIMER: Final = Reason("$.config.interval", "the timer of another subscription made it")
+
+
 class Routes(Protocol):
     """The routes of all resources, as they are now."""
 
@@ -82,7 +87,11 @@ class EventWay(NamedTuple):
 
 
 def matches_of(
-    found: FoundEvent, rows: Sequence[EventRow], routes: Routes, store: Store
+    found: FoundEvent,
+    rows: Sequence[EventRow],
+    routes: Routes,
+    store: Store,
+    only: str | None = None,
 ) -> tuple[list[Match], bool]:
     """The routes at the address of *found*, and whether there are more of them.
 
@@ -91,17 +100,19 @@ def matches_of(
         rows: Of the history.
         routes: The routes as they are now.
         store: Names and times of their resources.
+        only: Uid of the one route that is asked about, wherever it listens; None: all.
 
     Raises:
         DistributaryError: Routes or names cannot be read now.
     """
     by_route: dict[str, list[EventRow]] = {}
     for row in rows:
-        by_route.setdefault(row.uid, []).append(row)
+        if only is None or row.uid == only:
+            by_route.setdefault(row.uid, []).append(row)
     matched = [_matched(uid, each) for uid, each in by_route.items()]
     others: list[tuple[RouteRecord, bool, list[Reason]]] = []
     more, spent = False, 0
-    for record in _records(found, routes, LOOKED_ROUTES_MAX + len(by_route) + 1):
+    for record in _records(found, routes, LOOKED_ROUTES_MAX + len(by_route) + 1, only):
         if record.uid in by_route:
             continue
         effort = effort_of(record.filters)
@@ -109,10 +120,12 @@ def matches_of(
         if len(others) >= LOOKED_ROUTES_MAX or spent > LOOKED_EFFORT_MAX:
             more = True
             break
+        why = [] if only is None else _elsewhere(record, found)
         # What tells of a route passes its filters.
-        matches = found.address == TOLD or passes(record, found.event)
+        matches = not why and (found.address == TOLD or passes(record, found.event))
         # What was parsed is explained at once, before it is forgotten; the rest if it is told.
-        why = why_not(record, found.event) if effort.sql_chars and not matches else []
+        if effort.sql_chars and not matches and not why:
+            why = why_not(record, found.event)
         others.append((record, matches, why))
     others.sort(key=lambda each: not each[1])  # those that match first
     room = max(MATCHES_MAX - len(matched), 0)
@@ -120,20 +133,32 @@ def matches_of(
     times = store.route_times([record.uid for record, _, _ in others[:room]])
     for record, matches, why in others[:room]:
         born = times.get(record.uid)
-        if born is not None and born.created_ms > found.time_ms and record.begin_ms is None:
+        late = born is not None and born.created_ms > found.time_ms and record.begin_ms is None
+        if late and only is None:
             continue  # made later: it never saw the event
-        reasons = why if matches or why else why_not(record, found.event)
+        in_words = why if matches or why else why_not(record, found.event)
+        reasons = [MADE_LATER] if late else in_words
         matched.append(_unmatched(record, reasons, born, found.time_ms))
     names = store.route_names([match.uid for match in matched[:MATCHES_MAX]])
     told = [match._replace(name=names.get(match.uid, match.name)) for match in matched]
     return told[:MATCHES_MAX], more or len(others) > room or len(matched) > MATCHES_MAX
 
 
-def _records(found: FoundEvent, routes: Routes, most: int) -> Iterable[RouteRecord]:
-    if not found.route:
+def _records(
+    found: FoundEvent, routes: Routes, most: int, only: str | None
+) -> Iterable[RouteRecord]:
+    wanted = only or found.route
+    if not wanted:
         return routes.at(found.address, most)
-    only = routes.one(found.route)
-    return () if only is None else (only,)
+    record = routes.one(wanted)
+    return () if record is None else (record,)
+
+
+def _elsewhere(record: RouteRecord, found: FoundEvent) -> list[Reason]:
+    """Why an event is for no filter of *record*; empty: its filters decide."""
+    if found.route:
+        return [] if record.uid == found.route else [OF_ANOTHER_TIMER]
+    return [] if record.address == found.address else [AT_ANOTHER_BROKER]
 
 
 def _matched(uid: str, rows: Sequence[EventRow]) -> Match:

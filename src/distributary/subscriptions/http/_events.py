@@ -14,6 +14,7 @@ from distributary.core.tenant import path_in
 from distributary.history.attempts import EventRow
 from distributary.resource.times import parse_time_ms
 from distributary.subscriptions.events import (
+    AskedRoute,
     EventQuery,
     Events,
     EventWay,
@@ -30,7 +31,11 @@ from distributary.subscriptions.http._answers import (
 )
 from distributary.subscriptions.http._openapi_deliveries import NAME
 from distributary.subscriptions.http._openapi_events import TEXT_PARAMETERS
-from distributary.subscriptions.http._requests import namespace_of, read_list_parameters
+from distributary.subscriptions.http._requests import (
+    namespace_of,
+    read_list_parameters,
+    read_parameters,
+)
 from distributary.subscriptions.http._resources import Resource
 
 LIMIT_DEFAULT: Final = 100
@@ -58,7 +63,7 @@ def event_resources(events: Events) -> dict[str, Resource]:
     async def way(request: Request) -> Response:
         namespace = namespace_of(request)
         position = read_position(str(request.path_params["position"]))
-        told = await events.way(position, namespace)
+        told = await events.way(position, namespace, _read_route(request))
         sender = sender_of(request.scope["headers"])
         answers = sender.may(Demand(Verb.WRITE, namespace))
         return json_response(_way(told, answers=answers))
@@ -95,6 +100,18 @@ def _read_query(request: Request) -> tuple[EventQuery, dict[str, str]]:
         cursor=cursor,
     )
     return asked, given
+
+
+def _read_route(request: Request) -> AskedRoute:
+    """The one route that *request* asks about.
+
+    Raises:
+        ResourceError: A parameter is unknown, repeated, or invalid.
+    """
+    given = read_parameters(request, {"subscription": NAME, "route": NAME})
+    if len(given) > 1:
+        raise ResourceError([Fault("route", "conflict", "say subscription or route, not both")])
+    return AskedRoute(**given)
 
 
 def _time(given: dict[str, str], name: str) -> int | None:

@@ -170,7 +170,11 @@ def event_paths() -> dict[str, Node]:
                 "eventWay",
                 _TAG,
                 "Read the way of an event: matches, attempts, outcomes. Rows come within 5 s.",
-                answers | problems("notfound", "store-failed", "log-unavailable"),
+                answers | problems("invalid", "notfound", "store-failed", "log-unavailable"),
+                parameters=[
+                    parameter("subscription", "query", "Only to the one with this id.", _NAME),
+                    parameter("route", "query", "Only to the route with this uid.", _NAME),
+                ],
             ),
         }
     }

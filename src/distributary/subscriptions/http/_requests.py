@@ -98,17 +98,29 @@ def read_list_parameters(
         ResourceError: An unknown or repeated parameter, or one that violates its schema.
             A misspelt parameter must not look as if it had been followed.
     """
-    faults, given = Faults(), request.query_params
+    given = request.query_params
     limit = parse_limit(given["limit"]) if "limit" in given else None
+    found = read_parameters(request, {"limit": None if limit is None else {}, **others})
+    found.pop("limit", None)
+    return limit, found
+
+
+def read_parameters(request: Request, known: Mapping[str, Schema | None]) -> dict[str, str]:
+    """Read the parameters of a request, each by its schema; None: its value is no limit.
+
+    Raises:
+        ResourceError: As ``read_list_parameters``.
+    """
+    faults, given = Faults(), request.query_params
     for name in dict.fromkeys(given.keys()):
-        if name != "limit" and name not in others:
-            known = ", ".join(("limit", *others))
-            faults.add("query", "unknown", f"unknown parameter; known: {known}")
+        schema = known.get(name)
+        if name not in known:
+            faults.add("query", "unknown", f"unknown parameter; known: {', '.join(known)}")
         elif len(given.getlist(name)) > 1:
             faults.add(name, "duplicate", "stands twice")
-        elif name != "limit":
-            checked(faults, name, others[name], given[name])
-        elif limit is None:
+        elif schema is None:
             faults.add(name, "value", LIMIT_EXPECTED)
+        else:
+            checked(faults, name, schema, given[name])
     faults.refuse()
-    return limit, {name: given[name] for name in others if name in given}
+    return {name: given[name] for name in known if name in given}

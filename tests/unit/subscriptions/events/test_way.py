@@ -54,9 +54,9 @@ def row(uid, outcome=None, number=1):
     )
 
 
-def told(rows=(), records=(), times=None, route=""):
+def told(rows=(), records=(), times=None, route="", only=None):
     """What is told of the event."""
-    return way.matches_of(found(route), rows, ListedRoutes(*records), Names(times))
+    return way.matches_of(found(route), rows, ListedRoutes(*records), Names(times), only)
 
 
 @pytest.mark.parametrize(
@@ -115,3 +115,32 @@ def test_no_more_is_parsed_for_one_event_than_a_bound(monkeypatch):
     sql = {"not": {"any": [{"sql": "type = 'other'"}]}}
     matches, more = told(records=[record(f"u{number}", filters=(sql,)) for number in range(4)])
     assert (len(matches), more) == (2, True)  # three expressions and 14 characters each
+
+
+@pytest.mark.parametrize(
+    ("members", "born_ms", "reasons"),
+    [
+        ({}, 5, []),
+        ({"types": ("other",)}, 5, ["$.types"]),
+        ({"address": "elsewhere"}, 5, ["$.config.broker"]),
+        ({}, ACCEPTED_MS + 1, ["$"]),
+        ({"begin_ms": 0}, ACCEPTED_MS + 1, []),
+    ],
+)
+def test_one_route_alone_is_told_of_wherever_it_listens(monkeypatch, members, born_ms, reasons):
+    """Among however many others; and why it did not get the event, whatever the reason is."""
+    monkeypatch.setattr(way, "LOOKED_ROUTES_MAX", 1)
+    records = [*(record(f"u{number}") for number in range(9)), record("asked", **members)]
+    times = {"asked": RouteTimes(born_ms, born_ms)}
+    (match,), more = told([row("u1")], records, times, only="asked")
+    assert (match.uid, match.matched, more) == ("asked", not reasons, False)
+    assert [each.path for each in match.why] == reasons
+
+
+def test_one_route_alone_has_its_rows_or_nothing():
+    """Rows of others are theirs; an event of a timer is for one route."""
+    (match,), _ = told([row("u"), row("v", "delivered")], [record("u"), record("v")], only="v")
+    assert (match.uid, match.outcome.outcome) == ("v", "delivered")
+    (match,), _ = told([], [record("u"), record("timer")], route="timer", only="u")
+    assert [each.path for each in match.why] == ["$.config.interval"]
+    assert told([row("u")], [record("u")], only="deleted") == ([], False)

@@ -125,6 +125,9 @@ def test_long_data_are_left_out_of_a_list(api, log):
         ("/events?id=", "id"),
         ("/events?cursor=x", "cursor"),
         ("/events?cursor=0-1-99999999", "cursor"),
+        ("/events/0-0-0?limit=1", "query"),
+        ("/events/0-0-0?subscription=", "subscription"),
+        ("/events/0-0-0?subscription=a&route=b", "route"),
     ],
 )
 @pytest.mark.usefixtures("log")
@@ -234,6 +237,23 @@ def test_the_way_of_an_event_tells_matches_attempts_and_outcome(api, log):
     assert (waiting["uid"], waiting["matched"], waiting["outcome"]) == ("u-3", True, None)
     assert (not_["uid"], not_["matched"]) == ("u-2", False)
     assert [each["path"] for each in not_["why"]] == ["$.types", "$.filters[0].exact.subject"]
+
+
+def test_the_way_to_one_subscription_alone(api, log):
+    """By its id, or by the uid of its route; others of the namespace alone are known."""
+    body = b'{"sink": "http://127.0.0.1:9/", "protocol": "HTTP"}'
+    json_type = (("content-type", "application/json"),)
+    for path in ("/subscriptions/a", "/namespaces/shop/subscriptions/b"):
+        assert api.request("PUT", path, body, headers=json_type).status == 201
+    uid = get(api, "/subscriptions/a/status").json()["route"]
+    other = get(api, "/namespaces/shop/subscriptions/b/status").json()["route"]
+    api.routes.records = [record_of("u-1"), record_of(uid, types=("other",))]
+    place = "/events/" + "-".join(map(str, log.append(numbered(1))))
+    for asked in (f"{place}?subscription=a", f"{place}?route={uid}"):
+        (match,) = get(api, asked).json()["matches"]
+        assert (match["subscription"], match["matched"]) == ("a", False)
+    for absent in ("subscription=b", f"route={other}", "route=none"):
+        assert api.request("GET", f"{place}?{absent}").status == 404
 
 
 def test_answers_are_for_those_who_may_write(api, log):
