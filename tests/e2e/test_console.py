@@ -89,6 +89,31 @@ def test_every_page_is_clear_to_everybody(page: Browser) -> None:
         assert page.run(f"{asked}.then(r => r.violations.length)", beside) == 1  # it can fail
 
 
+def test_whether_all_is_well_is_said_first(page: Browser) -> None:
+    """A server that is not ready says so before the numbers, which may look calm."""
+    with ConsoleApi() as api:
+        open_console(page, api)
+        page.wait_for("1 subscription fails. 3 dead letters are kept.")
+        api.not_ready = "the pipeline is starting"
+        page.wait_for("The server is not ready: the pipeline is starting. 1 subscription fails.")
+        first = (
+            "document.querySelector('main h2 + div').textContent.startsWith('The server is not')"
+        )
+        assert page.run(first)
+        page.events.clear()  # the browser tells of an answer 503
+
+
+def test_one_subscription_is_asked_about_where_there_are_more(page: Browser) -> None:
+    """The way of the event, to that one alone."""
+    with ConsoleApi() as api:
+        open_console(page, api)
+        go(page, "events/0-0-0")
+        page.fill("subscription", "orders-0")
+        page.click("Ask")
+        page.wait("document.querySelectorAll('main .lane').length === 4")  # two of them twice
+        assert api.asked.count(("GET", "/events/0-0-0", b"")) == 2
+
+
 def test_a_narrow_window_breaks_no_word(page: Browser) -> None:
     """Tables scroll in their frames; the page itself does not, and no text stands upright."""
     page.look(width=390, height=844)

@@ -38,6 +38,7 @@ RETRIES = 7
 Step = tuple[str, ...]
 
 QUESTIONS: dict[str, tuple[tuple[Step, ...], str]] = {
+    "whether all is well": ((), "are kept."),
     "what flows": ((), "Delivered/s"),
     "which subscriptions fail, and why": ((), "status-503"),
     "the last attempts of one event": ((("go", "Events"), ("choose", "order-3")), "Its way"),

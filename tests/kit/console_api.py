@@ -43,6 +43,7 @@ class ConsoleApi:
     Attributes:
         asked: Method and path of each request with its body, in order.
         halted: Why nothing is sent to its subscriptions, as their status has it.
+        not_ready: Why it is not ready; empty: it is.
     """
 
     def __init__(self, text: Text = str, key: str = "") -> None:
@@ -50,6 +51,7 @@ class ConsoleApi:
         self._key = key
         self.asked: list[tuple[str, str, bytes]] = []
         self.halted: dict[str, Any] = {}
+        self.not_ready = ""
         self._halt("paused")
         self._halt("disabled")
         self.port = free_port()
@@ -89,6 +91,9 @@ class ConsoleApi:
         self.asked.append((method, path, await request.body()))
         if self._key and request.headers.get("authorization") != f"Bearer {self._key}":
             return _json({"code": "unauthenticated", "detail": self._text("show a key")}, 401)
+        if path == "/readyz" and self.not_ready:
+            detail = self._text(self.not_ready)
+            return _json({"code": "unavailable", "detail": detail}, 503)
         if method != "GET":
             return self._changed(path)
         found = self._found(path)
@@ -121,6 +126,7 @@ class ConsoleApi:
     def _found(self, path: str) -> Any:
         fixed = {
             "/whoami": self._whoami,
+            "/readyz": lambda: {"ready": True},
             "/status": self._numbers,
             "/subscriptions": lambda: [self._subscription(number) for number in range(3)],
             "/events": lambda: [self._listed(number) for number in range(3)],
@@ -279,6 +285,7 @@ class ConsoleApi:
                 },
                 {"subscription": text("others"), "matched": False, "why": why},
             ],
+            "more": True,
         }
 
     def _why(self) -> Any:

@@ -46,7 +46,7 @@ def status(
     token_from: TokenFrom = None,
     json: AsJson = False,
 ) -> None:
-    """Show what flows, what fails or waits, and the last hour; then who owns which partition.
+    """Show whether all is ready, what flows, fails or waits; then who owns which partition.
 
     Types are those of the newest 200 events. Nodes, leases and partitions are for who may observe
     all namespaces; any node says them, also while none leads.
@@ -58,19 +58,33 @@ def status(
     if not answer.good and members is not None and not json:
         show_cluster(members)  # nobody leads, mostly: that is when people look
     found: dict[str, Any] = checked(answer)
+    ready, why = _readiness(address)
     counts = _types(address, namespace) if types else Counter()
     if json:
-        shown = found | ({"types": dict(counts.most_common())} if types else {})
+        shown = found | {"ready": ready} | ({"notReady": why} if why else {})
+        shown |= {"types": dict(counts.most_common())} if types else {}
         shown |= {} if members is None else {"cluster": members}
         print(msgspec.json.encode(shown).decode())
         return
-    lines = [*_lines(found), *_type_lines(counts)]
+    readiness = ("server", "ready", "green") if ready else ("server", f"not ready: {why}", "red")
+    lines = [readiness, *_lines(found), *_type_lines(counts)]
     width = max(len(name) for name, _, _ in lines)
     for name, text, style in lines:
         line = Line(f"{name:{width}}  ").append(_console.fits_one_line(text), style=style)
         _console.output().print(line)
     if members is not None:
         show_cluster(members)
+
+
+def _readiness(address: Address) -> tuple[bool, str]:
+    """Whether the server is ready; else why not: the reason itself is for who may observe it."""
+    answer = call(address, "GET", "/readyz")
+    if answer.good:
+        return True, ""
+    try:
+        return False, str(msgspec.json.decode(answer.body)["detail"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return False, f"it answered {answer.status}"
 
 
 def _types(address: Address, namespace: str) -> Counter[str]:
@@ -88,7 +102,8 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "latency", f"{latency['p50']:.3f} s (p50), {latency['p99']:.3f} s (p99)", ""
     for name in STATES:
         if found.get(name):
-            yield name, f"{found[name]} subscriptions", "red" if name == "failing" else "yellow"
+            some = "subscription" if found[name] == 1 else "subscriptions"
+            yield name, f"{found[name]} {some}", "red" if name == "failing" else "yellow"
     yield "in flight", str(found["inFlight"]), ""
     yield "waiting", str(found["waiting"]), ""
     yield "dead letters kept", str(found["deadLetters"]), "yellow" if found["deadLetters"] else ""

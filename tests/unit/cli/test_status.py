@@ -98,6 +98,7 @@ class Server:
         self.asked: list[str] = []
         self.leads = True
         self.tells = 200
+        self.ready = (200, b'{"ready":true}')
 
     async def request(
         self, _method: str, path: str, _headers: _http.Headers = (), _body: bytes = b""
@@ -106,6 +107,8 @@ class Server:
         self.asked.append(path)
         if path == "/cluster":
             return _http.Response(self.tells, {}, json.dumps(CLUSTER).encode())
+        if path == "/readyz":
+            return _http.Response(self.ready[0], {}, self.ready[1])
         if not self.leads:
             problem = {"code": "unavailable", "title": "not now", "detail": "no node leads"}
             return _http.Response(503, {}, json.dumps(problem).encode())
@@ -137,8 +140,9 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_numbers_trouble_the_past_and_types_are_shown(server, monkeypatch, capsys) -> None:
     """What is nothing is left out; names of events repaint no terminal."""
     assert run(monkeypatch) == 0
-    assert server.asked == ["/cluster", "/status", "/events?limit=200"]
+    assert server.asked == ["/cluster", "/status", "/readyz", "/events?limit=200"]
     out = capsys.readouterr().out
+    assert out.split()[:2] == ["server", "ready"]
     assert "12.2 events/s" in out
     assert "2 subscriptions" in out
     assert "paused" not in out
@@ -154,17 +158,36 @@ def test_json_has_the_answer_and_the_types(server, monkeypatch, capsys) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found.pop("types") == {"a": 2, "b\x1b[2J": 1, "": 1}
     assert found.pop("cluster") == CLUSTER
-    assert found == OVERVIEW
+    assert found == OVERVIEW | {"ready": True}
     server.asked.clear()
     assert run(monkeypatch, "--json", "--no-types", "--no-cluster") == 0
-    assert server.asked == ["/status"]
-    assert json.loads(capsys.readouterr().out) == OVERVIEW
+    assert server.asked == ["/status", "/readyz"]
+    assert json.loads(capsys.readouterr().out) == OVERVIEW | {"ready": True}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b'{"detail":"the pipeline is \\u001b[2Jstarting"}', "the pipeline is \x1b[2Jstarting"),
+        (b"[]", "it answered 503"),
+        (b"<p>", "it answered 503"),
+    ],
+)
+def test_a_server_that_is_not_ready_says_why(server, monkeypatch, capsys, answer, why) -> None:
+    """Before the numbers, which look calm while nothing is delivered."""
+    server.ready = (503, answer)
+    assert run(monkeypatch, "--no-types", "--no-cluster") == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert " ".join(first.split()) == f"server not ready: {why}".replace("\x1b", "�")
+    assert run(monkeypatch, "--json", "--no-types", "--no-cluster") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ready"], found["notReady"]) == (False, why)
 
 
 def test_nodes_leases_and_partitions_are_shown(server, monkeypatch, capsys) -> None:
     """Who leads, who is gone, what has run out, and what nobody delivers."""
     assert run(monkeypatch, "--no-types") == 0
-    assert server.asked == ["/cluster", "/status"]
+    assert server.asked == ["/cluster", "/status", "/readyz"]
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "node-1 m1:9418 0.9 2026-11-23T10:00:00Z 0.3 s ago leads, takes events" in lines
     assert "node-2 m2:9418 0.9 2026-11-23T10:00:00Z 61.0 s ago gone" in lines
@@ -179,7 +202,7 @@ def test_who_may_not_observe_the_server_sees_the_namespace(server, monkeypatch, 
     """And an older server, which knows no such path, is shown as before."""
     server.tells = 403
     assert run(monkeypatch, "--json", "--no-types") == 0
-    assert json.loads(capsys.readouterr().out) == OVERVIEW
+    assert json.loads(capsys.readouterr().out) == OVERVIEW | {"ready": True}
     assert run(monkeypatch, "--no-types") == 0
     assert "node" not in capsys.readouterr().out
 

@@ -82,6 +82,17 @@ function nextOf(link) {
   return found && !/^\/[/\\]/.test(found[1]) ? found[1] : null;
 }
 
+/** Why the server is not ready; null: it is. The reason itself is for who may observe the server. */
+export async function unready(signal) {
+  try {
+    await send("GET", "/readyz", { signal });
+    return null;
+  } catch (error) {
+    if (error instanceof Problem && error.status === 503) return error.message;
+    throw error;
+  }
+}
+
 /** Asks who we are; null: the server wants a key. */
 export async function whoami() {
   try {

@@ -6,7 +6,7 @@ const MARGIN = { top: 8, right: 8, bottom: 18, left: 46 };
 
 /** A line without axes, for a row of a table. */
 export function spark(values, label) {
-  const width = 88;
+  const width = 64;
   const height = 20;
   const known = values.filter((value) => Number.isFinite(value));
   const box = { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, role: "img" };

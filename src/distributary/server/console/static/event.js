@@ -1,8 +1,8 @@
 // One event and its way: accepted, matched or not and why, each attempt, the outcome.
 
-import { get, here } from "./api.js";
+import { get, here, query } from "./api.js";
 import { clock, data, duration, h, json, number, put, s, time, to, toSubscription, visible } from "./dom.js";
-import { badge, facts, failure, heading, node, section, table } from "./parts.js";
+import { badge, facts, failure, field, form, heading, node, section, table } from "./parts.js";
 import { of } from "./events.js";
 
 const RECORDED = { // which attempts the server keeps, where those are not all
@@ -40,14 +40,35 @@ export async function event(view, { item: position, signal }) {
     section("Its way", way(found, hit)),
     section("Attempts", RECORDED[found.attempts] ? h("p", { class: "note" }, RECORDED[found.attempts]) : null,
       hit.length ? hit.map(lane) : h("p", { class: "empty" }, "Nobody was to get it.")),
-    missed.length ? section("Why others did not get it", missed.slice(0, MISSED_MAX).map((each) =>
-      h("details", null, h("summary", null, data(nameOf(each)), " ", badge("no match"), " ", reasonOf(each.why)),
-        reasons(each.why), each.changed ? h("p", { class: "note" }, "It has changed since: its filter may have "
-          + "been another one then.") : null))) : null,
-    found.more || missed.length > MISSED_MAX
-      ? h("p", { class: "note" }, "There are more than are told here.") : null,
+    missed.length ? section("Why others did not get it", missed.slice(0, MISSED_MAX).map(missing)) : null,
+    found.more || missed.length > MISSED_MAX ? oneOf(position, signal) : null,
     section("The event", found.event === null ? h("p", { class: "note" }, "A newer version wrote it.")
       : json(found.event, "The event")));
+}
+
+/** One that the event was not for, and why. */
+function missing(match) {
+  return h("details", null, h("summary", null, data(nameOf(match)), " ", badge("no match"), " ", reasonOf(match.why)),
+    reasons(match.why), match.changed ? h("p", { class: "note" }, "It has changed since: its filter may have "
+      + "been another one then.") : null);
+}
+
+/** Asks about one subscription, where there are more than are told. */
+function oneOf(position, signal) {
+  const told = h("div");
+  const ask = async ({ subscription }) => {
+    try {
+      const place = here(`/events/${encodeURIComponent(position)}`);
+      const { matches } = await get(query(place, { subscription }), signal);
+      put(told, matches.map((each) => (each.matched ? lane(each) : missing(each))),
+        matches.length ? null : h("p", { class: "empty" }, "Nothing is known of it and this event."));
+    } catch (error) {
+      if (!signal.aborted) put(told, failure(error, "the way to a subscription"));
+    }
+  };
+  return section("There are more than are told here", form({ class: "inline" }, ask,
+    field("Subscription", "subscription", { placeholder: "a whole id", required: true }),
+    h("button", { type: "submit" }, "Ask")), told);
 }
 
 /** The subscription or Trigger of a match. */

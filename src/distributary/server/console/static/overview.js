@@ -1,8 +1,8 @@
-// The namespace at a glance: rates, latencies, what waits, what fails.
+// The namespace at a glance: whether all is well, what fails, rates, latencies, what waits.
 
-import { get, here, part, query } from "./api.js";
+import { get, here, part, query, unready } from "./api.js";
 import { chart } from "./charts.js";
-import { clip, data, duration, h, number, put, time, to, toSubscription } from "./dom.js";
+import { clip, data, duration, h, number, put, time, to, toSubscription, visible } from "./dom.js";
 import { badge, failure, heading, live, section, table } from "./parts.js";
 
 const LOOK_MS = 2000;
@@ -13,19 +13,38 @@ export async function overview(view, { signal }) {
   const tiles = h("div", { class: "tiles" });
   const plots = h("div", { class: "plots" });
   const figures = ["recent", "hour", "latency", "backlog"].map(() => h("figure", { class: "plot" }));
+  const verdict = h("div", { role: "status" });
   const troubled = h("div");
   put(plots, figures);
-  put(view, heading("Overview", h("span", { class: "beside" }, "live")), tiles,
-    section("Traffic", plots), section("Needs attention", troubled));
+  put(view, heading("Overview", h("span", { class: "beside" }, "live")),
+    section("Needs attention", verdict, troubled), tiles, section("Traffic", plots));
   const looking = live(signal, ATTENTION_MS, () => attention(troubled, signal));
   await live(signal, LOOK_MS, async () => {
     try {
-      draw(await get(here("/status"), signal), tiles, figures);
+      const [now, why] = await Promise.all([get(here("/status"), signal), unready(signal)]);
+      judge(now, why, verdict);
+      draw(now, tiles, figures);
     } catch (error) {
-      if (!signal.aborted) put(tiles, failure(error, "numbers for an overview"));
+      if (signal.aborted) return;
+      put(verdict, failure(error, "numbers for an overview"));
+      put(tiles);
     }
   });
   await looking;
+}
+
+/** Says in a line whether all is well; the line stays as it is while nothing changes. */
+function judge(now, why, verdict) {
+  const some = (count, one, many) => (count ? [`${number(count, true)} ${count === 1 ? one : many}`] : []);
+  const bad = [...(why === null ? [] : [`The server is not ready: ${visible(why, 300)}`]),
+    ...some(now.failing, "subscription fails", "subscriptions fail")];
+  const busy = [...some(now.lagging, "subscription lags behind", "subscriptions lag behind"),
+    ...some(now.disabled, "subscription is disabled", "subscriptions are disabled"),
+    ...some(now.parked, "subscription is parked", "subscriptions are parked"),
+    ...some(now.deadLetters, "dead letter is kept", "dead letters are kept")];
+  const words = [...bad, ...busy].join(". ") || "All is well: the server is ready, and nothing fails";
+  if (verdict.textContent === `${words}.`) return;
+  put(verdict, h("p", { class: `note ${bad.length ? "bad" : busy.length ? "busy" : "good"}` }, `${words}.`));
 }
 
 function draw(now, tiles, [recent, hour, latency, backlog]) {
@@ -63,13 +82,14 @@ function draw(now, tiles, [recent, hour, latency, backlog]) {
 async function attention(place, signal) {
   try {
     const found = await part(query(here("/subscriptions"), { limit: ATTENTION_MAX, state: "failing" }), signal);
-    put(place, table([
+    put(place, found.items.length ? table([
       { name: "Subscription", show: (one) => toSubscription(one.id, 60) },
       { name: "State", show: (one) => badge(one.status.state) },
       { name: "Since", show: (one) => time(one.status.failing?.since) },
       { name: "Reason", show: (one) => data(one.status.failing?.reason, 120) },
       { name: "Sink", show: (one) => clip(one.sink, 80) },
-    ], found.items, { label: "Subscriptions that fail", empty: "Nothing fails." }));
+    ], found.items, { label: "Subscriptions that fail" }) : null,
+    found.next ? h("p", null, h("a", { href: `${to("subscriptions")}?state=failing` }, "All that fail")) : null);
   } catch (error) {
     if (!signal.aborted) put(place, failure(error, "a list of failing subscriptions"));
   }

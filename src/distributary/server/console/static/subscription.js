@@ -184,7 +184,8 @@ async function attempts(id, signal) {
     const { items } = await part(query(here("/events"), { limit: WAYS }), signal);
     const found = [];
     for (const event of items) {
-      const way = await get(here(`/events/${encodeURIComponent(event.position)}`), signal);
+      const place = here(`/events/${encodeURIComponent(event.position)}`);
+      const way = await get(query(place, { subscription: id }), signal);
       for (const match of way.matches) {
         if (match.subscription === id && match.matched) {
           found.push(...match.attempts.map((each) => ({ ...each, event })));

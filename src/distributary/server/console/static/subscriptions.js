@@ -21,7 +21,7 @@ export function inWords(one) {
 const COLUMNS = [
   { name: "Subscription", show: (one) => toSubscription(one.id, 60) },
   { name: "State", show: (one) => badge(one.status.state) },
-  { name: "Sink", show: (one) => clip(`${one.protocol} ${one.sink}`, 60) },
+  { name: "Sink", show: (one) => clip(one.protocol === "HTTP" ? one.sink : `${one.protocol} ${one.sink}`, 60) },
   { name: "Gets", show: (one) => clip(inWords(one), 60) },
   { name: "Deliveries/s", class: "num", show: (one) => h("span", { class: "rate" },
     spark(one.status.rates, "Deliveries a second"), number(one.status.rate)) },
