@@ -52,7 +52,7 @@ class ArchivedPartition(Partition):
 
     def recall(self):
         """Bring what owners ask for."""
-        for offset in read_requests(self._requests):
+        for offset, _ in read_requests(self._requests):
             found = next(each for each in self.stretches if each.from_offset == offset)
             self._recalled.mkdir(exist_ok=True)
             writer = RecalledWriter(self._recalled, RecalledName(*found[:2]))
@@ -314,4 +314,21 @@ def test_a_gap_of_the_archive_is_passed(past):
         each.offset < first.from_offset for found in past.archived.values() for each in found
     )
     assert sorted(arrivals(past, A)[150:]) == sorted(past.events[left:])
+    past.rest()
+
+
+def test_an_archive_that_is_taken_out_in_the_middle_of_a_run_is_told(past):
+    """What nobody can read any more is passed, and the run says where the log begins."""
+    run = replay(past, rate=20.0)
+    past.advance(2.0)
+    sent = len(arrivals(past, A)) - 150
+    assert 0 < sent < 100
+    past.stretches.clear()
+    past.advance(60.0)
+    row = row_of(past, run)
+    begins = past.log.start()
+    oldest = next(iter(past.log.read(begins, past.log.durable_end())))
+    assert (row.done, row.oldest_ms) == (True, oldest.time_ms)
+    assert row.selected < 150
+    assert arrivals(past, A)[-50:] == past.events[100:]
     past.rest()

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -451,6 +452,8 @@ def test_a_server_archives_by_itself_and_sends_again_what_its_log_has_no_more(sp
             _publish(server, f"large-{number}", "large", body)
         wait_until(lambda: len(got("old")) == SMALL, 120.0, "each event has come")
         wait_until(lambda: logged("segments-deleted"), 180.0, "retention has cut the log")
+        # Retention knows what is archived before the job has stopped its Spark, and says so.
+        wait_until(lambda: logged("archived"), 60.0, "the job says what it has archived")
         line = logged("archived")[0]
         assert SMALL < line["events"] < SMALL + 80
         reader = spark.read.format("distributary").option("archive", str(to))
@@ -477,7 +480,7 @@ def test_a_server_archives_by_itself_and_sends_again_what_its_log_has_no_more(sp
         wait_until(lambda: set(got("new")) == set(ids), 180.0, "the new one has all of history")
         wait_until(lambda: len(set(got("old")[SMALL:])) == SMALL, 60.0, "each came once more")
         assert set(got("old")) == set(ids)
-        assert len(got("old")) < 2 * SMALL + 300
+        assert max(Counter(got("old")).values()) <= 3  # and once more after the kill
         # Owners read a segment from the moment it stands there; the line follows the job's end.
         wait_until(lambda: logged("recalled"), 60.0, "the recall says what it has brought")
         assert not logged("recall-failed")

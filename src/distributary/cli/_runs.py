@@ -100,8 +100,10 @@ def _ended(address: Address, path: str) -> dict[str, Any]:
     """Poll until the run at *path* is over; a terminal shows how far it is."""
     state: dict[str, Any] = checked(call(address, "GET", path))
     console = _console.errors()
+    said = ""
     if state["state"] in _ENDED or not console.is_terminal:
         while state["state"] not in _ENDED:
+            said = _say_what_it_waits_for(state, said)
             time.sleep(LOOK_EVERY_S)
             state = checked(call(address, "GET", path))
         return state
@@ -116,9 +118,19 @@ def _ended(address: Address, path: str) -> dict[str, Any]:
         while state["state"] not in _ENDED:
             total = state.get("total") or None
             progress.update(task, total=total, completed=state.get("looked", 0))
+            said = _say_what_it_waits_for(state, said)
             time.sleep(LOOK_EVERY_S)
             state = checked(call(address, "GET", path))
     return state
+
+
+def _say_what_it_waits_for(state: dict[str, Any], said: str) -> str:
+    """Say it when it changes; returns what was said last."""
+    waits_for = str(state.get("waitsFor", ""))
+    if waits_for not in {"", said}:
+        _console.errors().print(f"waits: {waits_for}", markup=False)
+        return waits_for
+    return said
 
 
 def list_all(
@@ -145,7 +157,7 @@ def list_all(
         "run": lambda run: run["run"],
         "kind": lambda run: run["kind"] + (" (dry)" if run["dryRun"] else ""),
         "of": lambda run: run.get("subscription") or run.get("object") or run.get("route", "all"),
-        "state": lambda run: run["state"],
+        "state": lambda run: run["state"] + (", waits" if run.get("waitsFor") else ""),
         "handled": lambda run: str(run["handled"]),
         "passed": lambda run: str(run["passed"]),
         "asked": lambda run: run["asked"],

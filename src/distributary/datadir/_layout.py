@@ -130,6 +130,8 @@ class DataDir:
     """Folder of recalled records of a partition: copies, made again at need."""
     recall_requests = _OfPartition("run/recalled/{}.json")
     """What the owner of a partition wants of the archive."""
+    recall_failed = _Below("run/recalled/failed")
+    """Why the archive could not be read, in words; there until something is recalled."""
     recall_lock = _Below("run/recall.lock")
     """Locked by the one job that recalls."""
     recall_scratch = _Below("run/recall")

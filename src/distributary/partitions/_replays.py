@@ -44,11 +44,14 @@ class _Found(NamedTuple):
         tasks: Its matches, in order.
         at: The next record.
         archived_to: Records below are in the archive alone.
+        oldest_ms: When the oldest record was appended, if records of the run before it are gone;
+            None: none is.
     """
 
     tasks: list[Task]
     at: int
     archived_to: int
+    oldest_ms: int | None = None
 
 
 class Replays:
@@ -158,6 +161,11 @@ class Replays:
         tasks: list[Task] = []
         first = at = max(run.row.at, cut)
         archived_to = records.archived_to()
+        oldest_ms = None
+        if first < min(records.start(), end):
+            # Deleted since it was asked for; or the archive was, or is not named any more.
+            first = at = min(records.start(), end)
+            oldest_ms = records.oldest_ms()
         # What is missing below that is lost: by the medium, or by retention.
         end = records.readable_to(first, min(end, first + SLICE_RECORDS))
         size = 0
@@ -177,7 +185,7 @@ class Replays:
                 break
         if archived_to <= first < records.archived_to():
             return _Found([], first, archived_to)  # Deleted meanwhile: read from the archive.
-        return _Found(tasks, max(at, end), archived_to)
+        return _Found(tasks, max(at, end), archived_to, oldest_ms)
 
     def _matches(
         self, run: Run, record: RouteRecord, matcher: WalkMatcher, logged: Logged
@@ -232,6 +240,7 @@ class Replays:
             handled=row.handled + sent,
             passed=row.passed + len(found.tasks) - sent,
             done=at >= row.through,
+            oldest_ms=row.oldest_ms if found.oldest_ms is None else found.oldest_ms,
         )
 
 

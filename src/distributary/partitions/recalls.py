@@ -43,18 +43,24 @@ class Asked(msgspec.Struct, frozen=True):
     """What a partition asks for: the content of the file of its requests.
 
     Attributes:
-        offsets: Any record of each stretch that is wanted; the most urgent first.
+        stretches: First record of each stretch that is wanted, and the one after its last; the most
+            urgent first.
     """
 
-    offsets: list[int]
+    stretches: list[tuple[int, int]]
 
 
-def read_requests(path: Path) -> list[int]:
-    """Returns the records whose stretches are asked for in the file at *path*, by urgency."""
+def read_requests(path: Path) -> list[tuple[int, int]]:
+    """Returns the stretches that are asked for in the file at *path*, by urgency; see ``Asked``."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Asked).offsets
+        return msgspec.json.decode(path.read_bytes(), type=Asked).stretches
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return []
+
+
+def is_awaited(path: Path, offset: int) -> bool:
+    """Whether the record *offset* is in a stretch that is asked for in the file at *path*."""
+    return any(first <= offset < last for first, last in read_requests(path))
 
 
 class Kept(Protocol):
@@ -123,8 +129,8 @@ class Recalls:
         self._stretches: list[ArchivedStretch] = []
         self._files: dict[int, Recalled] = {}
         self._used_s: dict[int, float] = {}
-        self._asked: dict[int, float] = {}
-        self._told: list[int] | None = None
+        self._asked: dict[tuple[int, int], float] = {}
+        self._told: list[tuple[int, int]] | None = None
         self._looked_s = float("-inf")
 
     def stretches(self) -> list[ArchivedStretch]:
@@ -182,17 +188,17 @@ class Recalls:
         ahead = [each for each in self._stretches if offset < each.to_offset][: 1 + AHEAD]
         for each in ahead:
             if each.from_offset not in self._files:
-                self._asked[each.from_offset] = now_s
+                self._asked[each.from_offset, each.to_offset] = now_s
         self._tell(now_s)
 
     def _tell(self, now_s: float) -> None:
         self._asked = {
-            offset: at_s
-            for offset, at_s in self._asked.items()
-            if now_s - at_s < ASKED_S and offset not in self._files
+            span: at_s
+            for span, at_s in self._asked.items()
+            if now_s - at_s < ASKED_S and span[0] not in self._files
         }
         # Those that are read first: the lower ones of two that are asked for together.
-        wanted = sorted(self._asked, key=lambda offset: (-self._asked[offset], offset))[:ASKS_MAX]
+        wanted = sorted(self._asked, key=lambda span: (-self._asked[span], span))[:ASKS_MAX]
         if wanted == self._told:
             return
         with contextlib.suppress(OSError):  # the next call tries again

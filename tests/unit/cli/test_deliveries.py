@@ -367,11 +367,13 @@ def test_a_replay_is_asked_for_with_all_that_was_said(server, run) -> None:
     """Its end tells how many, and what is missing."""
     server.says("POST /subscriptions/a/replay", {"run": "x"}, 202)
     done = {"state": "done", "handled": 4, "passed": 0, "dryRun": True, "oldest": "2026-01-02"}
+    waits = {"state": "running", "waitsFor": "the archive cannot be read"}
+    server.says("GET /runs/x", RUN | waits)
     server.says("GET /runs/x", RUN | done)
     words = ["subscriptions", "replay", "a", "--from", "2026-01-01", "--rate", "50", "--dry-run"]
     words += ["--filter", '{"exact": {"type": "t"}}', "--to", "2026-01-03T00:00:00Z"]
-    code, out, _ = run(*words, "--run", "x")
-    assert code == 0
+    code, out, err = run(*words, "--run", "x")
+    assert (code, err) == (0, "waits: the archive cannot be read\n")
     told = "would be sent again: 4, the log begins at 2026-01-02: what came before is gone (run x)"
     assert out.replace("\n", " ").strip() == told
     assert json.loads(server.asked[0][1]) == {

@@ -37,7 +37,7 @@ class World:
 
     def asked(self):
         """What is asked for."""
-        return read_requests(self.requests)
+        return [first for first, _ in read_requests(self.requests)]
 
     def bring(self, *firsts, size=100):
         """Bring stretches."""

@@ -487,7 +487,7 @@ class Server:
             subscriptions,
             standing.health,
             lambda: load_all_seen(seen_files(self._paths)),
-            Deliveries(self._store, self._clock, standing.readers),
+            Deliveries(self._store, self._clock, standing.readers, standing.awaited),
             {**knative.mounted, console.PATH: console.Console()},
             events=events,
             statuses=standing.statuses,

@@ -81,6 +81,8 @@ RUN_SCHEMAS: Final[dict[str, Schema]] = {
             "to": TIME,
             "oldest": TIME
             | {"description": "The log begins only here: retention has what came before."},
+            "waitsFor": TEXT
+            | {"description": "What it waits for: events of the archive, and why."},
         },
         required=[
             "run",

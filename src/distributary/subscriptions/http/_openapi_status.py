@@ -74,6 +74,7 @@ _BACKFILL: Final = closed(
             ),
         },
         "distance": COUNT | {"description": "Records of the log that it has not looked at yet."},
+        "waitsFor": TEXT | {"description": "What it waits for: events of the archive, and why."},
     },
     required=["position", "distance"],
 )

@@ -175,6 +175,8 @@ def run_of(state: RunState) -> dict[str, Any]:
     ):
         if wall_ms is not None:
             found[name] = time_text(wall_ms)
+    if state.waits_for:
+        found["waitsFor"] = state.waits_for
     if details.filters:
         found["filters"] = list(details.filters)
     if details.ids:

@@ -187,10 +187,11 @@ def _backfill(state: RouteState) -> dict[str, Any] | None:
     ]
     if not position:
         return None
-    return {
+    found = {
         "position": position,
         "distance": sum(each["end"] - each["offset"] for each in position),
     }
+    return found | ({"waitsFor": state.waits_for} if state.waits_for else {})
 
 
 def _conditions(state: RouteState) -> list[dict[str, Any]]:

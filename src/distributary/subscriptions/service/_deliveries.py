@@ -6,7 +6,7 @@ request as a *demand* into its own store; each consumer carries it out later.
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from distributary.core.clock import Clock
@@ -84,6 +84,7 @@ class Deliveries:
         store: Resources and demands.
         clock: For stamps.
         readers: Of the deliveries of each partition, in their order.
+        awaited: See ``Runs``.
 
     Attributes:
         runs: Starts, lists and ends runs.
@@ -95,11 +96,12 @@ class Deliveries:
         store: Store,
         clock: Clock,
         readers: Sequence[DeliveryRowsReader],
+        awaited: Callable[[int, int], str] = lambda _partition, _offset: "",
     ) -> None:
         self._store = store
         self._clock = clock
         self._readers = readers
-        self.runs = Runs(store, clock, self._readers)
+        self.runs = Runs(store, clock, self._readers, awaited)
         self.steering = Steerings(store, clock, self.runs)
 
     def confirm(self, name: str, key: str, rates: Iterable[bytes]) -> ConsentRow:

@@ -6,7 +6,7 @@ database of each partition, which its consumer writes.
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from distributary.core.clock import Clock
@@ -35,6 +35,7 @@ class RunState(NamedTuple):
         rows: Its progress where it has begun.
         partitions: How many there are.
         cancelled: Whether somebody has cancelled it.
+        waits_for: What a partition waits for before it can go on, in words; empty: nothing.
     """
 
     demand: Demand
@@ -42,6 +43,7 @@ class RunState(NamedTuple):
     rows: list[RunRow]
     partitions: int
     cancelled: bool
+    waits_for: str = ""
 
     @property
     def done(self) -> bool:
@@ -74,12 +76,21 @@ class Runs:
         store: Resources and demands.
         clock: For stamps.
         readers: Of the deliveries of each partition, in their order.
+        awaited: Returns what a read of a record waits for, by partition and offset, in words;
+            empty: nothing.
     """
 
-    def __init__(self, store: Store, clock: Clock, readers: Sequence[DeliveryRowsReader]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        readers: Sequence[DeliveryRowsReader],
+        awaited: Callable[[int, int], str] = lambda _partition, _offset: "",
+    ) -> None:
         self._store = store
         self._clock = clock
         self._readers = readers
+        self._awaited = awaited
 
     @property
     def partitions(self) -> int:
@@ -180,9 +191,19 @@ class Runs:
                 [rows[demand.seq] for rows in by_partition if demand.seq in rows],
                 len(self._readers),
                 demand.seq in ended,
+                self._waits_for(demand, by_partition),
             )
             for demand in demands
         ]
+
+    def _waits_for(self, demand: Demand, by_partition: list[dict[int, RunRow]]) -> str:
+        if demand.kind != "replay":
+            return ""
+        for partition, rows in enumerate(by_partition):
+            row = rows.get(demand.seq)
+            if row is not None and not row.done and (found := self._awaited(partition, row.at)):
+                return found
+        return ""
 
 
 def run_name(demand: Demand) -> str:

@@ -107,12 +107,14 @@ class RouteState(NamedTuple):
         ends: Where the live path of each of them is: a backfill ends there.
         consents: What is known of its HTTP targets' consent, the sink first; empty where nobody is
             asked.
+        waits_for: What its backfill waits for, in words; empty: nothing.
     """
 
     brief: Brief
     partitions: list[RouteDeliveries]
     ends: list[int]
     consents: list[TargetConsent]
+    waits_for: str = ""
 
 
 class Overview(NamedTuple):
@@ -151,6 +153,7 @@ class Statuses:
         watcher: Knows the numbers of each subscription.
         clock: For stamps.
         live: Returns where the live path of a partition is.
+        awaited: See ``Runs``.
     """
 
     def __init__(
@@ -162,6 +165,7 @@ class Statuses:
         *,
         clock: Clock,
         live: Callable[[int], int] = lambda _partition: 0,
+        awaited: Callable[[int, int], str] = lambda _partition, _offset: "",
     ) -> None:
         self._store = store
         self._watcher = watcher
@@ -169,6 +173,7 @@ class Statuses:
         self._failing = failing
         self._clock = clock
         self._live = live
+        self._awaited = awaited
         self._kept: dict[str, tuple[float, tuple[int, int]]] = {}
 
     # -- one subscription ----------------------------------------------------------------------
@@ -201,7 +206,12 @@ class Statuses:
         )
         brief = brief._replace(word=word, standing=brief.standing._replace(tally=tally))
         ends = [self._live(number) for number in range(len(self._readers))]
-        return RouteState(brief, partitions, ends, consents)
+        waits = (
+            self._awaited(number, one.backfill_from)
+            for number, one in enumerate(partitions)
+            if one.backfill_from is not None
+        )
+        return RouteState(brief, partitions, ends, consents, next(filter(None, waits), ""))
 
     def _consents(self, found: StoredSubscription) -> list[TargetConsent]:
         listed = Listed(found.id, found.revision, restore(found.realized), found.namespace)

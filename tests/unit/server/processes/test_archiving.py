@@ -187,7 +187,7 @@ def test_a_recall_is_wanted_while_an_owner_asks(paths):
     assert not is_recall_wanted(paths, 1)
     requests = paths.recall_requests(0)
     requests.parent.mkdir(parents=True)
-    for content, wanted in ((Asked([]), False), (Asked([7]), True)):
+    for content, wanted in ((Asked([]), False), (Asked([(7, 9)]), True)):
         requests.write_bytes(msgspec.json.encode(content))
         assert is_recall_wanted(paths, 1) == wanted
     requests.write_bytes(b"[")

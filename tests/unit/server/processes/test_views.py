@@ -1,9 +1,12 @@
 """What the control part knows of where the log ends, here and elsewhere."""
 
+import msgspec
+
 from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Position
 from distributary.datadir import DataDir
-from distributary.server.processes.control.views import FileViews
+from distributary.partitions.recalls import Asked
+from distributary.server.processes.control.views import RECALLING, FileViews
 from distributary.server.processes.node._shared_views import Ends
 from distributary.server.processes.supervision.health import Health
 from distributary.testing.virtual import VirtualClock
@@ -48,3 +51,23 @@ def test_files_of_a_directory_that_has_none_yet(tmp_path):
     assert len(views.deliveries) == len(views.tallies) == 2
     assert views.waiting_rows(1) == []
     assert views.searched(indexed=True).partitions == 2
+    assert views.awaited(1, 7) == ""
+
+
+def test_a_read_waits_for_what_is_asked_for_of_the_archive(tmp_path):
+    """And it says why that does not come."""
+    paths = DataDir(tmp_path)
+    views = FileViews(paths, 2)
+    requests = paths.recall_requests(1)
+    requests.parent.mkdir(parents=True)
+    requests.write_bytes(msgspec.json.encode(Asked([(5, 9)])))
+    assert [bool(views.awaited(*place)) for place in ((1, 4), (1, 5), (1, 8), (1, 9), (0, 5))] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert views.awaited(1, 7) == RECALLING
+    paths.recall_failed.write_text("no such bucket")
+    assert views.awaited(1, 7) == "the archive cannot be read: no such bucket"

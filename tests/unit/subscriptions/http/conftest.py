@@ -75,7 +75,12 @@ class Api:
         self.tallies = MemoryTallies()
         self.watcher = watcher_of(store, StillClock(), MemoryTallyReader(self.tallies))
         readers = [DeliveryReader(path, at) for at, path in enumerate(self.databases)]
-        deliveries = Deliveries(store, StillClock(), readers)
+        self.awaited: dict[tuple[int, int], str] = {}
+
+        def awaited(partition: int, offset: int) -> str:
+            return self.awaited.get((partition, offset), "")
+
+        deliveries = Deliveries(store, StillClock(), readers, awaited)
         self.routes = ListedRoutes()
         self.log = EventLog(folder / "log")
         self.folder = folder
@@ -88,7 +93,14 @@ class Api:
             lambda: self.seen,
             deliveries,
             events=Events(self.places(folder), store, self.routes),
-            statuses=Statuses(store, readers, self.failing, self.watcher, clock=StillClock()),
+            statuses=Statuses(
+                store,
+                readers,
+                self.failing,
+                self.watcher,
+                clock=StillClock(),
+                awaited=awaited,
+            ),
             keys=ApiKeys(self.key_store, self.announcer, StillClock()),
             gate=self.gate,
         )

@@ -107,6 +107,9 @@ def test_the_status_sums_what_all_owners_wrote_of_the_route(api):
         "position": [{"partition": 1, "offset": 1, "end": 1}],
         "distance": 0,
     }
+    api.awaited[1, 1] = "the archive"
+    waits = api.request("GET", "/subscriptions/s/status").json()["backfill"]
+    assert waits == found["backfill"] | {"waitsFor": "the archive"}
     assert found["failing"] == found["lastError"]
     assert found["lastError"] == {
         "since": "1970-01-01T00:00:01.000+00:00",

@@ -68,6 +68,10 @@ def test_a_replay_is_a_run(api):
         "replay",
         "s",
     )
+    assert "waitsFor" not in running
+    write(api, 1, runs={demand.seq: RunRow(demand.seq, 5, 9, 0, 0, done=False)})
+    api.awaited[1, 5] = "the archive"
+    assert api.request("GET", "/runs/mine").json()["waitsFor"] == "the archive"
     for partition in range(len(api.databases)):
         row = RunRow(
             demand.seq,

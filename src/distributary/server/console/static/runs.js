@@ -66,6 +66,7 @@ function progress(found) {
       ["Kind", data(found.kind)],
       ["Asked", time(found.asked)],
       ["By", data(found.by)],
+      found.waitsFor ? ["Waits for", data(found.waitsFor)] : null,
       ["Selected", number(found.selected)],
       ["Handled", number(found.handled)],
       ["Passed over", number(found.passed)],

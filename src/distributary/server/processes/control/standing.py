@@ -63,6 +63,7 @@ class StandingService:
     Attributes:
         health: As given.
         readers: Of the deliveries of each partition.
+        awaited: See ``Views.awaited``.
         watcher: Yields transitions.
         statuses: Reports the status of subscriptions.
         shown: Shows subscriptions in the Kubernetes API.
@@ -84,6 +85,7 @@ class StandingService:
         self._metrics_max = settings.subscription_metrics_max
         numbers = range(health.partitions)
         self.readers = views.deliveries
+        self.awaited = views.awaited
         failing = [paths.failing(number) for number in numbers]
         self._files, self._sinks = FailureFiles(failing), dict[str, str]()
         self.watcher = Watcher(
@@ -97,7 +99,13 @@ class StandingService:
             may_have_news=signs_of(place_of_store(paths, place).url),
         )
         self.statuses = Statuses(
-            store, self.readers, failing, self.watcher, clock=clock, live=health.live_offset
+            store,
+            self.readers,
+            failing,
+            self.watcher,
+            clock=clock,
+            live=health.live_offset,
+            awaited=self.awaited,
         )
         self.shown = ShownSubscriptions(store, self.statuses)
         self._counted: tuple[dict[str, float], dict[str, float]] = {}, {}

@@ -1,7 +1,7 @@
 """How the control part reads what owners and receivers keep: here, from files of this machine."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from distributary.core.errors import LogError
 from distributary.core.flow import Position
@@ -19,6 +19,10 @@ from distributary.core.outcome import (
 from distributary.datadir import DataDir
 from distributary.datadir.publishers import Publishers
 from distributary.partitions.ports import Records
+from distributary.partitions.recalls import is_awaited
+
+RECALLING: Final = "events are on their way from the archive"
+"""What a run waits for while they are read."""
 
 
 class Views(Protocol):
@@ -54,6 +58,9 @@ class Views(Protocol):
 
     def publisher(self, position: Position) -> str | None:
         """Returns who published the event at *position*; None: not known. May wait."""
+
+    def awaited(self, partition: int, offset: int) -> str:
+        """Returns what a read of *offset* in *partition* waits for, in words; empty: nothing."""
 
     def records(self, partition: int) -> Records:
         """Returns a new reader of *partition*; close it.
@@ -107,6 +114,16 @@ class FileViews:
     def publisher(self, position: Position) -> str | None:
         """See ``Views.publisher``."""
         return self._publishers[position.partition].of(position.offset)
+
+    def awaited(self, partition: int, offset: int) -> str:
+        """See ``Views.awaited``: for the archive."""
+        if not is_awaited(self._paths.recall_requests(partition), offset):
+            return ""
+        try:
+            reason = self._paths.recall_failed.read_text(errors="replace")
+        except OSError:
+            return RECALLING
+        return f"the archive cannot be read: {reason}"
 
     def records(self, partition: int) -> Records:
         """See ``Views.records``."""

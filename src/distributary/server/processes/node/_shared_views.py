@@ -108,6 +108,10 @@ class SharedViews:
         """
         return self._searched.publisher(position)
 
+    def awaited(self, _partition: int, _offset: int) -> str:
+        """See ``Views.awaited``: a log on Kafka has no archive."""
+        return ""
+
     def records(self, partition: int) -> Records:
         """See ``Views.records``."""
         return KafkaRecords(self._places.log, partition, self._snapshots)

@@ -16,7 +16,7 @@ from distributary.core.log import Reader
 from distributary.datadir import DataDir
 from distributary.datadir.archived import NOTHING, read_archived
 from distributary.partitions.recalls import read_requests
-from distributary.server.processes.archive_process import ArchiveStart
+from distributary.server.processes.pipeline.job_process import JobStart
 from distributary.server.processes.pipeline_process import spark_environ
 from distributary.server.processes.supervision.children import Child, program
 from distributary.server.settings import Settings
@@ -139,7 +139,7 @@ def archive_child(
         recalls: Whether it recalls; otherwise it archives.
     """
     role = "recall" if recalls else "archive"
-    start = ArchiveStart(
+    start = JobStart(
         data_dir=str(paths.root),
         to=settings.archive,
         java_home=str(settings.java_home or ""),
