@@ -37,19 +37,35 @@ from distributary.spark.archive import rows
 from distributary.spark.archive.manifest import EVENTS, ArchivedRange
 from distributary.spark.archive.place import Place
 
-BATCH_MAX: Final = 8
-"""Stretches recalled at once: each is a segment, and all of a batch are waited for."""
+BATCH_MAX: Final = 4
+"""Stretches recalled at once: each is a segment, and all of a batch are waited for before what is
+asked for meanwhile."""
 
 _ROWS: Final = 1_000
 """Rows that are made objects at a time: some have a megabyte."""
 _TOLD: Final = "events BIGINT, damaged BIGINT"
 
 
+_NEEDED: Final = (
+    "offset",
+    "index",
+    "logged_at",
+    "address",
+    "ttl",
+    "data",
+    "by",
+    "head",
+    "carried",
+    "check",
+)
+"""Columns of ``rows.ARCHIVED``, in the order of ``_Row``."""
+
+
 class _Row(NamedTuple):
-    """What is needed of an archived row; see ``rows.ARCHIVED``."""
+    """What is needed of an archived row."""
 
     offset: int
-    index: int
+    number: int
     logged_at: int
     address: str
     ttl: int
@@ -177,7 +193,7 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
             try:
                 file = pq.ParquetFile(pa.BufferReader(content.as_buffer()))
-                yield file.read(columns=list(_Row._fields), use_threads=False)
+                yield file.read(columns=list(_NEEDED), use_threads=False)
             except (pa.ArrowException, OSError) as error:
                 raise LogDamagedError(f"{path}: not a file of Parquet: {error}") from error
 
@@ -223,7 +239,7 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[_Row]:
     whole = pa.concat_tables(tables)
     at = whole.schema.get_field_index("logged_at")
     stamps = whole.column(at).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    whole = whole.set_column(at, "logged_at", stamps).select(_Row._fields)
+    whole = whole.set_column(at, "logged_at", stamps).select(_NEEDED)
     order = pc.sort_indices(whole, [("offset", "ascending"), ("index", "ascending")])
     for first in range(0, len(order), _ROWS):
         part = whole.take(order.slice(first, _ROWS))
@@ -233,7 +249,7 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[_Row]:
 def _body_of(partition: int, kept: Sequence[_Row]) -> tuple[RecordKind, bytes] | None:
     """Kind and body of the record with the events *kept*; None: one of them is damaged."""
     first = kept[0]
-    if any(row.index != index for index, row in enumerate(kept)):
+    if any(row.number != number for number, row in enumerate(kept)):
         return None
     try:
         if any(_check_of(partition, row) != row.check for row in kept):
@@ -250,5 +266,5 @@ def _body_of(partition: int, kept: Sequence[_Row]) -> tuple[RecordKind, bytes] |
 
 
 def _check_of(partition: int, row: _Row) -> int:
-    place = partition, row.offset, row.index, row.logged_at, row.ttl
+    place = partition, row.offset, row.number, row.logged_at, row.ttl
     return rows.check_of(place, (row.head, row.data), (row.address, row.by, row.carried))
