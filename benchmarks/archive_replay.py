@@ -116,9 +116,12 @@ def _replay(rig, count, seconds):
     drained = min(count, DRAINED_MAX)
     with rig.stopped_pipeline():
         rig.load("closed", connections=64, count=drained)
+        used = rig.meter()
     arrived = new.wait_for(drained)
+    drain_us = sum(used().values()) / drained * 1e6
     drain = drained / ((arrived["last_ns"] - arrived["first_ns"]) / 1e9)
     print(f"as many events drain: {drain:,.0f}/s; the replay had {rate / drain:.0%} of it")
+    print(f"a drain uses {drain_us:.0f} us of CPU each, {drain_us / cpu_us:.0%} of a replay's")
 
 
 def _ask(rig, run, **more):
