@@ -161,15 +161,12 @@ class Replays:
         tasks: list[Task] = []
         first = at = max(run.row.at, cut)
         archived_to = records.archived_to()
-        oldest_ms = None
-        if first < min(records.start(), end):
-            # Deleted since it was asked for; or the archive was, or is not named any more.
-            first = at = min(records.start(), end)
-            oldest_ms = records.oldest_ms()
+        through, begins = end, None
         # What is missing below that is lost: by the medium, or by retention.
         end = records.readable_to(first, min(end, first + SLICE_RECORDS))
         size = 0
         for looked, logged in enumerate(records.read(at, end), 1):
+            begins = logged.offset if begins is None else begins
             if logged.offset < archived_to and not _is_in(logged, run.demand):
                 matched = []  # An archive is found by its stretches: they begin earlier, end later.
             else:
@@ -185,7 +182,11 @@ class Replays:
                 break
         if archived_to <= first < records.archived_to():
             return _Found([], first, archived_to)  # Deleted meanwhile: read from the archive.
-        return _Found(tasks, max(at, end), archived_to, oldest_ms)
+        at = max(at, end)
+        if begins != first and first < (start := records.start()):
+            # Deleted since it was asked for; or the archive was, or is not named any more.
+            return _Found(tasks, max(at, min(start, through)), archived_to, records.oldest_ms())
+        return _Found(tasks, at, archived_to)
 
     def _matches(
         self, run: Run, record: RouteRecord, matcher: WalkMatcher, logged: Logged
