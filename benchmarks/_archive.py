@@ -1,4 +1,4 @@
-"""A log of events of 1 KB, its archive, and retention: for benchmarks, which may go on with them."""
+"""Logs of events of 1 KB, their archive, and retention: what a call made, another goes on with."""
 
 import base64
 import os
