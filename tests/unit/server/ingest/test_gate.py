@@ -241,6 +241,13 @@ def test_a_watch_ends_with_the_access_of_its_sender(guarded, control, snapshot, 
     assert control.upstreams[-1].aborted is ends
 
 
+@pytest.mark.parametrize("name", [b"default", b"nothing"])
+def test_options_tell_nobody_which_brokers_another_tenant_has(guarded, name):
+    """Who may not publish there gets the same answer whether there is one or not."""
+    (answer,) = guarded.send(get(b"/brokers/default/" + name, shown("reader"), b"OPTIONS"))
+    assert answer.status == 403
+
+
 def test_a_long_list_ends_with_the_access_of_its_sender(guarded, control):
     """Its client may read it as slowly as it likes; cut off, it is not taken for a whole one."""
     guarded.send(get(b"/subscriptions", shown("reader")))
