@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 SLICE_BYTES: Final = 4 * 1024
-"""What TLS gets at a time: the largest record of TLS (RFC 8446, section 5.1)."""
+"""What TLS gets at a time: a quarter of its largest record (RFC 8446, section 5.1)."""
 
 READ_BYTES: Final = 64 * 1024
 """What one read takes at most; as much as the event loop asks for."""

@@ -2,10 +2,9 @@
 
 Called by ``server``, in a process that has a Spark of its own, while owners of partitions ask for
 records that their log has no more. Each stretch is one task: Spark reads its files, from whatever
-file system, as bytes; the task decodes them, and writes one frame for each offset. That costs a
-third of what it costs to let Spark make rows of them, sort these and hand them to Python. The
-checksum of each row is compared with that of what was read. A row that is damaged or gone leaves a
-gap, as damage in the log does.
+file system, as bytes; the task decodes them, and writes one frame for each offset (decision 0163).
+The checksum of each row is compared with that of what was read. A row that is damaged or gone
+leaves a gap, as damage in the log does.
 
 A file becomes visible as a whole, so a job that is killed at any point leaves nothing behind that
 anybody reads.
