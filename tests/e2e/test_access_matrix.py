@@ -4,12 +4,13 @@ Then what the audit log tells of it.
 """
 
 import asyncio
+import contextlib
 import http.client
 import json
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -255,15 +256,23 @@ def test_each_cell_over_amqp_holds(amqp_port, keys, matrix):
     ways = list(matrix.amqp_ways())
     assert {way.method for way in ways} == {*matrix.OperationName, matrix.DISCOVER}
 
-    async def connect(column: str, address: str) -> AmqpClient:
+    @contextlib.asynccontextmanager
+    async def connected(column: str, address: str) -> AsyncIterator[AmqpClient]:
         login = AmqpLogin("x", password=keys[column].text) if column in keys else AmqpLogin()
         client = AmqpClient(address, login=login)
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: client.engine, "127.0.0.1", amqp_port)
-        return client
+        transport, _ = await loop.create_connection(lambda: client.engine, "127.0.0.1", amqp_port)
+        try:
+            yield client
+        finally:
+            transport.abort()
 
     async def wrong(column: str, address: str) -> list[str]:
-        client, found = await connect(column, address), []
+        async with connected(column, address) as client:
+            return await wrong_of(client, column, address)
+
+    async def wrong_of(client: AmqpClient, column: str, address: str) -> list[str]:
+        found: list[str] = []
         if column in matrix.STRANGERS:
             async with asyncio.timeout(30):
                 ended = await client.ended
@@ -275,7 +284,6 @@ def test_each_cell_over_amqp_holds(amqp_port, keys, matrix):
                 code = (await client.ask(str(way.method), body, **named)).code
                 if (403 if code == 403 else None) != matrix.expected(way, column):
                     found.append(f"{column}: {way.method} {address}: {code}")
-        client.engine.close()
         return found
 
     async def everybody() -> list[str]:

@@ -55,6 +55,7 @@ FATES: Final = MappingProxyType[str, Fate](
         "readers": "left",
         "recall_lock": "made anew",
         "recall_requests": "made anew",
+        "recall_failed": "made anew",
         "recall_scratch": "made anew",
         "recalled": "made anew",
         "recalled_folder": "made anew",

@@ -105,7 +105,14 @@ COPIED = {
 }
 MADE_AGAIN = {
     *("archive_lock", "archive_scratch", "archived", "readers"),
-    *("recall_lock", "recall_requests", "recall_scratch", "recalled", "recalled_folder"),
+    *(
+        "recall_failed",
+        "recall_lock",
+        "recall_requests",
+        "recall_scratch",
+        "recalled",
+        "recalled_folder",
+    ),
     *("access", "append_socket", "asked_keys", "bell", "control_socket", "driver_page", "failing"),
     *("forward_socket", "index", "index_folder", "ingest_page", "internal_key", "key_uses"),
     *(
