@@ -6,7 +6,7 @@ request as a *demand* into its own store; each consumer carries it out later.
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from distributary.core.clock import Clock
@@ -24,7 +24,7 @@ from distributary.core.outcome import (
 from distributary.core.shown import shown_uri
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.subscriptions.consent import CALLBACK_CONSENT_MS, read_rate, renewal_ms
-from distributary.subscriptions.service._runs import Runs
+from distributary.subscriptions.service._runs import Awaited, Runs, nothing_awaited
 from distributary.subscriptions.service._steering import Steerings
 from distributary.subscriptions.store.consent_rows import CallbackConsent, ConsentRow
 from distributary.subscriptions.store.demands import RouteName
@@ -96,7 +96,7 @@ class Deliveries:
         store: Store,
         clock: Clock,
         readers: Sequence[DeliveryRowsReader],
-        awaited: Callable[[int, int], str] = lambda _partition, _offset: "",
+        awaited: Awaited = nothing_awaited,
     ) -> None:
         self._store = store
         self._clock = clock

@@ -67,6 +67,15 @@ class RunState(NamedTuple):
         return max((row.oldest_ms for row in self.rows if row.oldest_ms is not None), default=None)
 
 
+Awaited: TypeAlias = Callable[[int, int], str]
+"""Returns what a read of a record waits for, by partition and offset, in words; empty: nothing."""
+
+
+def nothing_awaited(_partition: int, _offset: int) -> str:
+    """The ``Awaited`` of a log whose records are all there."""
+    return ""
+
+
 class Runs:
     """Starts, lists and ends runs. Blocking; safe from any thread.
 
@@ -76,8 +85,7 @@ class Runs:
         store: Resources and demands.
         clock: For stamps.
         readers: Of the deliveries of each partition, in their order.
-        awaited: Returns what a read of a record waits for, by partition and offset, in words;
-            empty: nothing.
+        awaited: Tells what a run waits for.
     """
 
     def __init__(
@@ -85,7 +93,7 @@ class Runs:
         store: Store,
         clock: Clock,
         readers: Sequence[DeliveryRowsReader],
-        awaited: Callable[[int, int], str] = lambda _partition, _offset: "",
+        awaited: Awaited = nothing_awaited,
     ) -> None:
         self._store = store
         self._clock = clock

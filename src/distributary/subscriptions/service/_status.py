@@ -20,6 +20,7 @@ from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import Reach
 from distributary.subscriptions.consent import targets_of
 from distributary.subscriptions.resource import restore
+from distributary.subscriptions.service._runs import Awaited, nothing_awaited
 from distributary.subscriptions.status import Point, Standing, Watcher
 from distributary.subscriptions.store import Listed
 from distributary.subscriptions.store.consent_rows import ConsentRow
@@ -165,7 +166,7 @@ class Statuses:
         *,
         clock: Clock,
         live: Callable[[int], int] = lambda _partition: 0,
-        awaited: Callable[[int, int], str] = lambda _partition, _offset: "",
+        awaited: Awaited = nothing_awaited,
     ) -> None:
         self._store = store
         self._watcher = watcher

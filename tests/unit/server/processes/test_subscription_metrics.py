@@ -2,7 +2,13 @@
 
 import random
 
-from distributary.server.processes.control.standing import OTHERS, subscription_metrics
+from distributary.server.processes.control.standing import (
+    COUNT_S,
+    COUNT_S_MAX,
+    OTHERS,
+    count_interval_s,
+    subscription_metrics,
+)
 from distributary.subscriptions.store.demands import RouteName
 
 
@@ -77,3 +83,10 @@ def test_nothing_is_lost_however_many_have_their_own() -> None:
         counters, _ = measure(names, counts, own_max=own_max)
         assert sum(counters.values()) == sum(map(sum, counts.values()))
         assert len(counters) == 4 * (min(own_max, 300) + (own_max < 300))
+
+
+def test_summing_takes_a_small_share_of_a_core_and_never_stops() -> None:
+    """Many subscriptions are summed less often; a machine that stood still changes little."""
+    assert count_interval_s(0.001) == COUNT_S
+    assert COUNT_S < count_interval_s(0.1) < COUNT_S_MAX
+    assert count_interval_s(30.0) == COUNT_S_MAX

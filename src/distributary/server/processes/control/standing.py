@@ -44,6 +44,9 @@ COUNT_S: Final = 5.0
 COUNT_SHARE: Final = 0.005
 """Share of a core that summing may take: the interval grows with the number of subscriptions, of
 which 100,000 take some 50 ms."""
+COUNT_S_MAX: Final = 60.0
+"""Longest interval, however long summing took: a machine that stood still for seconds must not
+have metrics of an hour ago."""
 _ACCEPTED: Final = "namespace_events_total{"
 _log = structlog.get_logger(__name__)
 
@@ -157,7 +160,7 @@ class StandingService:
                 if began_s >= self._count_due_s:
                     self._counted = self._count()
                     took_s = self._clock.monotonic_s() - began_s
-                    self._count_due_s = began_s + max(COUNT_S, took_s / COUNT_SHARE)
+                    self._count_due_s = began_s + count_interval_s(took_s)
             except StoreError as error:  # the next look sees what has changed
                 if not away:
                     _log.warning("standing-unreadable", reason=str(error))
@@ -202,6 +205,11 @@ class StandingService:
             failing=watcher.failing().keys(),
             own_max=self._metrics_max,
         )
+
+
+def count_interval_s(took_s: float) -> float:
+    """The time from one summing of the metrics to the next, of which the first took *took_s*."""
+    return min(max(COUNT_S, took_s / COUNT_SHARE), COUNT_S_MAX)
 
 
 def subscription_metrics(
