@@ -23,6 +23,9 @@ from kit.servers.kafka_relay import KafkaRelay
 
 _numbers = itertools.count()
 
+IN_FLIGHT_S_MAX = 30.0
+"""Longest time until a broker has answered a request of an attempt: to connect takes a second."""
+
 
 class Rig:
     """A broker behind a wire that can be cut, and behind another that holds answers back."""
@@ -40,6 +43,7 @@ class Rig:
         self._cut = CuttingProxy(kafka.relayed_port, port=kafka.relay_port)
         self._relay = KafkaRelay(kafka.watched_port, kafka.watch_port)
         self._relay.holding = True
+        self._hangs = False
         self._checker = KafkaChecker(kafka.client(), self._topic)
 
     def destination(self, behaviour, format="binary"):
@@ -52,6 +56,7 @@ class Rig:
         }.get(behaviour)
         if port is None or (self._acks == "0" and behaviour in {Behaviour.HANG, Behaviour.REJECT}):
             return None
+        self._hangs = self._hangs or behaviour is Behaviour.HANG
         topic = FORBIDDEN if behaviour is Behaviour.REJECT else self._topic
         return Destination(
             f"kafka://127.0.0.1:{port}",
@@ -66,7 +71,14 @@ class Rig:
         return self._checker.events()
 
     async def interrupt(self):
-        """Reset the connections."""
+        """Reset the connections.
+
+        An attempt that was not sent yet would outlive it: the client keeps such records and connects
+        again. So what hangs has to be in flight.
+        """
+        async with asyncio.timeout(IN_FLIGHT_S_MAX):
+            while self._hangs and not self._relay.produced:
+                await asyncio.sleep(0.01)
         await asyncio.to_thread(self._cut.reset)
         await asyncio.to_thread(self._relay.reset)
 
