@@ -1,6 +1,5 @@
 """A data directory moves to three brokers and a database, whole, whatever interrupts it."""
 
-import contextlib
 import itertools
 import os
 import shutil
@@ -15,10 +14,10 @@ import pytest
 from distributary.core import database
 from distributary.core.cluster import KafkaPlace, PostgresPlace, SharedPlaces
 from distributary.core.database import StorePlace
-from distributary.core.errors import LogError, SettingsError
+from distributary.core.errors import SettingsError
 from distributary.core.log import partition_dir
 from distributary.core.log.kafka import KafkaRecords, MemorySnapshots
-from distributary.core.log.kafka.copying import keep_times, partitions_of
+from distributary.core.log.kafka.copying import keep_times
 from distributary.core.log.kafka.ends import KafkaEnds
 from distributary.core.log.kafka.store_snapshots import StoreSnapshots
 from distributary.core.log.kafka.topics import prepare_topics

@@ -73,11 +73,11 @@ class Rig:
     async def interrupt(self):
         """Reset the connections.
 
-        An attempt that was not sent yet would outlive it: the client keeps such records and connects
-        again. So what hangs has to be in flight.
+        An attempt that was not sent yet would outlive it: the client keeps such records and
+        connects again. So what hangs has to be in flight.
         """
         async with asyncio.timeout(IN_FLIGHT_S_MAX):
-            while self._hangs and not self._relay.produced:
+            while self._hangs and not self._relay.produced:  # noqa: ASYNC110 - of a thread
                 await asyncio.sleep(0.01)
         await asyncio.to_thread(self._cut.reset)
         await asyncio.to_thread(self._relay.reset)
