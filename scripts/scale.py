@@ -51,8 +51,10 @@ UNITS: Final = {
 }
 
 REPLICAS: Final = 3
-FLUSHES_PER_S: Final = 100
-"""A partition flushes each 10 ms at most."""
+FLUSHES_PER_S: Final = 25
+"""A partition flushes outcomes each 40 ms."""
+FLUSHES_PER_S_MAX: Final = 100
+"""With the rows of events that are retried, which wait 10 ms."""
 USE: Final = 0.6
 """Share of a core that is planned with: the rest is for peaks and for what failed elsewhere."""
 FAILING: Final = 0.01
@@ -71,7 +73,8 @@ def row_of_events(events: float) -> tuple[str, ...]:
     brokers = events * REPLICAS * (_us("leader") + _us("serve")) / USE
     work = events * (_us("read") + _us("deliver") * (1 + FAILING))
     partitions = max(2, math.ceil(work / PARTITION_CORES))
-    flushes = min(FLUSHES_PER_S, events / partitions) * partitions
+    each = events / partitions
+    flushes = min(each, FLUSHES_PER_S + each * FAILING, FLUSHES_PER_S_MAX) * partitions
     consumers = (work + flushes * _us("flusher")) / USE
     store = (flushes * _us("flush") + events * FAILING * _us("retry_row")) / USE
     wal = events * (UNITS["wal"].value + FAILING * UNITS["retry_wal"].value)

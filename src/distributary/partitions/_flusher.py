@@ -31,6 +31,10 @@ from distributary.partitions.ports import Blocking
 
 FLUSH_S = 0.01
 """Delay until outcomes are flushed (DESIGN promise 3, one final outcome)."""
+FLUSH_AWAY_S = 0.04
+"""Delay until outcomes are flushed to another machine, if nothing else is to be flushed: such a
+flush costs more CPU than twenty deliveries, so it is to have many. Reservations wait for a flush,
+and rows may: these go after ``FLUSH_S``, with the outcomes."""
 FLUSH_COUNT = 1_000
 """Outcomes that start a flush at once."""
 FEW_COUNT = 32
@@ -108,6 +112,9 @@ class Flusher:
         self._durable = Point(ownership.state.mark)
         self._flushing = False
         self._due = Soon(timers, self.flush)
+        local = ownership.local
+        self._outcomes_s = FLUSH_S if local else FLUSH_AWAY_S
+        self._outcomes_due = self._due if local else Soon(timers, self.flush)
         self.dead = False
         """Whether a flush has failed: nothing more becomes durable."""
         self._cursor_s = clock.monotonic_s()
@@ -133,13 +140,16 @@ class Flusher:
         done.append((key, checksum))
         if len(done) >= FLUSH_COUNT:
             self.flush()
-        elif not self._due.due:
-            self._arm()
+        elif not self._outcomes_due.due:
+            self._arm_outcomes()
 
     def backfilled(self, key: DoneKey, checksum: int) -> None:
         """Record the final outcome of a match of a backfill."""
         self._caught_up.append((key, checksum))
-        self._arm(at_once=len(self._caught_up) >= FLUSH_COUNT)
+        if len(self._caught_up) >= FLUSH_COUNT:
+            self.flush()
+        else:
+            self._arm_outcomes()
 
     def put_row(self, row: RetryRow) -> None:
         """Write a retry row, which may be done."""
@@ -200,11 +210,13 @@ class Flusher:
         if not self._due.due and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
             self.flush()
 
-    def _arm(self, *, at_once: bool = False) -> None:
-        if at_once:
-            self.flush()
-        elif not self._flushing and not self.dead:
+    def _arm(self) -> None:
+        if not self._flushing and not self.dead:
             self._due.ask(FLUSH_S)
+
+    def _arm_outcomes(self) -> None:
+        if not self._flushing and not self.dead:
+            self._outcomes_due.ask(self._outcomes_s)
 
     def flush(self) -> None:
         """Flush everything so far; during a flush, another follows it."""
@@ -272,14 +284,10 @@ class Flusher:
     def _again(self) -> None:
         if len(self._done) >= FLUSH_COUNT or self._idle:
             self.flush()
-        elif (
-            self._done
-            or self._caught_up
-            or self._changes
-            or self._quota.waiting
-            or self._history.filed > self._filed
-        ):
+        elif self._changes or self._quota.waiting or self._history.filed > self._filed:
             self._arm()
+        elif self._done or self._caught_up:
+            self._arm_outcomes()
 
     def when_durable(self, then: Callable[[], None]) -> None:
         """Call *then* once everything so far is durable, or a flush has failed."""

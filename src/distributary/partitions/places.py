@@ -50,14 +50,7 @@ from distributary.subscriptions.store import Keys
 
 
 class OwnedState(Ownership, Protocol):
-    """The ``Ownership`` of a partition that this process holds.
-
-    Attributes:
-        local: Whether a small flush is but a write to this machine's disk, which the event loop may
-            run while that is quick.
-    """
-
-    local: bool
+    """The ``Ownership`` of a partition that this process holds."""
 
     def hurry(self) -> None:
         """Wait no longer for a database that is away: the session ends. For any thread."""

@@ -266,6 +266,8 @@ class MemoryOwnership:
             before any other change, "cursor" when the rows are durable, "end" when all is.
     """
 
+    local: bool = True
+
     def __init__(
         self,
         store: MemoryStore,

@@ -17,6 +17,7 @@ from distributary.core.outcome import (
 from distributary.partitions._flusher import (
     CURSOR_S,
     FEW_COUNT,
+    FLUSH_AWAY_S,
     FLUSH_COUNT,
     FLUSH_S,
     Flusher,
@@ -59,7 +60,8 @@ class Small:
 class Rig:
     """A flusher whose medium writes down what reaches it, when the test lets it."""
 
-    def __init__(self, clock, timers):
+    def __init__(self, clock, timers, *, local=True):
+        self.local = local
         self.calls = []
         self.failures = []
         self.asked = ""
@@ -138,6 +140,12 @@ def rig(clock, timers):
     return Rig(clock, timers)
 
 
+@pytest.fixture
+def away(clock, timers):
+    """A flusher whose state is on another machine."""
+    return Rig(clock, timers, local=False)
+
+
 def row(offset):
     """A row."""
     return RetryRow(DoneKey(offset, 0, "r"), 1, Stage.PRIMARY, 2, 0, None, done=False)
@@ -150,6 +158,50 @@ def test_few_outcomes_are_a_small_flush(rig, timers):
     timers.advance(FLUSH_S)
     rig.medium()
     assert (len(rig.batch.done), rig.small.count) == (FEW_COUNT, 1)
+
+
+def test_outcomes_wait_longer_for_another_machine(away, timers):
+    """A flush costs as much as many deliveries: so it has many, also after another flush."""
+    away.flusher.done(DoneKey(8, 0, "r"), 0)
+    away.flusher.backfilled(DoneKey(3, 0, "r"), 0)
+    timers.advance(FLUSH_S)
+    assert not away.works
+    timers.advance(FLUSH_AWAY_S - FLUSH_S)
+    assert len(away.works) == 1
+    away.flusher.done(DoneKey(9, 0, "r"), 0)
+    away.medium()
+    timers.advance(FLUSH_S)
+    assert not away.works
+    timers.advance(FLUSH_AWAY_S - FLUSH_S)
+    away.medium()
+    assert [key.offset for key, _crc in away.batch.done] == [9]
+
+
+def test_who_waits_for_another_machine_takes_the_outcomes_along(away, timers):
+    """A reservation waits for its flush, and so does a retry: as long as on one machine."""
+    away.flusher.done(DoneKey(8, 0, "r"), 0)
+    away.asked = "told"
+    away.flusher.ask()
+    timers.advance(FLUSH_S)
+    away.medium()
+    assert ("after", "told") in away.calls
+    assert [key.offset for key, _crc in away.batch.done] == [8]
+    timers.advance(FLUSH_AWAY_S)
+    assert not away.works  # nothing is left
+
+
+def test_many_outcomes_are_flushed_at_once_wherever_they_go(away, timers):
+    """Of the live path, and of a backfill."""
+    for offset in range(FLUSH_COUNT):
+        away.flusher.done(DoneKey(8 + offset, 0, "r"), 0)
+    assert len(away.works) == 1
+    away.medium()
+    for offset in range(FLUSH_COUNT):
+        away.flusher.backfilled(DoneKey(offset, 0, "r"), 0)
+    assert len(away.works) == 1
+    away.medium()
+    timers.advance(FLUSH_AWAY_S)
+    assert not away.works
 
 
 def test_many_outcomes_rows_and_counts_are_none(rig, timers):

@@ -23,7 +23,7 @@ from distributary.core.outcome.rows import Changes
 
 FRAMES_MAX: Final = 1_000
 """Rows of frames that are kept before all are replaced by what still counts: a start reads them in
-some 10 ms, and ten seconds of flushes pass until then."""
+some 10 ms, and ten to forty seconds of flushes pass until then."""
 PART_BYTES: Final = 1 << 20
 """Frames that are kept together, about: the driver holds a whole row."""
 

@@ -93,9 +93,12 @@ class Ownership(Protocol):
     Attributes:
         store: What flushes have written, and changes outside a flush, each of which is fenced as
             a flush is.
+        local: Whether a small flush is but a write to this machine's disk, which the event loop may
+            run while that is quick.
     """
 
     store: Deliveries
+    local: bool
 
     @property
     def state(self) -> JournalState:

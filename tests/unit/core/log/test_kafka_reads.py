@@ -49,9 +49,12 @@ class Message:
 class Consumer:
     """One that brings what it was given."""
 
+    unmet = False
+
     def __init__(self, _settings):
         self.messages = []
         self.closed = 0
+        self.asked = 0
 
     def assign(self, _places):
         pass
@@ -59,6 +62,9 @@ class Consumer:
     def get_watermark_offsets(self, _place, timeout=0.0, *, cached=False):
         assert not self.closed
         assert cached or timeout > 0
+        self.asked += not cached
+        if self.unmet:
+            raise RuntimeError
         return 0, 10
 
     def poll(self, _wait_s):
@@ -116,4 +122,15 @@ def test_a_tail_that_never_started_ends_its_connections(consumers):
     tail.start(3)
     assert tail.end() == 10  # as an owner asks that waits for attempts under way
     assert [each.closed for each in consumers] == [1]
+    loop.close()
+
+
+@pytest.mark.parametrize("unmet", [False, True])
+def test_a_tail_meets_the_leader_before_it_reads(consumers, monkeypatch, unmet):
+    """Else its first records come up to a second late; where there is no leader, it reads on."""
+    monkeypatch.setattr(Consumer, "unmet", unmet)
+    loop = asyncio.new_event_loop()
+    tail = KafkaTail(PLACE, 0, SimpleNamespace(buffered_bytes=0), loop)
+    assert [each.asked for each in consumers] == [1]
+    tail.stop()
     loop.close()

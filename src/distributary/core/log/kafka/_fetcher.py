@@ -5,6 +5,7 @@ records that are none. Nothing here takes part in a consumer group: which proces
 decided by leases.
 """
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
@@ -31,6 +32,10 @@ RECORD_BYTES_FIRST: Final = 1024
 
 DAMAGES_MAX: Final = 1_000
 """How many damaged records are remembered, as by the embedded log."""
+
+MET_S_MAX: Final = 1.0
+"""Longest wait for the leader of a partition before its reading begins: where it takes longer,
+librdkafka connects to it later, as it would by itself."""
 
 READ_S_MAX: Final = 30.0
 """Longest wait for a record that is there: the other brokers have taken over long before."""
@@ -116,6 +121,16 @@ class Fetcher:
             )
         )
         return Watermarks(low, high)
+
+    def meet(self) -> None:
+        """Connect to the leader of the partition, so that the next ``seek`` finds it there.
+
+        A client that has only heard of the leader connects to it once a second: the first records
+        would come that late. Blocks for a round trip; where that fails, the ``seek`` goes on.
+        """
+        place = self._tp(self._topic, self.partition)
+        with contextlib.suppress(self._failed):
+            self._consumer.get_watermark_offsets(place, timeout=MET_S_MAX)
 
     def seen_end(self) -> int:
         """Returns the end that came with the last records; 0 where none have. Asks nobody."""

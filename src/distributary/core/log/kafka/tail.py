@@ -63,6 +63,8 @@ class TailConsumer(Protocol):
 class KafkaTail:
     """Reads one partition to its end, and on whenever it grows. For the loop's thread alone.
 
+    Made in another thread: that waits for the leader of the partition, ``MET_S_MAX`` at most.
+
     Args:
         place: The cluster.
         partition: Its number, from 0.
@@ -85,6 +87,7 @@ class KafkaTail:
         self._consumer = consumer
         self._loop = loop
         self._fetcher = Fetcher(place, partition, dict(_SETTINGS), waits=False)
+        self._fetcher.meet()
         self._offset = self._end = 0
         self._chunk_bytes = 0  # of the last one
         self._fed_s = 0.0  # when it was fed
