@@ -21,6 +21,7 @@ from distributary.subscriptions.store.schedule import Ending
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import (
     NO_PRECONDITION,
+    NO_SUBSCRIPTION,
     Delete,
     DeleteReason,
     Precondition,
@@ -257,7 +258,7 @@ def _check_namespace(namespace: str) -> None:
 
 def _known_shape(id_: str) -> None:
     if not _ID.fullmatch(id_):
-        raise NotFoundError("there is no subscription with this id")
+        raise NotFoundError(NO_SUBSCRIPTION)
 
 
 def _write_cursor(last_id: str) -> str:

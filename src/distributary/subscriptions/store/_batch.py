@@ -14,6 +14,7 @@ from distributary.subscriptions.store._lifecycle import LifecycleChanges
 from distributary.subscriptions.store._tenants import Tenants, namespace_of
 from distributary.subscriptions.store.schedule import Scheduled
 from distributary.subscriptions.store.stored import (
+    NO_SUBSCRIPTION,
     Applied,
     Change,
     Delete,
@@ -111,7 +112,7 @@ class Batch:
     def _rotate(self, change: Rotate) -> Applied:
         before = self.live.get(change.name)
         if before is None:
-            raise NotFoundError("there is no subscription with this id")
+            raise NotFoundError(NO_SUBSCRIPTION)
         old = before.subscription
         change.precondition.check(old.etag)
         sealing = self.credentials.rotate(old, change.rotation)
@@ -148,7 +149,7 @@ class Batch:
     def _delete(self, change: Delete) -> Applied:
         before = self.live.get(change.name)
         if before is None:
-            raise NotFoundError("there is no subscription with this id")
+            raise NotFoundError(NO_SUBSCRIPTION)
         change.precondition.check(before.subscription.etag)
         del self.live[change.name]
         self.room += 1

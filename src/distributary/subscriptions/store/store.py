@@ -64,6 +64,7 @@ from distributary.subscriptions.store.lifecycle_rows import (
 )
 from distributary.subscriptions.store.schedule import write_schedule
 from distributary.subscriptions.store.stored import (
+    NO_SUBSCRIPTION,
     Applied,
     Change,
     Delete,
@@ -399,7 +400,7 @@ class Store:
         with database.reading(self._reader) as connection:
             row = connection.execute(query).one_or_none()
         if row is None:
-            raise NotFoundError("there is no subscription with this id")
+            raise NotFoundError(NO_SUBSCRIPTION)
         return _shown(row)
 
     def page(

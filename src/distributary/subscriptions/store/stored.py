@@ -13,6 +13,11 @@ from distributary.subscriptions.resource import ApiSubscriptionSpec, Rotation, w
 
 _Item = TypeVar("_Item")
 
+NO_SUBSCRIPTION: Final = (
+    "there is no subscription with this id in the namespace: it never was, was deleted, or expired"
+)
+"""One text for all three: what was there once is gone, and ids of other namespaces show nothing."""
+
 
 class SubscriptionName(NamedTuple):
     """What identifies a live subscription.
