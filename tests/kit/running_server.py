@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 import psutil
@@ -89,6 +89,9 @@ class Answer(NamedTuple):
         return msgspec.json.decode(self.body)
 
 
+_Seen = TypeVar("_Seen")
+
+
 def wait_until(
     holds: Callable[[], bool], timeout_s: float, what: str, look_s: float = LOOK_S
 ) -> float:
@@ -103,6 +106,27 @@ def wait_until(
             raise ServerError(f"waited {timeout_s:g} s in vain: {what}")
         time.sleep(look_s)
     return time.monotonic() - began_s
+
+
+def once_still(
+    look: Callable[[], _Seen], timeout_s: float, what: str, still_s: float = 2.0
+) -> _Seen:
+    """What *look* returns, once that has not changed for *still_s*; statuses lag by a second.
+
+    Raises:
+        ServerError: It changes still after *timeout_s*.
+    """
+    seen = look()
+
+    def still() -> bool:
+        nonlocal seen
+        before = seen
+        time.sleep(still_s)
+        seen = look()
+        return seen == before
+
+    wait_until(still, timeout_s, what)
+    return seen
 
 
 class RunningServer:
