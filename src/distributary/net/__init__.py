@@ -8,7 +8,7 @@ from distributary.net._addresses import (
     is_private,
     parse_networks,
 )
-from distributary.net._connector import Connector
+from distributary.net._connector import Connector, hand_over
 from distributary.net._resolver import CachingResolver, Resolver, SystemResolver
 from distributary.net._wheel import TICK_S, Wheel
 from distributary.net.own_nodes import OwnNodes

@@ -40,6 +40,36 @@ DIAL_S_EACH: Final = 3.0
 1 s."""
 
 
+async def hand_over(
+    dialled: socket.socket,
+    factory: Callable[[], asyncio.Protocol],
+    tls: ssl.SSLContext | None = None,
+    server_name: str | None = None,
+) -> None:
+    """Give a connected socket to the running loop, which closes it from then on.
+
+    Args:
+        dialled: From ``Connector.dial``; not to be used afterwards, also where this raises.
+        factory: Makes the protocol.
+        tls: Context to wrap the connection with; None: none.
+        server_name: With *tls*: for SNI and the certificate.
+
+    Raises:
+        OSError: TLS failed (``ssl.SSLError``), or the connection has ended already.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.create_connection(factory, sock=dialled, ssl=tls, server_hostname=server_name)
+    except BaseException:
+        dialled.close()
+        raise
+    if not isinstance(loop, asyncio.BaseEventLoop):
+        # uvloop closes the descriptor itself. Where the connection ended before this task went
+        # on, its number stays in *dialled*, which would close it again when it is collected: a
+        # file of the log, or another connection, may have the number by then.
+        dialled.detach()
+
+
 class Connector:
     """Opens connections to allowed addresses alone.
 
@@ -118,16 +148,10 @@ class Connector:
             return
         name = endpoint.host.rstrip(".") if tls else None  # for SNI and the certificate
         try:
-            await asyncio.get_running_loop().create_connection(
-                factory, sock=dialled, ssl=tls, server_hostname=name
-            )
+            await hand_over(dialled, factory, tls, name)
         except OSError as error:  # ssl.SSLError and its certificate errors are among them
-            dialled.close()
             reason = "tls" if tls else "refused"
             raise TransportError(reason, f"No connection to {endpoint.host}: {error}") from error
-        except BaseException:
-            dialled.close()
-            raise
 
     async def dial(self, endpoint: Endpoint) -> socket.socket:
         """Returns a connected, non-blocking socket, for client libraries that add TLS themselves.

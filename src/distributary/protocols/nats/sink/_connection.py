@@ -17,7 +17,7 @@ from distributary.core.deliver import Destination, Endpoint
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
 from distributary.core.policy import Acknowledgement, Answer, Decision, acknowledgement_rule
-from distributary.net import Connector
+from distributary.net import Connector, hand_over
 from distributary.net.tunnel import TUNNEL_SCHEMES, open_tunnel
 from distributary.protocols.nats.sink import _answers
 from distributary.protocols.nats.sink._parser import (
@@ -374,12 +374,7 @@ async def connect(
     if endpoint.scheme in TUNNEL_SCHEMES:
         await open_tunnel(connector, endpoint, None, lambda: connection)
     else:
-        dialled = await connector.dial(endpoint)
-        try:
-            await asyncio.get_running_loop().create_connection(lambda: connection, sock=dialled)
-        except BaseException:
-            dialled.close()
-            raise
+        await hand_over(await connector.dial(endpoint), lambda: connection)
     try:
         refusal = await connection.log_in(
             endpoint,
