@@ -33,6 +33,7 @@ class ArchivedPartition(Partition):
         self.stretches = []
         self.recalled = []
         self.broken = False
+        self.missing = set()
         self._recalled = folder / "recalled"
         self._requests = folder / "recalled.json"
         self._at = 0
@@ -57,7 +58,10 @@ class ArchivedPartition(Partition):
             self._recalled.mkdir(exist_ok=True)
             writer = RecalledWriter(self._recalled, RecalledName(*found[:2]))
             for each in self.archived[offset]:
-                writer.add(each.offset, each.time_ms, each.kind, each.body)
+                if each.offset in self.missing:
+                    writer.lose(each.offset, each.offset + 1)
+                else:
+                    writer.add(each.offset, each.time_ms, each.kind, each.body)
             writer.finish()
             self.recalled.append(offset)
 
@@ -315,6 +319,46 @@ def test_a_gap_of_the_archive_is_passed(past):
     )
     assert sorted(arrivals(past, A)[150:]) == sorted(past.events[left:])
     past.rest()
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_what_is_missing_in_the_middle_of_the_archive_is_told(past, dry):
+    """Files that are gone, and a stretch that nobody has: all else is sent, over a crash too."""
+    entries = {each.offset: each for found in past.archived.values() for each in found}
+    absent = past.stretches.pop(3)
+    first = past.stretches[1].from_offset
+    past.missing = {first + 2, first + 3, first + 9} & entries.keys()
+    assert len(past.missing) == 3
+    run = replay(past, dry=dry)
+    past.advance(2.0)
+    past.crash()
+    past.start()
+    past.advance(60.0)
+    row = row_of(past, run)
+    lost = past.missing | set(range(*absent[:2]))
+    assert (row.missing, row.missing_from, row.missing_to) == (
+        *(len(lost), min(lost)),
+        max(lost) + 1,
+    )
+    assert (row.done, row.oldest_ms, row.looked) == (True, None, row.total)
+    gone = len(lost & entries.keys())
+    assert row.selected == 150 - gone
+    if not dry:
+        assert len(set(arrivals(past, A)[150:])) == 150 - gone
+    past.rest()
+
+
+def test_a_route_that_begins_in_a_gap_of_the_archive_counts_what_is_lost(past):
+    """As damage of the log is: by a counter and a line of the log."""
+    first = past.stretches[1].from_offset
+    past.missing = {first + 2, first + 3}
+    lost = {each.offset for found in past.archived.values() for each in found} & past.missing
+    times = [each.time_ms for found in past.archived.values() for each in found]
+    past.put_route("new", B, begin_ms=min(times))
+    past.advance(60.0)
+    told = [fields for name, fields in past.reports if name == "records-lost"]
+    assert told
+    assert len(set(arrivals(past, B))) == 150 - len(lost)
 
 
 def test_an_archive_that_is_taken_out_in_the_middle_of_a_run_is_told(past):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from distributary.core.errors import LogUnavailableError
 from distributary.core.event import record
 from distributary.core.event.binary import encode as encode_binary
 from distributary.core.flow import RecordKind, events_of
@@ -101,4 +102,41 @@ def test_what_is_gone_or_damaged_is_left_out_and_told(archived):
     assert (brought.stretches, brought.events) == (1, 0)
     assert brought.missing
     (name,) = list_recalled(folder)
-    assert list(Recalled(folder, name).read(stretch.from_offset, stretch.to_offset)) == []
+    file = Recalled(folder, name)
+    assert list(file.read(*name)) == []
+    assert file.lost(*name) == [tuple(name)]
+
+
+def test_a_day_that_is_gone_or_broken_is_a_hole_between_the_others(archived, log, event):
+    """Of one stretch over three days; an archive that is not there at all is none."""
+    session, paths, to = archived
+    begun = log.clock.now_ms
+    firsts = []
+    for number in range(90):
+        log.clock.now_ms = begun + (1 + number // 30) * 86_400_000
+        firsts.append(log.append(0, event(f"day-{number}", b"x" * 10)))
+    archive(session, archive_job.Wanted(paths, str(to), True, False, 2))
+    stretch = next(
+        each
+        for each in StretchesFile(paths.archived, str(to), 0).read()
+        if each.from_offset <= firsts[0] and firsts[-1] < each.to_offset
+    )
+    folder = paths.recalled(0)
+    recaller = Recaller(session, str(to))
+    asked = [Needed(0, stretch.from_offset, folder)]
+    files = sorted((to / "events").rglob(f"range=p0000-{stretch.from_offset:020d}-*/*.parquet"))
+    files[1].with_name(f".{files[1].name}.crc").unlink()
+    for spoil in (lambda: files[1].write_bytes(b"PAR1 no"), files[1].unlink):
+        spoil()
+        brought = recaller.recall(asked)
+        assert brought.missing == (str(files[1].relative_to(to / "events")),)
+        (name,) = [each for each in list_recalled(folder) if each.from_offset == asked[0].offset]
+        file = Recalled(folder, name)
+        assert file.lost(*name) == [(firsts[30], firsts[60])]
+        assert not {each.offset for each in file.read(*name)} & set(firsts[30:60])
+        assert {each.offset for each in file.read(*name)} >= {*firsts[:30], *firsts[60:]}
+        name.path(folder).unlink()
+    to.rename(to.with_name("elsewhere"))
+    with pytest.raises(LogUnavailableError, match="there is no archive at"):
+        recaller.recall(asked)
+    assert list_recalled(folder) == []

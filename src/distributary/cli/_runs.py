@@ -87,6 +87,11 @@ def follow(
         parts.append(f"{state['passed']} left: filtered, or waiting already")
     if state.get("oldest"):
         parts.append(f"the log begins at {state['oldest']}: what came before is gone")
+    parts += [
+        f"{each['records']} records of partition {each['partition']} between {each['from']} and"
+        f" {each['to'] - 1} are missing in the archive"
+        for each in state.get("missing", ())
+    ]
     if state["state"] == "cancelled":
         parts.append("cancelled")
     _console.output().print(f"{', '.join(parts)} (run {name})", markup=False)

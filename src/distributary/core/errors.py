@@ -12,6 +12,7 @@ The tree::
     │   ├── LogUnavailableError   not now: full disk, failed fsync, closed; nothing was appended
     │   ├── RecordTooLargeError   never: no record holds it; nothing was appended
     │   ├── LogDamagedError       bytes on the medium are not what was written
+    │   ├── RecordsMissingError   a read needs records that nobody has any more
     │   ├── LogLockedError        another process owns the folder
     │   └── LogFormatError        written by a newer version
     ├── StoreError          the resource or delivery store cannot do what was asked
@@ -85,6 +86,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     "unavailable": CatalogueEntry(503, "The server cannot take this now; try again later"),
     "log-unavailable": CatalogueEntry(503, "The log cannot take events now; try again later"),
     "log-damaged": CatalogueEntry(500, "The log is damaged"),
+    "log-incomplete": CatalogueEntry(500, "Records of the log or of its archive are missing"),
     "log-locked": CatalogueEntry(500, "The data directory is used by another process"),
     "log-format": CatalogueEntry(500, "The data directory was written by a newer version"),
     "store-failed": CatalogueEntry(503, "The store cannot do this now"),
@@ -168,6 +170,12 @@ class LogDamagedError(LogError):
     """Bytes on the medium are not what was written; the damage is confined and reported."""
 
     code = "log-damaged"
+
+
+class RecordsMissingError(LogError):
+    """Records that a read needs are gone: from the log by retention, or files of the archive."""
+
+    code = "log-incomplete"
 
 
 class LogLockedError(LogError):

@@ -131,7 +131,7 @@ class DataDir:
     recall_requests = _OfPartition("run/recalled/{}.json")
     """What the owner of a partition wants of the archive."""
     recall_failed = _Below("run/recalled/failed")
-    """Why the archive could not be read, in words; there until something is recalled."""
+    """Why the archive could not be read, in words; there until it is read, or nobody asks."""
     recall_lock = _Below("run/recall.lock")
     """Locked by the one job that recalls."""
     recall_scratch = _Below("run/recall")

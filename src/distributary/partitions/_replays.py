@@ -7,7 +7,7 @@ deliver: those matches have their first outcome yet to come.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from distributary.core.demand import Demand
@@ -46,12 +46,14 @@ class _Found(NamedTuple):
         archived_to: Records below are in the archive alone.
         oldest_ms: When the oldest record was appended, if records of the run before it are gone;
             None: none is.
+        lost: Records passed whose events are missing, as first and after the last.
     """
 
     tasks: list[Task]
     at: int
     archived_to: int
     oldest_ms: int | None = None
+    lost: Sequence[tuple[int, int]] = ()
 
 
 class Replays:
@@ -180,13 +182,13 @@ class Replays:
             if len(tasks) >= count or size >= SLICE_BYTES or looked >= SLICE_RECORDS:
                 end = at
                 break
-        if archived_to <= first < records.archived_to():
+        if archived_to <= first < records.archived_to() or records.readable_to(first, end) < end:
             return _Found([], first, archived_to)  # Deleted meanwhile: read from the archive.
         at = max(at, end)
         if begins != first and first < (start := records.start()):
             # Deleted since it was asked for; or the archive was, or is not named any more.
             return _Found(tasks, max(at, min(start, through)), archived_to, records.oldest_ms())
-        return _Found(tasks, at, archived_to)
+        return _Found(tasks, at, archived_to, lost=records.lost(first, at))
 
     def _matches(
         self, run: Run, record: RouteRecord, matcher: WalkMatcher, logged: Logged
@@ -234,6 +236,8 @@ class Replays:
         if not dry:
             self._context.meter.add("replayed_total", sent)
         at = max(found.at, row.at)
+        for lost in found.lost:
+            row = row.passing(*lost)
         return row._replace(
             at=at,
             looked=row.looked + at - row.at,

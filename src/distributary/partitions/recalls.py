@@ -97,6 +97,13 @@ class Kept(Protocol):
     def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
         """See ``Records.read_chunk``; ``(b"", from_offset)`` too while they are on their way."""
 
+    def lost(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
+        """Returns where events are missing of what can be read of ``from_offset`` to ``to_offset``.
+
+        Each as its first record and the one after its last, in order: the archive ought to have
+        them, or neither it nor the log has. What is missing before the oldest record is not in it.
+        """
+
     def close(self) -> None:
         """Close the files."""
 
@@ -257,6 +264,10 @@ class LogAlone:
         """See ``Kept``."""
         return 0
 
+    def lost(self, _from_offset: int, _to_offset: int) -> list[tuple[int, int]]:
+        """See ``Kept``: what the log lost was counted when it was delivered."""
+        return []
+
     def oldest_ms(self) -> int | None:
         """See ``Kept``."""
         start = self._log.start()
@@ -350,6 +361,23 @@ class KeptRecords:
             at = end
         if at < to_offset:
             yield from self._log.read(at, to_offset)
+
+    def lost(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
+        """See ``Kept``."""
+        end = min(to_offset, self.archived_to())
+        at = max(from_offset, self.start())
+        found: list[tuple[int, int]] = []
+        while at < end:
+            stretch = self._recalls.stretch_at(at)
+            if stretch is None or at < stretch.from_offset:
+                after = end if stretch is None else min(stretch.from_offset, end)
+                found.append((at, after))
+            else:
+                after = min(stretch.to_offset, end)
+                file = self._recalls.find(at)
+                found += [] if file is None else file.lost(at, after)
+            at = after
+        return found
 
     def _of(self, file: Recalled, at: int, end: int) -> Iterator[Logged]:
         try:

@@ -6,11 +6,12 @@ Called by ``format``. Hides: archives beside the log, and how loss and damage ar
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from distributary.core.errors import LogDamagedError, LogUnavailableError
+from distributary.core.errors import LogDamagedError, RecordsMissingError
 from distributary.core.flow import RecordKind
 from distributary.core.log import Damage
 from distributary.spark import _columns, _pushed, _ranges
@@ -22,6 +23,9 @@ from distributary.spark._ranges import Extent, OffsetRange, Offsets
 from distributary.spark._schema import Column
 from distributary.spark.archive.manifest import Contents
 from distributary.spark.archive.reading import ArchivedSpan, ArchiveReader, divide, extents
+
+_NAMED_MAX: Final = 10
+"""Most missing files that an error names: a segment has one for each day."""
 
 
 class Slice(InputPartition):
@@ -71,7 +75,7 @@ class Log:
         """Returns the non-empty ranges between two offsets, after the check for deleted records.
 
         Raises:
-            LogUnavailableError: Records of a range are deleted, with ``failOnDataLoss``.
+            RecordsMissingError: Records of a range are deleted, with ``failOnDataLoss``.
         """
         planned: list[OffsetRange | ArchivedSpan] = []
         with self._log.extents() as log:
@@ -83,7 +87,8 @@ class Log:
                 span = pushed.within(span, there[number].offset_at)
                 for part in divide(span, contents.ranges.get(number, ())):
                     if isinstance(part, ArchivedSpan):
-                        planned += [part] if part.files else []
+                        wanted = part.of_days(pushed)
+                        planned += [wanted] if wanted.files else []
                         continue
                     lost = _ranges.deleted(part, log[number])
                     if lost.from_offset < lost.to_offset:
@@ -99,12 +104,16 @@ class Log:
 
         Raises:
             LogDamagedError: Records are damaged, with ``failOnDataLoss``.
-            LogUnavailableError: Retention has deleted records meanwhile, with ``failOnDataLoss``;
-                or the archive cannot be read.
+            RecordsMissingError: Retention has deleted records meanwhile, or files of the archive
+                are gone, with ``failOnDataLoss``.
+            LogUnavailableError: The archive cannot be read.
         """
         if isinstance(part, ArchivedSpan):
             assert self._archive is not None
-            yield from self._archive.read(part, self._columns, pushed)
+            there = self._archive.there(part)
+            if len(there.files) < len(part.files):
+                self._lack(part, there)
+            yield from self._archive.read(there, self._columns, pushed)
             return
         with contextlib.closing(self._log.open(part.partition)) as reader:
             records = reader.read(part.from_offset, part.to_offset)
@@ -119,7 +128,21 @@ class Log:
             "deleted (retention)"
         )
         if self._fail_on_data_loss:
-            raise LogUnavailableError(f"{message}; begin later, or set failOnDataLoss to false")
+            raise RecordsMissingError(f"{message}; begin later, or set failOnDataLoss to false")
+        warnings.warn(f"{message}; they are left out", stacklevel=2)
+
+    def _lack(self, part: ArchivedSpan, there: ArchivedSpan) -> None:
+        gone = [each for each in part.files if each not in there.files]
+        span = part.span
+        message = (
+            f"partition {span.partition}: events of records {span.from_offset} to"
+            f" {span.to_offset - 1} are missing in the archive, whose manifests name"
+            f" {', '.join(gone[:_NAMED_MAX])}"
+        )
+        if self._fail_on_data_loss:
+            raise RecordsMissingError(
+                f"{message}; put the files back, or set failOnDataLoss to false"
+            )
         warnings.warn(f"{message}; they are left out", stacklevel=2)
 
     def _damaged(self, damage: Damage) -> None:

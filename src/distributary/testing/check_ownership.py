@@ -354,7 +354,7 @@ def check_a_run_takes_the_letters_of_its_beginning(made: Ownerships) -> None:
 def check_a_run_begins_where_it_is_told(made: Ownerships) -> None:
     """A replay has its place in the log; whoever begins it again finds what was done."""
     ownership = made.open(0)
-    told = RunRow(7, 40, 90, 0, 0, done=False, total=50, oldest_ms=123)
+    told = RunRow(7, 40, 90, 0, 0, done=False, total=50, oldest_ms=123).passing(50, 60)
     assert ownership.store.begin_run_as(told) == told
     assert ownership.store.begin_run_as(told._replace(at=60)) == told
     made.let_go(ownership)

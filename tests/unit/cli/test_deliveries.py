@@ -367,6 +367,7 @@ def test_a_replay_is_asked_for_with_all_that_was_said(server, run) -> None:
     """Its end tells how many, and what is missing."""
     server.says("POST /subscriptions/a/replay", {"run": "x"}, 202)
     done = {"state": "done", "handled": 4, "passed": 0, "dryRun": True, "oldest": "2026-01-02"}
+    done["missing"] = [{"partition": 1, "from": 7, "to": 10, "records": 2}]
     waits = {"state": "running", "waitsFor": "the archive cannot be read"}
     server.says("GET /runs/x", RUN | waits)
     server.says("GET /runs/x", RUN | done)
@@ -374,7 +375,10 @@ def test_a_replay_is_asked_for_with_all_that_was_said(server, run) -> None:
     words += ["--filter", '{"exact": {"type": "t"}}', "--to", "2026-01-03T00:00:00Z"]
     code, out, err = run(*words, "--run", "x")
     assert (code, err) == (0, "waits: the archive cannot be read\n")
-    told = "would be sent again: 4, the log begins at 2026-01-02: what came before is gone (run x)"
+    told = (
+        "would be sent again: 4, the log begins at 2026-01-02: what came before is gone, 2 records"
+        " of partition 1 between 7 and 9 are missing in the archive (run x)"
+    )
     assert out.replace("\n", " ").strip() == told
     assert json.loads(server.asked[0][1]) == {
         "filters": [{"exact": {"type": "t"}}],

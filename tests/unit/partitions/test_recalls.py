@@ -148,6 +148,25 @@ def test_what_nobody_has_is_passed(world, kept):
     assert [each.offset for each in kept.read(20, 27)] == [25, 26]
 
 
+def test_what_is_missing_in_the_middle_is_known(world, kept):
+    """Between stretches, before the log, and in a stretch; not what the oldest record tells of."""
+    world.stretches = [STRETCHES[1]]
+    assert kept.lost(0, 100) == [(20, 25)]
+    world.stretches = [STRETCHES[0], STRETCHES[2]]
+    world.wait(LOOK_S)
+    world.recalls.stretches()
+    assert kept.lost(0, 12) == [(10, 12)]
+    assert kept.lost(22, 100) == []
+    world.folder.mkdir()
+    writer = RecalledWriter(world.folder, RecalledName(*STRETCHES[0][:2]))
+    writer.lose(4, 7)
+    writer.finish()
+    world.wait(LOOK_S)
+    assert kept.lost(0, 100) == [(4, 7), (10, 20)]
+    assert kept.lost(5, 6) == [(5, 6)]
+    assert kept.read_chunk(4, 100) == (b"", 7)
+
+
 def test_times_lead_to_stretches_where_the_log_begins_later(kept):
     """From the beginning of the first one that has such an event, to the end of the last one."""
     assert (kept.start(), kept.archived_to(), kept.oldest_ms()) == (0, 25, 1_000)

@@ -4,11 +4,14 @@
 
     frames of from_offset, from_offset + 1, ... to_offset - 1      as a segment has them
     where each frame begins                                       8 bytes each
-    trailer: magic, from_offset, count, bytes of frames, checksum
+    where the archive lacks events: first record, after the last  16 bytes each
+    trailer: magic, from_offset, count, bytes of frames, ranges that lack events, checksum
 
 One frame for each offset, so that a record is found without a search. For a record that the archive
 does not have (a change of a subscription, an event that a timer made) stands one of the kind
-``ABSENT``. The file is a copy: it is not synced, and checked when it is opened and read.
+``ABSENT``, and so it does for an event that it ought to have: those are in ranges that lack events,
+and a read has a hole there, as it has where the log lost records. The file is a copy: it is not
+synced, and checked when it is opened and read.
 
 Callers: the job that recalls, and ``partitions``. Hides: the layout.
 """
@@ -31,9 +34,10 @@ ABSENT: Final = 255
 
 _SUFFIX: Final = ".recalled"
 _HIDDEN: Final = ".new"
-_MAGIC: Final = b"recall01"
-_TRAILER: Final = struct.Struct("<8sQQQI")
+_MAGIC: Final = b"recall02"
+_TRAILER: Final = struct.Struct("<8sQQQQI")
 _PLACE_BYTES: Final = 8
+_RANGE_BYTES: Final = 2 * _PLACE_BYTES
 _FLUSH_BYTES: Final = 1024 * 1024
 
 
@@ -77,6 +81,7 @@ class RecalledWriter:
         self._next = name.from_offset
         self._time_ms = 0
         self._places = array.array("Q")
+        self._lost = array.array("Q")
         self._at = 0
         self._pending: list[bytes] = []
         self._pending_bytes = 0
@@ -89,6 +94,26 @@ class RecalledWriter:
         self._time_ms = time_ms
         self._fill(offset)
         self._put(kind, body)
+
+    @property
+    def next_offset(self) -> int:
+        """The record after the last one that was added."""
+        return self._next
+
+    def lose(self, from_offset: int, to_offset: int) -> None:
+        """Note that of ``from_offset <= offset < to_offset`` events are missing in the archive.
+
+        The range is above the record that was added last.
+        """
+        assert self._next <= from_offset <= to_offset <= self._name.to_offset
+        self._fill(from_offset)
+        self._fill(to_offset)
+        if from_offset == to_offset:
+            return
+        if self._lost and self._lost[-1] == from_offset:
+            self._lost[-1] = to_offset
+        else:
+            self._lost.extend((from_offset, to_offset))
 
     def _fill(self, offset: int) -> None:
         while self._next < offset:
@@ -119,8 +144,9 @@ class RecalledWriter:
         self._fill(self._name.to_offset)
         self._flush()
         count = len(self._places)
-        places = self._places.tobytes()
-        head = _TRAILER.pack(_MAGIC, self._name.from_offset, count, self._at, 0)[:-4]
+        places = self._places.tobytes() + self._lost.tobytes()
+        ranges = len(self._lost) // 2
+        head = _TRAILER.pack(_MAGIC, self._name.from_offset, count, self._at, ranges, 0)[:-4]
         check = zlib.crc32(head, zlib.crc32(places))
         _write(self._file.fileno(), places + head + check.to_bytes(4, "little"))
         self._file.close()
@@ -155,8 +181,8 @@ class Recalled:
         trailer = os.pread(self._fd, _TRAILER.size, max(0, self.bytes - _TRAILER.size))
         if len(trailer) < _TRAILER.size:
             raise self._damaged()
-        magic, first, count, frames, check = _TRAILER.unpack(trailer)
-        size = _PLACE_BYTES * count
+        magic, first, count, frames, ranges, check = _TRAILER.unpack(trailer)
+        size = _PLACE_BYTES * count + _RANGE_BYTES * ranges
         if (magic, first, count) != (
             _MAGIC,
             name.from_offset,
@@ -166,13 +192,26 @@ class Recalled:
         places = os.pread(self._fd, size, frames)
         if zlib.crc32(trailer[:-4], zlib.crc32(places)) != check:
             raise self._damaged()
-        self._places = array.array("Q", places)
+        self._places = array.array("Q", places[: _PLACE_BYTES * count])
         self._places.append(frames)
+        bounds = iter(array.array("Q", places[_PLACE_BYTES * count :]))
+        self._lost = list(zip(bounds, bounds, strict=True))
+
+    def lost(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
+        """Returns the parts of ``from_offset <= offset < to_offset`` that lack events.
+
+        Each as its first record and the one after its last, in order. Of these records, some may be
+        no events.
+        """
+        clipped = [(max(first, from_offset), min(end, to_offset)) for first, end in self._lost]
+        return [(first, end) for first, end in clipped if first < end]
 
     def read_chunk(
         self, from_offset: int, bytes_max: int, to_offset: int | None = None
     ) -> tuple[bytes, int]:
         """Returns whole frames from *from_offset* on, verified, and the offset after them.
+
+        Where events are missing there is no frame, and the offset after the hole.
 
         Args:
             from_offset: One of the file.
@@ -183,10 +222,14 @@ class Recalled:
             LogDamagedError: They are damaged.
             OSError: They cannot be read.
         """
+        end = min(to_offset or self.name.to_offset, self.name.to_offset)
+        hole = next(iter(self.lost(from_offset, end)), (end, end))
+        if hole[0] == from_offset:
+            return b"", hole[1]
         first = from_offset - self.name.from_offset
         begin = self._places[first]
         last = first + 1
-        count = min(to_offset or self.name.to_offset, self.name.to_offset) - self.name.from_offset
+        count = hole[0] - self.name.from_offset
         while last < count and self._places[last + 1] - begin <= bytes_max:
             last += 1
         chunk = os.pread(self._fd, self._places[last] - begin, begin)

@@ -29,6 +29,9 @@ RUN: Final = sa.Table(
     sa.Column("total", sa.BigInteger),
     sa.Column("cancelled", sa.Boolean),
     sa.Column("oldest_ms", sa.BigInteger),
+    sa.Column("missing", sa.BigInteger),
+    sa.Column("missing_from", sa.BigInteger),
+    sa.Column("missing_to", sa.BigInteger),
 )
 ADDED: Final = (
     RUN.c.selected,
@@ -36,6 +39,9 @@ ADDED: Final = (
     RUN.c.total,
     RUN.c.cancelled,
     RUN.c.oldest_ms,
+    RUN.c.missing,
+    RUN.c.missing_from,
+    RUN.c.missing_to,
 )
 """Columns that an earlier version has not."""
 
@@ -67,4 +73,5 @@ def _run_of(row: Any) -> RunRow:
         looked=found.looked or 0,
         total=found.total or 0,
         cancelled=bool(found.cancelled),
+        missing=found.missing or 0,
     )

@@ -113,6 +113,10 @@ class RunRow(NamedTuple):
         cancelled: It ended early, since it was cancelled.
         oldest_ms: Of a replay: the log begins only with a record of this wall-clock time,
             milliseconds, after the time that was asked for; None: nothing is missing.
+        missing: Of a replay: records that it passed since their events are missing, in the middle
+            of what is there. Some of them may be no events.
+        missing_from: The first of these records; None: none is missing.
+        missing_to: After the last of them.
     """
 
     seq: int
@@ -126,6 +130,17 @@ class RunRow(NamedTuple):
     total: int = 0
     cancelled: bool = False
     oldest_ms: int | None = None
+    missing: int = 0
+    missing_from: int | None = None
+    missing_to: int | None = None
+
+    def passing(self, from_offset: int, to_offset: int) -> "RunRow":
+        """Returns the progress after the run passed these records, whose events are missing."""
+        return self._replace(
+            missing=self.missing + to_offset - from_offset,
+            missing_from=from_offset if self.missing_from is None else self.missing_from,
+            missing_to=to_offset,
+        )
 
 
 class FailingRoute(msgspec.Struct, frozen=True, kw_only=True):

@@ -202,7 +202,7 @@ class Contents:
     def days(self) -> set[str]:
         """Days of which there are events."""
         files = (file for ranges in self.ranges.values() for each in ranges for file in each.files)
-        return {_day_of(file) for file in files}
+        return {day_of(file) for file in files}
 
     def readable(self, partition: int) -> list[ArchivedRange]:
         """The ranges of *partition* but for those of which everything is deleted."""
@@ -224,13 +224,24 @@ class Contents:
         return {each.name for ranges in self.ranges.values() for each in ranges}
 
 
-def _day_of(file: ArchivedFile) -> str:
-    return file.path.partition("/")[0].removeprefix("day=")
+def day_of(file: ArchivedFile) -> str:
+    """Day of the events of *file*, by UTC (``2026-01-31``)."""
+    return day_in(file.path)
+
+
+def day_in(path: str) -> str:
+    """Day of the events of the file at *path*, below ``EVENTS``."""
+    return path.partition("/")[0].removeprefix("day=")
+
+
+def day_at(time_ms: int) -> str:
+    """Day of *time_ms*, by UTC (``2026-01-31``)."""
+    return str(datetime.fromtimestamp(time_ms // 1000, UTC).date())
 
 
 def _since(found: ArchivedRange, day: str) -> ArchivedRange:
     """What is left of *found* when all before *day* is deleted."""
-    files = tuple(file for file in found.files if _day_of(file) >= day)
+    files = tuple(file for file in found.files if day_of(file) >= day)
     if len(files) == len(found.files):
         return found
     begin_ms = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000)

@@ -29,6 +29,10 @@ from distributary.spark.archive.manifest import (
     ArchivedRange,
     Contents,
     contents_of,
+    day_at,
+    day_in,
+    day_of,
+    manifest_name,
     number_of,
 )
 
@@ -49,6 +53,15 @@ class ArchivedSpan(NamedTuple):
 
     span: OffsetRange
     files: tuple[str, ...]
+
+    def of_days(self, pushed: Pushed) -> "ArchivedSpan":
+        """Returns it with the files of the days that *pushed* wants."""
+        first = day_at(max(pushed.from_ms, 0))
+        last = None if pushed.to_ms >= END_MS else day_at(max(pushed.to_ms - 1, 0))
+        files = (each for each in self.files if first <= day_in(each))
+        return self._replace(
+            files=tuple(each for each in files if not last or day_in(each) <= last)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,27 @@ class ArchiveReader:
             raise SettingsError(f"archive: there is none at {self.url}: {error}") from error
         return contents_of(found)
 
+    def there(self, archived: ArchivedSpan) -> ArchivedSpan:
+        """Returns *archived* with those of its files that are there.
+
+        Raises:
+            LogUnavailableError: The file system cannot be asked, or there is no archive: one
+                that is not mounted lacks no files.
+        """
+        system, root = self._open()
+        paths = [f"{root}/{EVENTS}/{each}" for each in archived.files]
+        try:
+            infos = system.get_file_info(paths)
+            found = [info.type == fs.FileType.File for info in infos]
+            if not all(found):
+                first = f"{root}/{MANIFESTS}/{manifest_name(1)}"
+                with system.open_input_stream(first):
+                    pass
+        except (OSError, pa.ArrowInvalid) as error:
+            raise self._unavailable(error) from error
+        files = (file for file, is_there in zip(archived.files, found, strict=True) if is_there)
+        return archived._replace(files=tuple(files))
+
     def read(
         self, archived: ArchivedSpan, columns: Sequence[Column], pushed: Pushed
     ) -> Iterator[pa.RecordBatch]:
@@ -98,7 +132,7 @@ class ArchiveReader:
                     arrays = [batch.column(each.name).cast(each.type) for each in schema]
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         except (OSError, pa.ArrowInvalid) as error:
-            raise LogUnavailableError(f"the archive {self.url} cannot be read: {error}") from error
+            raise self._unavailable(error) from error
 
     def offset_at(self, found: ArchivedRange, time_ms: int) -> int:
         """Returns the first offset of an event in the range *found* at *time_ms* or later.
@@ -106,15 +140,22 @@ class ArchiveReader:
         Raises:
             LogUnavailableError: A file cannot be read.
         """
-        files = tuple(each.path for each in found.files)
+        files = tuple(each.path for each in found.files if day_of(each) >= day_at(time_ms))
         lowest = found.to_offset
+        span = OffsetRange(found.partition, found.from_offset, found.to_offset)
+        files = self.there(
+            ArchivedSpan(span, files)
+        ).files  # The task that reads tells of the others.
         try:
             for batch in self._batches(files, ["offset"], ds.field("logged_at") >= _stamp(time_ms)):
                 if len(batch):
                     lowest = min(lowest, pc.min(batch.column("offset")).as_py())
         except (OSError, pa.ArrowInvalid) as error:
-            raise LogUnavailableError(f"the archive {self.url} cannot be read: {error}") from error
+            raise self._unavailable(error) from error
         return lowest
+
+    def _unavailable(self, error: Exception) -> LogUnavailableError:
+        return LogUnavailableError(f"the archive {self.url} cannot be read: {error}")
 
     def _batches(
         self, files: Sequence[str], names: Sequence[str], condition: Any

@@ -11,7 +11,7 @@ anybody reads.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from distributary.core.errors import EventError, LogDamagedError
+from distributary.core.errors import EventError, LogUnavailableError
 from distributary.core.event import record as event_record
 from distributary.core.flow import (
     TTL_DEFAULT,
@@ -33,7 +33,7 @@ from distributary.core.flow import (
 )
 from distributary.core.log.recalled import RecalledName, RecalledWriter
 from distributary.spark.archive import rows
-from distributary.spark.archive.manifest import EVENTS, ArchivedRange
+from distributary.spark.archive.manifest import EVENTS, ArchivedRange, day_at, day_in, day_of
 from distributary.spark.archive.place import Place
 
 BATCH_MAX: Final = 4
@@ -42,7 +42,7 @@ asked for meanwhile."""
 
 _ROWS: Final = 1_000
 """Rows that are made objects at a time: some have a megabyte."""
-_TOLD: Final = "events BIGINT, damaged BIGINT"
+_TOLD: Final = "events BIGINT, damaged BIGINT, broken STRING"
 
 
 _NEEDED: Final = (
@@ -91,7 +91,7 @@ class Brought:
         stretches: How many.
         events: Events in them.
         damaged: Events that cannot be read.
-        missing: Files of the archive that are gone.
+        missing: Files of the archive that are gone, or are no files of Parquet.
     """
 
     stretches: int
@@ -124,21 +124,21 @@ class Recaller:
             OSError: The archive cannot be read, or a file cannot be written.
             PySparkException: A task failed.
         """
-        todo = self._ranges(asked)
-        if any(found is None for _, found in todo):
-            self._contents = self._place.contents()
-            todo = self._ranges(asked)
-        missing: list[str] = []
+        known = self._known(asked)
+        missing = self._missing(known)
+        if missing or len(known) < min(len(asked), BATCH_MAX):
+            self._look_again()
+            known = self._known(asked)
+            missing = self._missing(known)
         frames: list[DataFrame] = []
-        known = {each.name: (folder, each) for folder, each in todo if each is not None}
-        for folder, each in list(known.values())[:BATCH_MAX]:
+        for folder, each in known:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            there = [file.path for file in each.files if self._place.has_events(file.path)]
-            missing += [file.path for file in each.files if file.path not in there]
+            there = [file.path for file in each.files if file.path not in missing]
+            lost = [day_of(file) for file in each.files if file.path in missing]
             if there:
-                frames.append(self._frame(folder, each, there))
+                frames.append(self._frame(folder, each, there, lost))
             else:
-                RecalledWriter(folder, _name(each)).finish()
+                write_stretch(folder, _name(each), each.partition, (), lost)
         events = damaged = 0
         if frames:
             whole = frames[0]
@@ -147,33 +147,53 @@ class Recaller:
             for told in whole.collect():
                 events += told.events
                 damaged += told.damaged
+                missing += told.broken.splitlines()
         return Brought(len(known), events, damaged, tuple(missing))
 
-    def _ranges(self, asked: Sequence[Needed]) -> list[tuple[Path, ArchivedRange | None]]:
+    def _look_again(self) -> None:
+        """Read the manifests again.
+
+        Raises:
+            LogError: There are none any more, or they do not fit. An archive that is not mounted
+                has no missing files: nobody passes what it has.
+        """
+        contents = self._place.contents()
+        if contents.count < self._contents.count or not contents.count:
+            raise LogUnavailableError(f"there is no archive at {self._place.url}")
+        self._contents = contents
+
+    def _known(self, asked: Sequence[Needed]) -> list[tuple[Path, ArchivedRange]]:
+        """Returns the first ranges of *asked* that the archive has, and where they go."""
+        found = {}
+        for each in asked:
+            for there in self._contents.ranges.get(each.partition, ()):
+                if there.from_offset <= each.offset < there.to_offset:
+                    found[there.name] = each.folder, there
+        return list(found.values())[:BATCH_MAX]
+
+    def _missing(self, known: Sequence[tuple[Path, ArchivedRange]]) -> list[str]:
+        """Returns the files of *known* that are not there, though the manifests name them."""
         return [
-            (
-                each.folder,
-                next(
-                    (
-                        found
-                        for found in self._contents.ranges.get(each.partition, ())
-                        if found.from_offset <= each.offset < found.to_offset
-                    ),
-                    None,
-                ),
-            )
-            for each in asked
+            file.path
+            for _, each in known
+            for file in each.files
+            if not self._place.has_events(file.path)
         ]
 
-    def _frame(self, folder: Path, found: ArchivedRange, files: Sequence[str]) -> DataFrame:
+    def _frame(
+        self, folder: Path, found: ArchivedRange, files: Sequence[str], lost: Sequence[str]
+    ) -> DataFrame:
         paths = [f"{self._place.url}/{EVENTS}/{each}" for each in files]
         content = self._spark.read.format("binaryFile").load(paths).select("path", "content")
         partition, name = found.partition, _name(found)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            events, damaged = write_stretch(folder, name, partition, _tables(batches))
-            arrays = [pa.array([events], pa.int64()), pa.array([damaged], pa.int64())]
-            yield pa.RecordBatch.from_arrays(arrays, names=["events", "damaged"])
+            broken: list[str] = []
+            tables = list(_tables(batches, broken))
+            days = [*lost, *map(day_in, broken)]
+            events, damaged = write_stretch(folder, name, partition, tables, days)
+            told = {"events": [events], "damaged": [damaged], "broken": ["\n".join(broken)]}
+            yield pa.RecordBatch.from_pydict(told)
 
         return content.coalesce(1).mapInArrow(write, _TOLD)
 
@@ -182,23 +202,27 @@ def _name(found: ArchivedRange) -> RecalledName:
     return RecalledName(found.from_offset, found.to_offset)
 
 
-def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _tables(batches: Iterator[pa.RecordBatch], broken: list[str]) -> Iterator[pa.Table]:
     """The rows of files of Parquet, of which *batches* have paths and contents.
 
-    Raises:
-        LogDamagedError: One is none.
+    Adds those that are none to *broken*, by their paths below ``EVENTS``: a file is read as a whole
+    before, so it is damaged where it lies.
     """
     for batch in batches:
         for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
             try:
                 file = pq.ParquetFile(pa.BufferReader(content.as_buffer()))
                 yield file.read(columns=list(_NEEDED), use_threads=False)
-            except (pa.ArrowException, OSError) as error:
-                raise LogDamagedError(f"{path}: not a file of Parquet: {error}") from error
+            except (pa.ArrowException, OSError):
+                broken.append(path.as_py().rpartition(f"/{EVENTS}/")[2])
 
 
 def write_stretch(
-    folder: Path, name: RecalledName, partition: int, tables: Iterable[pa.Table]
+    folder: Path,
+    name: RecalledName,
+    partition: int,
+    tables: Sequence[pa.Table],
+    lost: Sequence[str] = (),
 ) -> tuple[int, int]:
     """Write the file *name* in *folder* from archived rows; runs in a Python worker.
 
@@ -207,25 +231,34 @@ def write_stretch(
         name: Which records.
         partition: Number of the partition.
         tables: All rows of the stretch that are there, in any order.
+        lost: Days (``2026-01-31``) of which rows are missing that the archive ought to have. Times
+            of records never go back, so they stood between those of the days beside them.
 
     Returns:
         How many events it has, and how many rows were damaged.
 
     Raises:
-        LogDamagedError: Columns are missing.
         OSError: The file cannot be written.
     """
     writer = RecalledWriter(folder, name)
     events = damaged = 0
+    day = ""
     try:
         for offset, group in groupby(_rows(tables), key=attrgetter("offset")):
             kept = list(group)
+            if lost:
+                before, day = day, day_at(kept[0].logged_at // 1000)
+                if any(before <= each <= day for each in lost):
+                    writer.lose(writer.next_offset, offset)
             body = _body_of(partition, kept)
             if body is None:
                 damaged += len(kept)
+                writer.lose(offset, offset + 1)
                 continue
             writer.add(offset, kept[0].logged_at // 1000, *body)
             events += len(kept)
+        if any(day <= each for each in lost):
+            writer.lose(writer.next_offset, name.to_offset)
         writer.finish()
     except BaseException:
         writer.discard()
@@ -233,8 +266,10 @@ def write_stretch(
     return events, damaged
 
 
-def _rows(tables: Iterable[pa.Table]) -> Iterator[_Row]:
+def _rows(tables: Sequence[pa.Table]) -> Iterator[_Row]:
     """The rows of *tables* by offset and index."""
+    if not tables:
+        return
     whole = pa.concat_tables(tables)
     at = whole.schema.get_field_index("logged_at")
     stamps = whole.column(at).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())

@@ -81,6 +81,15 @@ RUN_SCHEMAS: Final[dict[str, Schema]] = {
             "to": TIME,
             "oldest": TIME
             | {"description": "The log begins only here: retention has what came before."},
+            "missing": {
+                "type": "array",
+                "description": "What a replay passed since the archive lacks it: by partition, the"
+                " first record and the one after the last, and how many between are missing.",
+                "items": closed(
+                    {"partition": COUNT, "from": COUNT, "to": COUNT, "records": COUNT},
+                    required=["partition", "from", "to", "records"],
+                ),
+            },
             "waitsFor": TEXT
             | {"description": "What it waits for: events of the archive, and why."},
         },

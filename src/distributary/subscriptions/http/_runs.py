@@ -177,6 +177,16 @@ def run_of(state: RunState) -> dict[str, Any]:
             found[name] = time_text(wall_ms)
     if state.waits_for:
         found["waitsFor"] = state.waits_for
+    if state.missing:
+        found["missing"] = [
+            {
+                "partition": each.partition,
+                "from": each.from_offset,
+                "to": each.to_offset,
+                "records": each.records,
+            }
+            for each in state.missing
+        ]
     if details.filters:
         found["filters"] = list(details.filters)
     if details.ids:

@@ -26,6 +26,22 @@ LOOKED_MAX: Final = 1_000
 """Runs looked at for one part of a list: with a filter by state a part may be short."""
 
 
+class Missing(NamedTuple):
+    """Records of a partition that a replay passed, since their events are missing.
+
+    Attributes:
+        partition: Number of the partition.
+        from_offset: The first one.
+        to_offset: After the last one.
+        records: How many of those between are missing.
+    """
+
+    partition: int
+    from_offset: int
+    to_offset: int
+    records: int
+
+
 class RunState(NamedTuple):
     """Progress of a run, over all partitions.
 
@@ -36,6 +52,7 @@ class RunState(NamedTuple):
         partitions: How many there are.
         cancelled: Whether somebody has cancelled it.
         waits_for: What a partition waits for before it can go on, in words; empty: nothing.
+        missing: By partition, what a replay passed because it is missing in the archive.
     """
 
     demand: Demand
@@ -44,6 +61,7 @@ class RunState(NamedTuple):
     partitions: int
     cancelled: bool
     waits_for: str = ""
+    missing: Sequence[Missing] = ()
 
     @property
     def done(self) -> bool:
@@ -200,6 +218,13 @@ class Runs:
                 len(self._readers),
                 demand.seq in ended,
                 self._waits_for(demand, by_partition),
+                [
+                    Missing(partition, row.missing_from, row.missing_to, row.missing)
+                    for partition, rows in enumerate(by_partition)
+                    if (row := rows.get(demand.seq)) is not None
+                    and row.missing_from is not None
+                    and row.missing_to is not None
+                ],
             )
             for demand in demands
         ]

@@ -50,6 +50,41 @@ def test_every_record_comes_back_and_a_frame_stands_for_each_offset(
     assert absent == set(range(10, 61)) - entries.keys()
 
 
+@given(
+    entries=st.sets(st.integers(10, 60)),
+    lost=st.sets(st.integers(10, 60)),
+    bytes_max=st.integers(1, 2_000),
+    span=st.tuples(st.integers(10, 60), st.integers(1, 51)),
+)
+def test_what_the_archive_lacks_is_a_hole(tmp_path_factory, entries, lost, bytes_max, span):
+    """It has no frame, and the file says where it is."""
+    name = RecalledName(10, 61)
+    folder = tmp_path_factory.mktemp("recalled")
+    writer = RecalledWriter(folder, name)
+    for offset in range(10, 61):
+        if offset in lost:
+            writer.lose(offset, offset + 1)
+        elif offset in entries:
+            writer.add(offset, 1_000, RecordKind.EVENTS, b"x" * offset)
+    writer.finish()
+    file = Recalled(folder, name)
+    at, end = span[0], min(sum(span), 61)
+    ranges = file.lost(at, end)
+    assert {offset for each in ranges for offset in range(*each)} == lost & set(range(at, end))
+    assert [each.offset for each in file.read(at, end)] == sorted(
+        (entries - lost) & set(range(at, end))
+    )
+    offsets, holes = [], set()
+    while at < end:
+        chunk, after = file.read_chunk(at, bytes_max, end)
+        found = [each.offset for each in iter_frames(chunk)]
+        offsets += found
+        holes |= set(range(at, after)) if not found else set()
+        at = after
+    assert holes == lost & set(range(span[0], end))
+    assert offsets == [each for each in range(span[0], end) if each not in holes]
+
+
 def test_a_single_record_is_found_without_its_neighbours(tmp_path):
     """A retry reads one."""
     file = write(tmp_path, RecalledName(0, 5), {offset: b"%d" % offset for offset in range(5)})

@@ -14,6 +14,7 @@ from distributary.datadir import DataDir
 from distributary.datadir.archived import write_archived
 from distributary.partitions.recalls import Asked
 from distributary.server import settings
+from distributary.server.processes.control.views import RECALLING, FileViews
 from distributary.server.processes.pipeline import archiving
 from distributary.server.processes.pipeline.archiving import (
     archive_child,
@@ -192,6 +193,21 @@ def test_a_recall_is_wanted_while_an_owner_asks(paths):
         assert is_recall_wanted(paths, 1) == wanted
     requests.write_bytes(b"[")
     assert not is_recall_wanted(paths, 1)
+
+
+def test_who_asks_next_is_not_told_of_an_earlier_failure(paths):
+    """Why the last ones could not be had stands while somebody waits, and is forgotten then."""
+    views = FileViews(paths, 1)
+    requests = paths.recall_requests(0)
+    requests.parent.mkdir(parents=True)
+    requests.write_bytes(msgspec.json.encode(Asked([(7, 9)])))
+    paths.recall_failed.write_text("no such bucket")
+    assert is_recall_wanted(paths, 1)
+    assert "no such bucket" in views.awaited(0, 7)
+    requests.write_bytes(msgspec.json.encode(Asked([])))  # the run was cancelled
+    assert not is_recall_wanted(paths, 1)
+    requests.write_bytes(msgspec.json.encode(Asked([(7, 9)])))
+    assert views.awaited(0, 7) == RECALLING
 
 
 def test_recalls_begin_at_once_and_one_at_a_time(world):

@@ -68,7 +68,7 @@ def test_a_replay_is_a_run(api):
         "replay",
         "s",
     )
-    assert "waitsFor" not in running
+    assert not {"waitsFor", "missing"} & running.keys()
     write(api, 1, runs={demand.seq: RunRow(demand.seq, 5, 9, 0, 0, done=False)})
     api.awaited[1, 5] = "the archive"
     assert api.request("GET", "/runs/mine").json()["waitsFor"] == "the archive"
@@ -85,6 +85,7 @@ def test_a_replay_is_a_run(api):
             total=9,
             oldest_ms=partition * 1_000,
         )
+        row = row.passing(2, 4).passing(6, 7) if partition else row
         write(api, partition, runs={demand.seq: row})
     count = len(api.databases)
     done = api.request("GET", "/runs/mine").json()
@@ -92,6 +93,8 @@ def test_a_replay_is_a_run(api):
     assert (done["selected"], done["handled"], done["passed"]) == (4 * count, 3 * count, count)
     assert (done["looked"], done["total"], done["dryRun"]) == (9 * count, 9 * count, True)
     assert done["oldest"].startswith("1970-01-01")
+    missing = {"from": 2, "to": 7, "records": 3}
+    assert done["missing"] == [{"partition": n, **missing} for n in range(1, count)]
     assert api.request("GET", "/dead-letters/runs/mine").json() == done
     assert post(api, "/runs/mine/cancel").json()["state"] == "done"
 

@@ -123,8 +123,16 @@ async def keep_recalling(
 
 
 def is_recall_wanted(paths: DataDir, partitions: int) -> bool:
-    """Whether an owner asks for archived records."""
-    return any(read_requests(paths.recall_requests(number)) for number in range(partitions))
+    """Whether an owner asks for archived records.
+
+    If none does, it forgets why the last ones could not be had: who asks next waits for the next
+    try, not for that one.
+    """
+    if any(read_requests(paths.recall_requests(number)) for number in range(partitions)):
+        return True
+    with contextlib.suppress(OSError):
+        paths.recall_failed.unlink(missing_ok=True)
+    return False
 
 
 def archive_child(
