@@ -1,5 +1,6 @@
 """A log of real files with events in it, for what searches events."""
 
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,16 @@ class ListedRoutes:
 
     Attributes:
         records: The routes.
+        followed: Released whenever changes are asked for.
     """
 
     def __init__(self, *records: RouteRecord) -> None:
         self.records = list(records)
+        self.followed = threading.Semaphore(0)
+
+    def follow(self) -> None:
+        """Tell of the call."""
+        self.followed.release()
 
     def at(self, address: str, most: int) -> list[RouteRecord]:
         """The first *most* at *address*."""

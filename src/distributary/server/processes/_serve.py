@@ -261,7 +261,7 @@ class Server:
         reloads.begin()
         self._say_serving()
         await self._announce(health)
-        await running.events.prepare()
+        await running.events.keep_prepared()
 
     def _reach_of(self, settings: Settings) -> Reach:
         addresses = self._listeners.addresses

@@ -33,6 +33,8 @@ WAITING_OF_ONE_MAX: Final = 16
 OWNERS_MAX: Final = 50_000
 """Routes whose namespace is remembered, some 150 bytes each: a log may have timers of that many,
 and a question to the store for each takes a hundred times as long as its record."""
+FOLLOWED_EVERY_S: Final = 5.0
+"""Interval at which changes of routes are read: 15 us each, which nobody waits for then."""
 SERVER: Final = "server"
 """Who publishes on Brokers ``lifecycle``: nobody else may."""
 _GONE: Final = "retention has deleted the event at this position: the log begins later"
@@ -100,15 +102,26 @@ class Events:
         """End the threads; call it once nobody asks any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def prepare(self) -> None:
-        """Load what the first question would wait for; call it once there is time."""
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._prepare)
+    async def keep_prepared(self) -> None:
+        """Load what the first question would wait for, and read routes as they change.
+
+        Call it once there is time. It runs until it is cancelled.
+        """
+        run = asyncio.get_running_loop().run_in_executor
+        await run(self._threads, self._prepare)
+        while True:
+            await asyncio.sleep(FOLLOWED_EVERY_S)
+            await run(self._threads, self._follow)
 
     def _prepare(self) -> None:
         with contextlib.suppress(DistributaryError, OSError):  # whoever asks is told
             if self._rows is not None:
                 self._rows.prepare()
             self._routes.one("")
+
+    def _follow(self) -> None:
+        with contextlib.suppress(DistributaryError, OSError):  # as above
+            self._routes.follow()
 
     async def find(self, asked: EventQuery) -> tuple[EventPage, list[str | None]]:
         """Find events of a namespace, and who published each.

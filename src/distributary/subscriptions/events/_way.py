@@ -28,6 +28,13 @@ OF_ANOTHER_TIMER: Final = Reason("$.config.interval", "the timer of another subs
 class Routes(Protocol):
     """The routes of all resources, as they are now."""
 
+    def follow(self) -> None:
+        """Read changes now that the next question would read; no question depends on it.
+
+        Raises:
+            DistributaryError: They cannot be read now.
+        """
+
     def at(self, address: str, most: int) -> Iterable[RouteRecord]:
         """The newest record of each route that listens at *address*, the first *most* of them.
 

@@ -9,6 +9,7 @@ from distributary.core.database import sqlite_url
 from distributary.core.log.folder import partition_dir
 from distributary.core.route import BlindMatcher, RouteTable
 from distributary.datadir import DataDir
+from distributary.partitions import DirectoryTargets
 from distributary.partitions.routes import save_table
 from distributary.resource import SinkRule
 from distributary.server.processes import index_process
@@ -62,6 +63,30 @@ def test_routes_are_those_of_now(paths, change):
     change(lambda made: made.delete(first.id))
     assert uids(routes) == [second.uid]
     assert routes.one(first.uid) is None
+
+
+def test_followed_changes_are_read_before_a_question(paths, change, monkeypatch):
+    """Once there was a question; then the next one finds nothing to read."""
+    read = []
+
+    class Counting(DirectoryTargets):
+        def between(self, from_seq, to_seq):
+            found = super().between(from_seq, to_seq)
+            read.append(len(found))
+            return found
+
+    monkeypatch.setattr("distributary.server.processes.control.events.DirectoryTargets", Counting)
+    routes = RoutesNow(paths)
+    change(lambda made: made.create(GOOD))
+    routes.follow()
+    assert read == []
+    assert len(uids(routes)) == 1
+    made = [change(lambda made: made.create(GOOD)) for _ in range(3)]
+    routes.follow()
+    assert sum(read) == 4
+    routes.follow()
+    assert uids(routes)[1:] == [each.uid for each in made]
+    assert sum(read) == 4
 
 
 def test_routes_begin_with_what_an_owner_saved(paths, change, monkeypatch):

@@ -303,3 +303,22 @@ def test_a_namespace_leaves_room_for_searches_of_others(api, log):
     finally:
         going_on.set()
         events.close()
+
+
+def test_changes_of_routes_are_read_as_they_come(api, monkeypatch):
+    """Every few seconds while nobody asks, and a server that stops ends it."""
+    monkeypatch.setattr("distributary.subscriptions.events._service.FOLLOWED_EVERY_S", 0.0)
+    events = Events(api.places(api.folder), api.store, api.routes)
+
+    async def follow() -> None:
+        following = asyncio.create_task(events.keep_prepared())
+        for _ in range(2):
+            await asyncio.to_thread(api.routes.followed.acquire)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        assert following.cancelled()
+
+    try:
+        asyncio.run(follow())
+    finally:
+        events.close()

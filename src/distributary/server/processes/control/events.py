@@ -14,7 +14,7 @@ from distributary.core.flow import RouteRecord
 from distributary.core.log import Reader
 from distributary.core.route import BlindMatcher, RouteTable
 from distributary.datadir import DataDir
-from distributary.datadir.shared_signs import place_of_store
+from distributary.datadir.shared_signs import place_of_store, signs_of
 from distributary.partitions import DirectoryTargets
 from distributary.partitions.ports import Records
 from distributary.partitions.routes import RouteHistory, follow_from, saved_table
@@ -47,8 +47,14 @@ class RoutesNow:
         self._paths = paths
         self._records = records or functools.partial(Reader, paths.log)
         self._url = place_of_store(paths, place).url
+        self._may_be_written = signs_of(self._url)
         self._held: RouteTable | None = None
         self._lock = Lock()
+
+    def follow(self) -> None:
+        """See ``Routes``: reads if the store may have been written and the routes are in memory."""
+        if self._held is not None and self._may_be_written():
+            self.one("")
 
     def at(self, address: str, most: int) -> Iterable[RouteRecord]:
         """See ``Routes``."""
