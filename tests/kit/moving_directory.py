@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from distributary.core.clock import SystemClock
 from distributary.core.database import sqlite_url
 from distributary.core.demand import DemandDetails
+from distributary.core.engine.replays import name_of
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import (
@@ -180,7 +181,7 @@ class _Filler:
         store.apply(Changes(runs={row.seq: row for row in runs.values()}))
         store.apply(Changes(taken=[letters[2].key, letters[20].key]))
         store.close()
-        self._journal(rows)
+        self._journal(rows, name_of(demands["replay"]))
         self._counts(rows, quota)
 
     def _checksum(self, offset: int) -> int:
@@ -233,7 +234,7 @@ class _Filler:
             )
         return letters
 
-    def _journal(self, rows: list[RetryRow]) -> None:
+    def _journal(self, rows: list[RetryRow], replay: str) -> None:
         journal = Journal(self._paths.journal(self._partition), rows_from=1)
         below = self._middle - 1
         floor = self._start + 20
@@ -247,6 +248,10 @@ class _Filler:
         done += [
             (DoneKey(offset, 0, self._routes[2]), self._checksum(offset))
             for offset in range(floor, self._middle, 3)
+        ]
+        done += [
+            (DoneKey(offset, 0, replay), self._checksum(offset))
+            for offset in range(self._middle - 80, self._middle, 2)
         ]
         journal.record(Mark(floor, self._checksum(floor - 1)), done[:100], {self._routes[2]: floor})
         journal.record(
@@ -278,6 +283,9 @@ def opened(
     }
     rows = {row.key: row for row in store.rows()}
     pending = set(_pending(events, rows, state, store, routes))
+    for run in store.runs(seqs).values():
+        if not run.done and run.total != LETTERS:
+            pending.update(_to_replay(run, events, state))
     letters = store.kept_dead_letters(10_000)
     places = {kept.id: place for place, kept in enumerate(letters)}
     names = {offset: str(event.text("id")) for offset, (event, _) in events.items()}
@@ -340,6 +348,17 @@ def _pending(
             held = any(row.route == route and row.holds(offset, 0) for row in backfills)
             if held or offset >= state.mark.offset:
                 yield route, str(event.text("id"))
+
+
+def _to_replay(
+    run: RunRow, events: dict[int, Any], state: JournalState
+) -> Iterator[tuple[str, str]]:
+    """What a replay has yet to send."""
+    name = name_of(run.seq)
+    for offset, (event, logged) in events.items():
+        done = state.done.get(DoneKey(offset, 0, name)) == logged.checksum
+        if run.at <= offset < run.through and not done:
+            yield name, str(event.text("id"))
 
 
 def repeated(some: list[tuple[str, int]]) -> list[str]:

@@ -1,12 +1,17 @@
 """A replay sends what a subscription had already, each event once more, beside the live flow."""
 
+import itertools
+
 import pytest
 
 from distributary.core.demand import DemandDetails
 from distributary.core.engine import EngineLimits
+from distributary.core.flow import DoneKey, RecordKind, Stage
+from distributary.core.outcome import Changes, RetryRow, RunRow
 from distributary.core.policy import DeliveryPolicy
 from distributary.testing.simulation import answers
 
+EVENTS = int(RecordKind.EVENTS)
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 POLICY = DeliveryPolicy(retry=2, backoff_delay_s=0.1, timeout_s=1.0)
 
@@ -25,9 +30,14 @@ def replay(partition, route, since_ms=None, until_ms=None, **more):
     return partition.targets.ask("replay", route, details, now_ms)
 
 
+def seq_of(partition, run):
+    """The number of its demand."""
+    return next(demand.seq for demand in partition.targets.asked if demand.run == run)
+
+
 def counts(partition, run):
     """Selected, handled and passed of a run."""
-    seq = next(demand.seq for demand in partition.targets.asked if demand.run == run)
+    seq = seq_of(partition, run)
     row = partition.store.runs([seq])[seq]
     return row.selected, row.handled, row.passed
 
@@ -316,4 +326,145 @@ def test_retries_are_made_now_on_demand(past):
     past.start()
     past.advance(60.0)
     assert len(arrivals(past, A)) == before
+    past.rest()
+
+
+def hangs_first(partition, uri):
+    """The first attempt at *uri* is answered after a minute, the others at once; rows that come."""
+    steps = itertools.chain([60.0], itertools.repeat(0.005))
+
+    def behaviour(_chance):
+        return answers(204, next(steps))(_chance)
+
+    partition.sinks[uri] = behaviour
+
+
+def test_a_replay_writes_no_row_for_what_is_delivered(past):
+    """Its position and the journal tell what is done."""
+    run = replay(past, "r")
+    while counts_or_none(past, run) != (200, 200, 0):
+        assert past.store.rows() == []
+        past.advance(0.01)
+    assert sorted(arrivals(past, A)) == sorted(past.events * 2)
+    past.rest()
+
+
+def counts_or_none(partition, run):
+    """As ``counts``; None before the run has begun."""
+    seq = seq_of(partition, run)
+    return counts(partition, run) if partition.store.runs([seq]) else None
+
+
+def test_a_kill_repeats_only_what_was_under_way(past):
+    """The first one hangs, so the position has not moved; the journal has the others.
+
+    An outcome is in doubt for at most 75 ms: the answer takes 5, a flush under way 2 x 20 (to its
+    work, and back), the next one begins 10 later and takes 20 to its work. At 100/s these are 8.
+    """
+    hangs_first(past, A)
+    run = replay(past, "r", rate=100.0)
+    past.advance(1.0)
+    before = arrivals(past, A)[200:]
+    assert len(before) > 50
+    past.crash()
+    past.start()
+    past.advance(30.0)
+    again = arrivals(past, A)[200:]
+    copies = [event for event in past.events if again.count(event) == 2]
+    assert set(again) == set(past.events)
+    assert before[0] in copies
+    assert len(copies) <= 1 + 8
+    assert counts(past, run) == (200, 200, 0)
+    past.rest()
+
+
+@pytest.mark.parametrize("step_s", [0.01, 0.3])
+def test_a_replay_stands_while_its_subscription_is_paused(past, step_s):
+    """And goes on where it was, over a crash too: each event comes once more.
+
+    The owner looks for pauses every 100 ms, in which 10 are sent at 100/s. It sends every 20 ms at
+    most, so two more may be due.
+    """
+    run = replay(past, "r", rate=100.0)
+    past.advance(0.5)
+    past.targets.halt("r")
+    sent = len(arrivals(past, A))
+    past.advance(step_s)
+    past.advance(5.0)
+    assert len(arrivals(past, A)) <= sent + 10 + 2
+    past.crash()
+    past.start()
+    past.advance(1.0)
+    past.targets.unhalt("r")
+    past.advance(30.0)
+    assert sorted(arrivals(past, A)) == sorted(past.events * 2)
+    assert counts(past, run) == (200, 200, 0)
+    past.rest()
+
+
+def test_what_a_cancelled_replay_has_under_way_has_an_outcome(past):
+    """Also over a crash: it is a row then."""
+    past.sinks[A] = answers(204, after_s=0.3)
+    run = replay(past, "r")
+    while len(arrivals(past, A)) == 200:
+        past.advance(0.01)
+    past.targets.cancel(run)
+    past.advance(0.25)
+    sent = counts(past, run)[1]
+    past.crash()
+    past.start()
+    past.advance(30.0)
+    assert len(set(arrivals(past, A)[200:])) == sent
+    past.rest()
+
+
+def test_two_replays_of_a_route_send_an_event_once_where_they_meet(past):
+    """A match that one has under way is passed by the other, and both end."""
+    past.sinks[A] = answers(204, after_s=0.5)
+    runs = [replay(past, "r"), replay(past, "r", rate=400.0)]
+    past.advance(60.0)
+    for run in runs:
+        selected, handled, passed = counts(past, run)
+        assert selected == handled + passed == 200
+    sent = sum(counts(past, run)[1] for run in runs)
+    assert len(arrivals(past, A)) == 200 + sent
+    past.rest()
+
+
+@pytest.mark.parametrize("step_s", [0.0, 0.02, 0.15])
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_replay_that_met_another_sends_all_though_that_one_is_cancelled(past, step_s, crashes):
+    """What the slow one has chosen and not sent is passed by the fast one, and must not be lost."""
+    slow = replay(past, "r", rate=5.0)
+    past.advance(1.0)
+    fast = replay(past, "r")
+    while not counts_or_none(past, fast):
+        past.advance(0.01)
+    past.advance(step_s)
+    past.targets.cancel(slow)
+    if crashes:
+        past.crash()
+        past.start()
+    past.advance(30.0)
+    assert set(arrivals(past, A)[200:]) == set(past.events)
+    selected, handled, passed = counts(past, fast)
+    assert selected == handled + passed == 200
+    past.rest()
+
+
+def test_a_replay_of_an_earlier_version_goes_on(past):
+    """It had made a row of each match below its place, and the journal has nothing of it."""
+    past.crash()
+    run = replay(past, "r")
+    entries = [each for each in past.log.read(0, past.log.durable_end()) if each.kind == EVENTS]
+    rows = {}
+    for entry in entries[70:100]:
+        key = DoneKey(entry.offset, 0, "r")
+        rows[key] = RetryRow(key, entry.checksum, Stage.PRIMARY, 1, 0, None, done=False)
+    row = RunRow(seq_of(past, run), entries[100].offset, entries[-1].offset + 1, 100, 0, done=False)
+    past.store.apply(Changes(rows=rows, runs={row.seq: row._replace(selected=100)}))
+    past.start()
+    past.advance(30.0)
+    assert sorted(arrivals(past, A)[200:]) == sorted(past.events[70:])
+    assert counts(past, run) == (200, 200, 0)
     past.rest()

@@ -149,6 +149,8 @@ class Origin(enum.IntEnum):
     """The backfill of the route: the backfill row waits for it."""
     RETRY = 3
     """A durable retry row: nothing waits; the row is finished."""
+    REPLAY = 4
+    """A replay, which sends it again: the position of its run waits for it."""
 
 
 class Stage(enum.IntEnum):

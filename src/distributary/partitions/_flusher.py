@@ -51,12 +51,14 @@ class Point:
     Attributes:
         mark: The live cursor.
         backfills: Rows of backfills that moved.
-        backfilling: Lowest offset that backfills still need, by route.
+        backfilling: Lowest offset that backfills still need, by route; and that replays need.
+        runs: Progress of replays that moved.
     """
 
     mark: Mark
     backfills: tuple[BackfillRow, ...] = ()
     backfilling: dict[str, int] = field(default_factory=dict)
+    runs: tuple[RunRow, ...] = ()
 
 
 Forgettable: TypeAlias = tuple[list[DoneKey], list[tuple[str, int]]]
@@ -194,7 +196,7 @@ class Flusher:
         self._arm()
 
     def ask(self) -> None:
-        """Schedule a flush: for requests to the quota store, or for news of the history."""
+        """Schedule a flush: for requests to the quota store, news of the history, or a replay."""
         self._arm()
 
     def moved(self) -> None:
@@ -268,6 +270,7 @@ class Flusher:
             changes.backfills[backfill.name] = (
                 backfill  # As it stands now, also where it has just begun.
             )
+        changes.runs.update((row.seq, row) for row in point.runs)
         rows, ended = self._forgettable(self._durable)
         changes.forget.extend(rows)
         changes.backfills.update(dict.fromkeys(ended))

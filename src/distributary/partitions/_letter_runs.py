@@ -42,6 +42,7 @@ class LetterRuns:
         self._store = context.ownership.store
         self._flusher = flusher
         self._rows = state.rows
+        self._replayed = state.replays.open
         self._engine = engine
         self._sent: dict[DoneKey, int] = {}
         """Dead letters that runs sent, which may still be in the store, and when: ``begun_round``.
@@ -117,7 +118,7 @@ class LetterRuns:
         self, key: DoneKey, event: Event | None, matchers: dict[str, WalkMatcher | None]
     ) -> bool:
         """Whether the newest filters match it, and it has no row already."""
-        if event is None or key in self._rows.rows:
+        if event is None or key in self._rows.rows or key in self._replayed:
             return False  # Damaged: nobody can send it, and it must not stop the partition.
         if key.route not in matchers:
             record = self._context.follower.table.record(key.route)

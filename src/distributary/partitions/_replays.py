@@ -1,9 +1,9 @@
 """Replays: events of the log that are sent again to an existing subscription, a slice at a time.
 
-Each event of the range that the newest filters match becomes a row that is due now, in the flush
-that notes the progress of the run; so it is counted, retried and ended like any other match. A
-replay stays below the committed offset and below what a backfill of its route still has to
-deliver: those matches have their first outcome yet to come.
+Each event of the range that the newest filters match is a match once more, which is retried and
+ended like any other; the run keeps a position for all of them, not a row for each. A replay stays
+below the committed offset and below what a backfill of its route still has to deliver: those
+matches have their first outcome yet to come.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from distributary.core.flow import (
     Task,
     events_for,
 )
-from distributary.core.outcome import RetryRow, RunRow
+from distributary.core.outcome import RunRow
 from distributary.core.route import WalkMatcher
 from distributary.partitions._flusher import Flusher
 from distributary.partitions._run import Run
@@ -34,7 +34,8 @@ from distributary.partitions.recalls import Kept
 SLICE_RECORDS: Final = 2_048
 """Records of the log looked at in one slice: some 20 ms of a thread."""
 SLICE_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of records with matches after which a slice ends: one may have 1 MiB."""
+"""Bytes of records with matches after which a slice ends: one may have 1 MiB. All replays share it,
+since what they have chosen is in memory."""
 
 
 class _Found(NamedTuple):
@@ -101,11 +102,11 @@ class Replays:
             self._find_end(run, then)
             return
         deleted = record is None and self._state.live >= (run.met_by or 0)
-        if deleted or run.row.at >= run.row.through:
+        if (deleted or run.row.at >= run.row.through) and not _is_under_way(run):
             row = run.row._replace(done=True)
             self._context.timers.call_later(0.0, lambda: then(row))
             return
-        if record is None or end <= run.row.at:
+        if record is None or end <= run.row.at or run.row.at >= run.row.through:
             self._context.timers.call_later(0.0, lambda: then(run.row))
             return
         # With an archive it keeps nothing of the log, so no budget ends it.
@@ -166,7 +167,7 @@ class Replays:
         through, begins = end, None
         # What is missing below that is lost: by the medium, or by retention.
         end = records.readable_to(first, min(end, first + SLICE_RECORDS))
-        size = 0
+        size, size_max = 0, SLICE_BYTES // max(1, len(self._state.replays.all))
         for looked, logged in enumerate(records.read(at, end), 1):
             begins = logged.offset if begins is None else begins
             if logged.offset < archived_to and not _is_in(logged, run.demand):
@@ -179,7 +180,7 @@ class Replays:
             tasks += matched
             at = logged.offset + 1
             size += len(logged.body) if matched else 0
-            if len(tasks) >= count or size >= SLICE_BYTES or looked >= SLICE_RECORDS:
+            if len(tasks) >= count or size >= size_max or looked >= SLICE_RECORDS:
                 end = at
                 break
         if archived_to <= first < records.archived_to() or records.readable_to(first, end) < end:
@@ -209,7 +210,7 @@ class Replays:
                 Stage.PRIMARY,
                 1,
                 logged.time_ms,
-                Origin.RETRY,
+                Origin.REPLAY,
                 held.ttls[index],
                 held.carried,
             )
@@ -219,34 +220,55 @@ class Replays:
 
     def _take(self, run: Run, found: _Found) -> RunRow:
         row, dry = run.row, run.demand.details.dry
-        now_ms = self._context.clock.wall_ms()
-        sent = 0
-        rows = self._state.rows
+        sent, fresh, met = 0, [], []
+        clock = self._context.clock
+        self._engine.at(clock.monotonic_s(), clock.wall_ms())
+        rows, replay = self._state.rows, run.replay
         rows.archived_to = max(rows.archived_to, found.archived_to)
         for task in found.tasks:
             _, offset, index = task.position
             key = DoneKey(offset, index, task.route)
+            if replay is not None and replay.was_done(task):
+                sent += 1
+                continue
+            if replay is not None and key in self._state.replays.open:
+                met.append(key)
+                continue
             if key in rows.rows:
                 continue  # It waits for an attempt already.
             sent += 1
-            if not dry:
-                waits = RetryRow(key, task.checksum, Stage.PRIMARY, 1, now_ms, None, done=False)
-                self._engine.send_again(waits, task)
-        run.took(sent)
-        if not dry:
-            self._context.meter.add("replayed_total", sent)
+            if replay is None:
+                continue
+            if key in rows.finished:
+                # One of it has ended, and would be deleted with a later one.
+                self._engine.replay_as_row(replay, task)
+                run.took(1)
+            else:
+                fresh.append(task)
+        # Another replay may be cancelled; this one's position says that they are sent.
+        self._engine.meet_replays(met)
+        if dry:
+            run.took(sent)
         at = max(found.at, row.at)
         for lost in found.lost:
             row = row.passing(*lost)
-        return row._replace(
+        row = row._replace(
             at=at,
             looked=row.looked + at - row.at,
             selected=row.selected + len(found.tasks),
             handled=row.handled + sent,
             passed=row.passed + len(found.tasks) - sent,
-            done=at >= row.through,
+            done=dry and at >= row.through,
             oldest_ms=row.oldest_ms if found.oldest_ms is None else found.oldest_ms,
         )
+        if replay is not None:
+            self._state.replays.take(replay, fresh, row)
+        return row
+
+
+def _is_under_way(run: Run) -> bool:
+    """Whether matches of the run are not sent, or have no outcome and no row yet."""
+    return run.replay is not None and not run.replay.idle
 
 
 def _is_in(logged: Logged, demand: Demand) -> bool:

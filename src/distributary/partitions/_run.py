@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from distributary.core.demand import Demand
+from distributary.core.engine.replays import Replay
 from distributary.core.event import Event
 from distributary.core.flow import RouteRecord
 from distributary.core.outcome import RunRow
@@ -25,6 +26,7 @@ class Run:
     Attributes:
         waits_at: The committed offset must pass this record before it goes on.
         rests: Nothing came of its last turn: until the next tick others go on.
+        replay: What it sends, where it is a replay that sends; ``row`` is how far it has read.
         met_by: Record by which the route of a replay has been met, or is deleted; None: not known.
     """
 
@@ -32,6 +34,7 @@ class Run:
         self.demand = demand
         self.row = row
         self.waits_at = -1
+        self.replay: Replay | None = None
         self.met_by: int | None = None
         self.rests = False
         self._tokens = 0.0
@@ -50,6 +53,11 @@ class Run:
         self._filled_s = now_s
         self._tokens = min(self._tokens, max(1.0, rate * BURST_S))
         return min(int(self._tokens), SLICE)
+
+    def wait_s(self) -> float:
+        """Seconds from the last ``may_take`` until the rate allows one."""
+        rate = self.demand.details.share
+        return 0.0 if rate is None else max(0.0, 1.0 - self._tokens) / rate
 
     def took(self, count: int) -> None:
         """Note that *count* were sent, deleted, or would have been."""

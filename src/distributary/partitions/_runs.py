@@ -14,6 +14,7 @@ from typing import Final
 
 from distributary.core.demand import Demand
 from distributary.core.engine.machine import Engine
+from distributary.core.engine.replays import Replay, name_of
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import StoreError
 from distributary.core.outcome import RunRow
@@ -31,6 +32,19 @@ UNWRITTEN_MAX: Final = 2_048
 took twice the time, since each flush costs two syncs."""
 FLUSHED_LOOK_S: Final = 0.005
 """Interval of looks whether a slice is durable."""
+OFFERED: Final = 32
+"""Matches of a replay that are sent in one turn of the loop: about a millisecond."""
+LOOKED: Final = 1_024
+"""Matches that replays read at once: some 1 MiB, and as many as a fast sink takes in 50 ms. They
+share it, since what is chosen is in memory."""
+LOOK_SHARE: Final = 4
+"""It reads on when a fourth of them is not sent yet."""
+RATED_S: Final = 0.01
+"""Interval of turns of a replay with a rate: what it sends at once delays others no longer."""
+LONG_S: Final = 0.1
+"""A longer wait for the rate is left to the ticks."""
+MOVED_S: Final = 0.2
+"""Interval of writing how far replays are: it only shortens a restart."""
 ROWS_SHARE: Final = 0.5
 """A run pauses while a route, or all together, use this share of their limit of rows."""
 
@@ -70,8 +84,9 @@ class Runs:
         self._runs: deque[Run] = deque()
         self._cancelled: set[int] = set()
         self._busy = False
-        self._armed = False
+        self._due_s = float("inf")  # of the next turn
         self._unwritten = 0
+        self._moved_s = float("-inf")
         self._after_round = 0  # the flush that must be durable before the next slice
 
     @property
@@ -86,7 +101,27 @@ class Runs:
         if any(demand.kind == "replay" for demand in self._new):
             return 0  # How far they are is not looked up yet.
         replays = (run for run in self._runs if run.demand.kind == "replay")
-        return min((max(run.row.at, cut_of(self._state, run)) for run in replays), default=None)
+        return min((max(_floor(run), cut_of(self._state, run)) for run in replays), default=None)
+
+    def moved(self) -> tuple[RunRow, ...]:
+        """The progress of replays that has changed, for a flush."""
+        now_s = self._context.clock.monotonic_s()
+        if now_s - self._moved_s < MOVED_S:
+            return ()
+        self._moved_s = now_s
+        rows = [(each.row, each.progress()) for each in self._state.replays.all.values()]
+        return tuple(row for before, row in rows if row is not before)
+
+    def floors(self) -> dict[str, int]:
+        """From where the journal must remember the outcomes of replays, by their names there."""
+        # What is done of those that are not looked up yet is not known.
+        waiting = (demand.seq for demand in self._new if demand.kind == "replay")
+        return self._state.replays.floors() | dict.fromkeys(map(name_of, waiting), 0)
+
+    def drained(self) -> None:
+        """Go on with replays: a queue has room."""
+        if self._state.replays.all:
+            self._turn_soon(0.0)
 
     def tick(self) -> None:
         """Look for demands, and continue with a run that may go on."""
@@ -98,14 +133,26 @@ class Runs:
                 self._new.append(demand)
         for run in self._runs:
             run.rests = False
+            if run.replay is not None:
+                self._let_pass(run, run.replay)
         self._turn()
+
+    def _let_pass(self, run: Run, replay: Replay) -> None:
+        """Turn matches under way into rows where they alone hold up the run."""
+        last = run.row.at >= run.row.through and not replay.unsent
+        if last or replay.crowded:
+            self._engine.demote_replay(replay, everything=last)
 
     def _turn(self) -> None:
         """Begin a new run, or take a slice of the first that may go on."""
-        if self._busy or self._state.stopped:
+        if self._state.stopped:
             return
         if self._lags():
             self._turn_soon(FLUSHED_LOOK_S)
+            return
+        if self._state.replays.all:
+            self._send()
+        if self._busy:
             return
         if self._new:
             self._begin()
@@ -114,14 +161,60 @@ class Runs:
             run = self._runs[0]
             self._runs.rotate(-1)
             if run.demand.seq in self._cancelled:
-                self._end(run, run.row._replace(done=True, cancelled=True))
-                self._flusher.put_run(run.row)
+                self._cancel(run)
                 return
-            count = min(run.may_take(self._context.clock.monotonic_s()), self._room(run))
+            count = self._count(run)
             if count > 0:
                 self._busy = True
                 self._kinds[run.demand.kind].take(run, count, partial(self._taken, run))
                 return
+
+    def _count(self, run: Run) -> int:
+        """How much the run may look for now."""
+        if run.replay is None:
+            return min(run.may_take(self._context.clock.monotonic_s()), self._room(run))
+        rate = run.demand.details.share
+        # A slow one reads a second ahead: what it has chosen goes by the filters of that moment.
+        count = max(OFFERED, LOOKED // len(self._state.replays.all))
+        if rate is not None:
+            count = min(count, max(1, int(rate)))
+        few = len(run.replay.unsent) <= count // LOOK_SHARE and not run.replay.crowded
+        return min(count, self._room(run)) if few else 0
+
+    def _send(self) -> None:
+        """Send what replays have chosen, a part of it; go on soon where there is more."""
+        clock = self._context.clock
+        waits_s: list[float] = []
+        for run in self._runs:
+            replay = run.replay
+            if replay is None or not replay.unsent or run.demand.seq in self._cancelled:
+                continue
+            if self._engine.sending.is_filled(run.demand.route):
+                waits_s.append(RATED_S)
+                continue
+            room = self._room(run)
+            count = min(run.may_take(clock.monotonic_s()), room, OFFERED)
+            sent = 0
+            if count > 0:
+                self._engine.at(clock.monotonic_s(), clock.wall_ms())
+                sent = self._engine.replay(replay, count)
+            run.took(sent)
+            self._unwritten += sent
+            self._context.meter.add("replayed_total", sent)
+            if sent and sent == count:
+                waits_s.append(0.0)
+            elif count == 0 < room:  # Its rate allows none now. Else it waits for room.
+                waits_s.append(max(run.wait_s(), RATED_S))
+        if waits_s and min(waits_s) < LONG_S:
+            self._turn_soon(min(waits_s))
+
+    def _cancel(self, run: Run) -> None:
+        row = run.row
+        if run.replay is not None:
+            left = self._engine.end_replay(run.demand.seq)
+            row = row._replace(handled=row.handled - left, selected=row.selected - left)
+        self._end(run, row._replace(done=True, cancelled=True))
+        self._flusher.put_run(run.row)
 
     def _room(self, run: Run) -> int:
         """How much the run may take now, its rate aside."""
@@ -131,7 +224,7 @@ class Runs:
             return SLICE
         rows, route = self._state.rows, run.demand.route
         # A run of all routes is nobody's whose share would tell: the limit of all holds.
-        return 0 if route in self._state.halted else min(SLICE, rows.room(route, ROWS_SHARE))
+        return 0 if route in self._state.halted else rows.room(route, ROWS_SHARE)
 
     def _taken(self, run: Run, row: RunRow | None) -> None:
         """A slice of *run* is taken; None: its place could not be read now."""
@@ -139,8 +232,14 @@ class Runs:
         if row is None or row == run.row:
             run.rests = True  # The next tick tries again.
         else:
-            self._flusher.put_run(row)
-            self._unwritten += row.handled - run.row.handled
+            if run.replay is None or row.done:
+                self._flusher.put_run(row)
+            else:
+                self._flusher.ask()
+            if run.replay is None:
+                self._unwritten += row.handled - run.row.handled
+            elif row.done:
+                self._state.replays.end(row.seq)
             run.row = row
             if row.done:
                 self._end(run, row)
@@ -159,13 +258,15 @@ class Runs:
         return flusher.durable_round < self._after_round and not flusher.dead
 
     def _turn_soon(self, wait_s: float) -> None:
-        if not self._armed:
-            self._armed = True
-            self._context.timers.call_later(wait_s, self._turn_again)
+        due_s = self._context.clock.monotonic_s() + wait_s
+        if due_s < self._due_s:
+            self._due_s = due_s
+            self._context.timers.call_later(wait_s, partial(self._turn_again, due_s))
 
-    def _turn_again(self) -> None:
-        self._armed = False
-        self._turn()
+    def _turn_again(self, due_s: float) -> None:
+        if due_s == self._due_s:  # Else a sooner turn has been made in its place.
+            self._due_s = float("inf")
+            self._turn()
 
     def _end(self, run: Run, row: RunRow) -> None:
         run.row = row
@@ -202,7 +303,10 @@ class Runs:
                 else:
                     if demand.kind == "replay" and self._context.recalls is None:
                         self.keep_from(row.at)
-                    self._runs.append(Run(demand, row))
+                    run = Run(demand, row)
+                    if demand.kind == "replay" and not demand.details.dry:
+                        run.replay = self._state.replays.begin(row)
+                    self._runs.append(run)
             if found:
                 self._turn_soon(0.0)
 
@@ -224,3 +328,8 @@ class Runs:
         row = row._replace(handled=count, selected=count, looked=count, total=count, done=True)
         self._flusher.put_run(row)
         self._context.report("retry-done", {"run": demand.run, "count": count})
+
+
+def _floor(run: Run) -> int:
+    """The record from which a restart would go on with the run."""
+    return run.row.at if run.replay is None else run.replay.row.at

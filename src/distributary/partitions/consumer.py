@@ -329,6 +329,7 @@ class PartitionConsumer:
         if self._holding:
             self._intake.go_on()
         self._backfilling.advance()
+        self._runs.drained()
 
     def _on_answers(self, batch: QuotaBatch, grants: list[Grant]) -> None:
         """Apply grants of the quota store."""
@@ -418,7 +419,8 @@ class PartitionConsumer:
 
     def _point(self) -> Point:
         mark, rows = self._state.tracker.mark(), self._backfills.rows()
-        return Point(mark, rows, self._backfills.floors())
+        runs = self._runs.moved()
+        return Point(mark, rows, self._backfills.floors() | self._runs.floors(), runs)
 
     def _forgettable(self, durable: Point) -> Forgettable:
         return self._engine.flushed(durable.mark.offset)

@@ -288,6 +288,7 @@ class KeptRecords:
         self._recalls = recalls
         self._alone = LogAlone(log)
         self._begins = 0  # of the log: it only grows, so what is above was there a moment ago
+        self._found: Recalled | None = None  # what ``readable_to`` found is there for ``read``
         self.durable_end = log.durable_end
         self.close = log.close
 
@@ -304,17 +305,30 @@ class KeptRecords:
 
     def readable_to(self, from_offset: int, to_offset: int) -> int:
         """See ``Kept``."""
+        self._found, end = self._span(from_offset, to_offset)
+        return end
+
+    def _span(self, at: int, to_offset: int) -> tuple[Recalled | None, int]:
+        """The file with the record *at*, and up to where it, the log, or a gap goes.
+
+        A file counts as long as it is there, whatever the archive has by now. Together, so that
+        what is read is what was found: a file may go, and stretches may change, at any time.
+        """
         log = self.archived_to()
-        if from_offset >= log:
-            return to_offset
-        stretch = self._recalls.stretch_at(from_offset)
+        if at >= log:
+            return None, to_offset
+        file = self._recalls.find(at)
+        if file is None and self._found is not None and _has(self._found, at):
+            file = self._found
+        if file is not None:
+            # Where the log has a record too it is read there: a row compares its checksum.
+            return file, min(file.name.to_offset, log, to_offset)
+        stretch = self._recalls.stretch_at(at)
         if stretch is None:
-            return min(log, to_offset)
-        if from_offset < stretch.from_offset:
-            return min(stretch.from_offset, log, to_offset)
-        file = self._recalls.find(from_offset)
-        # Where the log has a record too it is read there: a row compares its checksum.
-        return from_offset if file is None else min(file.name.to_offset, log, to_offset)
+            return None, min(log, to_offset)
+        if at < stretch.from_offset:
+            return None, min(stretch.from_offset, log, to_offset)
+        return None, at
 
     def before(self, time_ms: int) -> int:
         """See ``Kept``: the beginning of a stretch, where the archive has it."""
@@ -352,10 +366,9 @@ class KeptRecords:
         """
         at = from_offset
         while at < to_offset and at < self.archived_to():
-            end = self.readable_to(at, to_offset)
+            file, end = self._span(at, to_offset)
             if end == at:
                 return
-            file = self._recalls.find(at)
             if file is not None:
                 yield from self._of(file, at, end)
             at = end
@@ -368,14 +381,14 @@ class KeptRecords:
         at = max(from_offset, self.start())
         found: list[tuple[int, int]] = []
         while at < end:
-            stretch = self._recalls.stretch_at(at)
-            if stretch is None or at < stretch.from_offset:
-                after = end if stretch is None else min(stretch.from_offset, end)
+            file, after = self._span(at, end)
+            if file is not None:
+                found += file.lost(at, after)
+            elif after > at:
                 found.append((at, after))
-            else:
-                after = min(stretch.to_offset, end)
-                file = self._recalls.find(at)
-                found += [] if file is None else file.lost(at, after)
+            else:  # on its way
+                stretch = self._recalls.stretch_at(at)
+                after = end if stretch is None else min(stretch.to_offset, end)
             at = after
         return found
 
@@ -384,6 +397,7 @@ class KeptRecords:
             yield from file.read(at, end)
         except (OSError, LogDamagedError) as error:
             self._recalls.forget(file)
+            self._found = None
             raise LogUnavailableError(str(error)) from error
 
     def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:

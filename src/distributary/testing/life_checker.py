@@ -15,6 +15,7 @@ _FIRST = {
     Origin.LIVE: MatchState.MATCHED,
     Origin.BACKFILL: MatchState.BACKFILLING,
     Origin.RETRY: MatchState.WAITING,
+    Origin.REPLAY: MatchState.WAITING,
 }
 _STAND_ALONE = frozenset(
     {

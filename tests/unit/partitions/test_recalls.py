@@ -167,6 +167,25 @@ def test_what_is_missing_in_the_middle_is_known(world, kept):
     assert kept.read_chunk(4, 100) == (b"", 7)
 
 
+def test_a_file_is_read_to_its_end_though_the_archive_is_gone(world, kept):
+    """And no further: what is missing behind it is not taken for read."""
+    world.recalls.find(0)
+    world.bring(0)
+    world.stretches = []
+    world.wait(LOOK_S)
+    assert kept.readable_to(0, 100) == 10
+    assert [each.offset for each in kept.read(0, 10)] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    assert kept.readable_to(10, 100) == 25
+
+
+def test_what_was_found_readable_is_read_though_its_file_goes(world, kept):
+    """A reader that has looked passes all of it."""
+    world.bring(0)
+    end = kept.readable_to(0, 100)
+    world.recalls.forget(world.recalls.find(0))
+    assert [each.offset for each in kept.read(0, end)] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+
+
 def test_times_lead_to_stretches_where_the_log_begins_later(kept):
     """From the beginning of the first one that has such an event, to the end of the last one."""
     assert (kept.start(), kept.archived_to(), kept.oldest_ms()) == (0, 25, 1_000)

@@ -110,6 +110,8 @@ class Outcomes:
         if task.origin is Origin.BACKFILL and self._state.backfills.finish(task):
             self._effects.backfilled(key, task.checksum)
             return
+        if task.origin is Origin.REPLAY and self._state.end_replay(task):
+            return
         row = self._rows.finish(key)
         if row is not None:
             self._effects.put_row(row)

@@ -66,6 +66,15 @@ class Backpressure:
         self._spent[uri] = spent
         self._last = (uri, now_s)
 
+    def is_filled(self, uri: str) -> bool:
+        """True if a replay must leave what room the queue of *uri* has to other matches."""
+        queue = self._queue(uri)
+        return (
+            queue is not None
+            and queue.breaker is BreakerState.CLOSED
+            and queue.queued > _QUEUED_MAX * REJOIN_SHARE
+        )
+
     def comfortable(self, uri: str) -> bool:
         """True if the queue of *uri* has room enough for its route to join the live reader."""
         queue = self._queue(uri)

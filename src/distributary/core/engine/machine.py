@@ -9,11 +9,14 @@ store. Inside, calls go one way::
 The table of a match's states is in ``_life``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
+
+from msgspec.structs import replace
 
 from distributary.core.engine._catching_up import CatchingUp
 from distributary.core.engine._completion import Completion
+from distributary.core.engine._life import Step
 from distributary.core.engine._matching import Matching
 from distributary.core.engine._outcomes import BEYOND_BUDGET, Outcomes
 from distributary.core.engine._parking import Parking, waits_for_resume
@@ -21,12 +24,14 @@ from distributary.core.engine._replies import Replies
 from distributary.core.engine.backfills import Name
 from distributary.core.engine.cuts import Cuts
 from distributary.core.engine.reads import NoTask
+from distributary.core.engine.replays import Replay
 from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.sending import Sending
 from distributary.core.engine.state import PartitionState
 from distributary.core.flow import (
     DoneKey,
     Logged,
+    Origin,
     RecordKind,
     RouteRecord,
     Stage,
@@ -78,6 +83,7 @@ class Engine:
     ) -> None:
         """Load what the last owner left: outcomes above the cursor, rows, and backfills."""
         self._parking.follow()
+        self._state.replays.load(done)
         self._matching.load(done | {row.key: row.checksum for row in rows})
         for row in rows:
             self.outcomes.load(row)
@@ -259,6 +265,76 @@ class Engine:
     def send_again(self, row: RetryRow, task: Task | None) -> None:
         """Send a match again that a run has chosen, as *row*; *task*: its event, in memory."""
         self.outcomes.send_again(row, task)
+
+    def replay(self, replay: Replay, count: int) -> int:
+        """Send at most *count* of the chosen matches of *replay*, in order.
+
+        Returns:
+            How many; fewer where what they wait for takes no more now.
+        """
+        unsent, sent = replay.unsent, 0
+        while unsent and sent < count:
+            task = unsent[0]
+            if not replay.offered:
+                self._state.step(Step.SEND_AGAIN, key_of(task), task)
+                replay.offered = True
+            if self.sending.offer_replay(task) is not None:
+                break
+            unsent.popleft()
+            replay.offered = False
+            sent += 1
+        return sent
+
+    def demote_replay(self, replay: Replay, *, everything: bool) -> None:
+        """Turn matches of *replay* that are under way into rows, so that its position can pass."""
+        for task in replay.under_way(everything=everything):
+            self.outcomes.demote(task)
+
+    def end_replay(self, seq: int) -> int:
+        """Forget the replay *seq*, whose matches under way become rows.
+
+        Returns:
+            How many of its matches were chosen and are not sent.
+        """
+        replay = self._state.replays.all[seq]
+        self.demote_replay(replay, everything=True)
+        self._defer_offered(replay)
+        return len(self._state.replays.end(seq))
+
+    def meet_replays(self, keys: Collection[DoneKey]) -> None:
+        """Turn open matches of replays into rows, since another replay passes them.
+
+        Those that are not sent yet are due now: to cancel their replay must not lose them for the
+        other one.
+        """
+        state = self._state
+        unsent: dict[Replay, set[DoneKey]] = {}
+        for key in keys:
+            replay, task = state.replays.open[key]
+            if replay.has_sent(task):
+                self.outcomes.demote(task)
+            else:
+                unsent.setdefault(replay, set()).add(key)
+        for replay, some in unsent.items():
+            self._defer_offered(replay)
+            for task in replay.take_unsent(some):
+                self.replay_as_row(replay, task)
+
+    def replay_as_row(self, replay: Replay, task: Task) -> None:
+        """Send a match of *replay* as a row that is due now."""
+        state, key = self._state, key_of(task)
+        row = RetryRow(key, task.checksum, Stage.PRIMARY, 1, state.now_ms, None, done=False)
+        self.outcomes.send_again(row, replace(task, origin=Origin.RETRY))
+        state.replays.finish(task, key)
+        state.effects.backfilled(key._replace(route=replay.name), task.checksum)
+        state.meter.add("replayed_total", 1)
+
+    def _defer_offered(self, replay: Replay) -> None:
+        """Turn the first match of *replay* into a row where it was offered already."""
+        if replay.offered:
+            replay.offered = False
+            task = replay.unsent.popleft()
+            self.outcomes.defer(task, waits_for_resume(task.route))
 
     def retry_now(self, route: str) -> int:
         """Attempt the waiting retries of *route* now; returns their count.

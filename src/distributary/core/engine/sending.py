@@ -186,6 +186,17 @@ class Sending:
             return waits_for_resume(task.route)
         return self._offer_backfill(task)
 
+    def offer_replay(self, task: Task) -> str | None:
+        """Send a match again for a replay. Returns None, or what it waits for."""
+        if task.route in self._halted:
+            return waits_for_resume(task.route)
+        return self._offer_backfill(task)
+
+    def is_filled(self, route: str) -> bool:
+        """True if replays of *route* must wait: the rest of its queue is for other matches."""
+        target = self._targets.get(route)
+        return target is not None and self._backpressure.is_filled(target.sink.queue)
+
     def is_beyond(self, route: str, offset: int) -> bool:
         """True if the namespace of *route* may not keep the record at *offset* any longer."""
         target = self._targets.get(route)

@@ -12,6 +12,7 @@ from distributary.core.engine.failing import Failing
 from distributary.core.engine.limits import EngineLimits
 from distributary.core.engine.ports import ActiveRoutes, Targets
 from distributary.core.engine.reads import Reads
+from distributary.core.engine.replays import Replays
 from distributary.core.engine.reservations import Reservations, key_of
 from distributary.core.engine.retry_rows import RetryRows
 from distributary.core.engine.tallies import Tallies
@@ -77,6 +78,7 @@ class PartitionState:
         self.stopped = False
         self.tracker = Tracker(mark)
         self.backfills = Backfills(partition, limits, effects)
+        self.replays = Replays()
         self.failing = Failing()
         self.tallies = Tallies(stored_tally, self._exists)
         self.rows = RetryRows(limits)
@@ -113,14 +115,30 @@ class PartitionState:
         """Release *task* in its stream; False if the stream did not wait for it."""
         if task.origin is Origin.LIVE:
             return self.tracker.finish(task)
+        if task.origin is Origin.REPLAY:
+            return self.end_replay(task)
         return task.origin is Origin.BACKFILL and self.backfills.finish(task)
+
+    def end_replay(self, task: Task) -> bool:
+        """Record that the replay of *task* waits for it no more; False if none did."""
+        key = key_of(task)
+        replay = self.replays.finish(task, key)
+        if replay is None:
+            return False
+        # Remembered for the run alone, until its position has passed.
+        self.effects.backfilled(key._replace(route=replay.name), task.checksum)
+        return True
 
     def is_row(self, task: Task) -> bool:
         """True if *task* is represented by its row: no stream waits for it."""
         if task.origin is Origin.RETRY:
             return True
+        if key_of(task) not in self.rows.rows:
+            return False
+        if task.origin is Origin.REPLAY:
+            return not self.replays.holds(task)
         stream = self.tracker if task.origin is Origin.LIVE else self.backfills
-        return key_of(task) in self.rows.rows and not stream.holds(task)
+        return not stream.holds(task)
 
     def step(self, step: Step, key: DoneKey, task: Task | None = None) -> None:
         """Report a step of a match to the watcher, for tests."""

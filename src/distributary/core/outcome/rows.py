@@ -101,7 +101,8 @@ class RunRow(NamedTuple):
 
     Attributes:
         seq: Number of the demand for it.
-        at: How far it is: the last dead letter that it looked at, or the next record.
+        at: How far it is: the last dead letter that it looked at, or the record below which each
+            match of a replay has an outcome or a row.
         through: Its end: the last dead letter that it looks at, or the record after the last.
         handled: Sent again, deleted, or made due; in a dry run, what would be.
         passed: Chosen and left as they are: the newest filters do not match them, they wait

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from distributary.core.demand import Demand
+from distributary.core.engine.replays import name_of
 from distributary.core.flow import DoneKey, Mark
 from distributary.core.outcome import (
     IN_STORE,
-    BackfillRow,
     Batch,
     Budgets,
     Changes,
@@ -81,7 +81,7 @@ def move(
         StoreError: The database failed; begin anew.
     """
     rows, stored = source.store.rows(), source.store.backfills()
-    done = outcomes(source)
+    done, needed = outcomes(source, demands), _needed(source.store, demands)
     moving = source.moving(
         itertools.chain(
             [source.state.mark.offset - 1],
@@ -102,7 +102,7 @@ def move(
     runs = _moved_runs(source, target, demands, moving, before)
     target.flush(Batch(nothing_done, changes=Changes(runs=runs)))
     # Last: what is done, and then the committed offset, which speaks of all before.
-    needed = _needed(backfills.values())
+    needed = {name: max(moving.offset(first), 0) for name, first in needed.items()}
     for finished in _slices(moving.done(done), DONE):
         target.flush(Batch(nothing_done, done=finished, backfilling=needed))
     mark = moving.mark(source.state.mark)
@@ -114,9 +114,9 @@ def move(
     _move_tallies(source, tallies)
 
 
-def outcomes(source: PartitionSource) -> dict[DoneKey, int]:
+def outcomes(source: PartitionSource, demands: Collection[Demand]) -> dict[DoneKey, int]:
     """The outcomes that the next owner may look up, with the checksums of their records."""
-    mark, needed = source.state.mark, _needed(source.store.backfills())
+    mark, needed = source.state.mark, _needed(source.store, demands)
     return {
         key: checksum
         for key, checksum in source.state.done.items()
@@ -124,12 +124,14 @@ def outcomes(source: PartitionSource) -> dict[DoneKey, int]:
     }
 
 
-def _needed(backfills: Iterable[BackfillRow]) -> dict[str, int]:
-    """The lowest record that the backfills of each route still need."""
+def _needed(store: Deliveries, demands: Collection[Demand]) -> dict[str, int]:
+    """The lowest record that the backfills of each route, and each replay, still need."""
     needed: dict[str, int] = {}
-    for row in backfills:
+    for row in store.backfills():
         needed[row.route] = min(needed.get(row.route, row.from_offset), row.from_offset)
-    return needed
+    replays = [demand.seq for demand in demands if demand.kind == "replay"]
+    runs = store.runs(replays).values()
+    return needed | {name_of(run.seq): run.at for run in runs if not run.done}
 
 
 def _whole(store: Deliveries, rows: Iterable[RetryRow]) -> Iterator[RetryRow]:
@@ -196,7 +198,7 @@ def expected(source: PartitionSource, demands: Collection[Demand]) -> Counts:
         routes = len(tallies.routes())
     finally:
         tallies.close()
-    done = outcomes(source)
+    done = outcomes(source, demands)
     store, moving = source.store, source.moving(key.offset for key in done)
     return Counts(
         moving.mark(source.state.mark).offset,
