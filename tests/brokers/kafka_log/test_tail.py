@@ -1,12 +1,15 @@
 """A tail brings records as they are appended, without waiting on the loop."""
 
 import asyncio
+import contextlib
+import threading
 
 import pytest
 
 from distributary.core.flow import Received, RecordKind
 from distributary.core.log.kafka import KafkaAppends, KafkaTail
 from distributary.core.log.kafka import tail as module
+from distributary.core.log.kafka._fetcher import Fetcher
 from kit.taker import Taker
 
 pytestmark = pytest.mark.slow
@@ -21,8 +24,50 @@ def _event(number):
     return Received(body=b"%d" % number, event_count=1, partition_key=None)
 
 
-def test_a_tail_brings_what_is_appended_after_idle_and_busy_times(new_place):
-    """It begins where it is told, waits for its consumer, and wakes up after it was idle."""
+class OneThread(Fetcher):
+    """Fails a call while another thread is in one, where the client would make it wait.
+
+    Attributes:
+        waits: Set while somebody waits for a record.
+    """
+
+    waits = threading.Event()
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._turn = threading.Lock()
+
+    @contextlib.contextmanager
+    def _alone(self):
+        assert self._turn.acquire(blocking=False), "another thread uses the client"
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def ready(self, wait_s):
+        with self._alone():
+            self.waits.set()
+            try:
+                return super().ready(wait_s)
+            finally:
+                self.waits.clear()
+
+    def gather(self, bytes_max, kind=0):
+        with self._alone():
+            return super().gather(bytes_max, kind)
+
+    def seen_end(self):
+        with self._alone():
+            return super().seen_end()
+
+
+def test_a_tail_brings_what_is_appended_after_idle_and_busy_times(new_place, monkeypatch):
+    """It begins where it is told, waits for its consumer, and wakes up after it was idle.
+
+    The loop never waits for the thread, whatever it asks the tail meanwhile.
+    """
+    monkeypatch.setattr(module, "Fetcher", OneThread)
 
     async def follow():
         loop = asyncio.get_running_loop()
@@ -53,7 +98,8 @@ def test_a_tail_brings_what_is_appended_after_idle_and_busy_times(new_place):
             assert taker.records[-1].body == b"%d" % number
             assert taker.records[-1].kind == RecordKind.EVENTS
             taker.take()
-        assert tail.end() == 310
+        await _until(OneThread.waits.is_set)
+        assert [tail.end() for _ in range(100)] == [310] * 100
         tail.stop()
         tail.stop()
         await appends.close()

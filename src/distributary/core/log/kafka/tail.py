@@ -159,11 +159,12 @@ class KafkaTail:
     def end(self) -> int:
         """Returns the end that the cluster told with the last records, without waiting.
 
-        After a stop that is the last one known: the thread closes what could be asked.
+        After a stop, and while the thread waits for a record, that is the last one known: the
+        client makes whoever calls it wait for a call of another thread, without a limit.
         """
-        if not self._stopped:
+        if not self._stopped and not self._waits:
             self._end = self._fetcher.seen_end()
-        return self._end
+        return max(self._end, self._offset)
 
     def _due(self) -> None:
         self._timer = None
