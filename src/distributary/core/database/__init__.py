@@ -11,6 +11,7 @@ from distributary.core.database._either import (
     open_reader,
     open_writer,
     reading,
+    stating,
     writing,
 )
 from distributary.core.database._leading import NewestChange, StorePlace, StoreWriter
@@ -32,6 +33,7 @@ __all__ = [
     "open_writer",
     "reading",
     "sqlite_url",
+    "stating",
     "text",
     "writing",
 ]

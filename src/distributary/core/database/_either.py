@@ -86,6 +86,21 @@ def writing(
     return sqlite.writing(engine)
 
 
+def stating(engine: Engine) -> AbstractContextManager[Connection]:
+    """Open a connection to PostgreSQL on which each statement is a transaction by itself.
+
+    For what is one statement: a third of the round trips of ``writing``. A statement that returned
+    is on the medium.
+
+    Args:
+        engine: Of ``open_writer``, durable.
+
+    Raises:
+        StoreError: The database failed; whether the last statement was committed is unknown.
+    """
+    return _postgres.stating(engine)
+
+
 def migrating(engine: Engine) -> AbstractContextManager[Connection]:
     """Open a transaction that makes or upgrades tables: as ``writing``, but one at a time.
 

@@ -157,6 +157,14 @@ def writing(engine: Engine, landed: Landed | None) -> Iterator[Connection]:
 
 
 @contextmanager
+def stating(engine: Engine) -> Iterator[Connection]:
+    """See ``database.stating``."""
+    assert engine.get_execution_options()["durable"]
+    with guard(store_of(engine)), engine.connect() as connection:
+        yield connection.execution_options(isolation_level="AUTOCOMMIT")
+
+
+@contextmanager
 def migrating(engine: Engine) -> Iterator[Connection]:
     """See ``database.migrating``."""
     with writing(engine, None) as connection, _patient(connection):

@@ -31,7 +31,8 @@ _NUMBERED: Final = sa.text(
     SELECT :partition, n, 0, :frame FROM owner RETURNING n
     """
 ).bindparams(sa.bindparam("frame", type_=sa.LargeBinary))
-"""Count the flush, and write its frame, in one statement: the most frequent one of all."""
+"""Count the flush, and write its frame, in one statement: the most frequent one of all. By itself
+it is a whole flush of outcomes."""
 
 
 def _frames_of(partition: int) -> sa.Select[bytes]:
@@ -111,6 +112,10 @@ class PostgresDeliveries(DeliveryRows):
         """See ``NumberedFlushes``."""
         mine = {"partition": self._partition, "n": number, "frame": parts[0]}
         values = mine | {"generation": self._fence.generation, "token": self._fence.token}
+        if len(parts) == 1 and not changes and not replaces:
+            self._touch("cursor")
+            with database.stating(self._writer) as connection:
+                return connection.execute(_NUMBERED, values).scalar() is not None
         with self._turn:
             try:
                 with database.writing(self._writer) as connection:
