@@ -107,8 +107,8 @@ class Rig:
     @contextlib.contextmanager
     def stopped_pipeline(self):
         """Events are accepted, and none is read: owners are stopped (SIGSTOP)."""
-        processes = self.server.processes(Role.WRITER)
-        assert len(processes) >= self.server.partition_count(), processes
+        processes = self._owners()
+        assert len(processes) >= max(self.server.partition_count(), 1), processes
         for process in processes:
             os.kill(process.pid, signal.SIGSTOP)
         try:
@@ -116,6 +116,10 @@ class Rig:
         finally:
             for process in processes:
                 os.kill(process.pid, signal.SIGCONT)
+
+    def _owners(self):
+        """The owners; where nodes share a store, no file tells who owns what."""
+        return self.server.processes(Role.WRITER) or self.server.processes(Role.WORKER)
 
     def live_offset(self):
         """Records that the owners have looked at."""
@@ -167,8 +171,10 @@ class Rig:
             pids = [process.pid for process in self.server.processes(role)]
             for number, pid in enumerate(pids):
                 names[pid] = f"{role} {number}" if len(pids) > 1 else f"{role}"
-        owners = enumerate(self.server.owner_pids())
-        return names | {pid: f"owner {partition}" for partition, pid in owners}
+        owners = dict(enumerate(self.server.owner_pids()))
+        if not owners:
+            owners = {n: each.pid for n, each in enumerate(self.server.processes(Role.WORKER))}
+        return names | {pid: f"owner {partition}" for partition, pid in owners.items()}
 
     def pss_mib(self):
         """Memory of all processes of the server, shared pages counted once, MiB."""

@@ -29,11 +29,7 @@ def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 15.0
     partitions = [int(word) for word in sys.argv[2:]]
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        with ThreadPoolExecutor() as threads:
-            servers = KafkaCluster(), Postgres()
-            kafka, postgres = threads.map(stack.enter_context, servers)
-        flags = shared_flags(folder, kafka, postgres)
+        _kafka, _postgres, flags = servers(stack)
         if partitions:
             for count in partitions:
                 measure(f"shared, {count} partitions", flags(count), None)
@@ -41,6 +37,14 @@ def main():
         for turn in range(2):
             for name, words in (("embedded", ["--partitions", "2"]), ("shared", flags(2))):
                 measure(f"{name}, turn {turn + 1}", words, seconds)
+
+
+def servers(stack):
+    """Brokers, PostgreSQL, and a function that returns the flags of a new node."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    with ThreadPoolExecutor() as threads:
+        kafka, postgres = threads.map(stack.enter_context, (KafkaCluster(), Postgres()))
+    return kafka, postgres, shared_flags(folder, kafka, postgres)
 
 
 def shared_flags(folder, kafka, postgres):

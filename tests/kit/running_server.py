@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 import psutil
@@ -69,6 +69,13 @@ class Role(enum.StrEnum):
     """The process that forks the owners."""
     WRITER = "writer"
     """A Python worker that owns a partition."""
+    WORKER = "worker"
+    """Any Python worker: where nodes share a store, no file tells which of them owns what."""
+    INDEX = "index"
+    """What makes the index of ids."""
+
+
+_PROGRAMS: Final = {Role.INGEST: "ingest", Role.DRIVER: "pipeline", Role.INDEX: "index"}
 
 
 class Answer(NamedTuple):
@@ -259,9 +266,10 @@ class RunningServer:
             words = process.cmdline()
             if role is Role.JVM:
                 return bool(words) and words[0].endswith("java")
-            if role in {Role.INGEST, Role.DRIVER}:
-                name = "ingest" if role is Role.INGEST else "pipeline"
-                return f"distributary.server.processes.{name}_process" in words
+            if role in _PROGRAMS:
+                return f"distributary.server.processes.{_PROGRAMS[role]}_process" in words
+            if role is Role.WORKER:
+                return _forks(words) and _forks(psutil.Process(process.ppid()).cmdline())
             assert role is Role.DAEMON
             return _forks(words) and not _forks(psutil.Process(process.ppid()).cmdline())
         except psutil.Error:

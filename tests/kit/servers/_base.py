@@ -56,6 +56,12 @@ class BrokerServer(abc.ABC):
         self.tls_port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int:
+        """Process id of the server, which runs."""
+        assert self._process is not None, f"{self.name} does not run"
+        return self._process.pid
+
     @abc.abstractmethod
     def command(self) -> list[str]:
         """What to run; writes whatever configuration it needs into ``folder``.
