@@ -15,7 +15,7 @@ from distributary.core.errors import LogDamagedError, RecordsMissingError
 from distributary.core.flow import RecordKind
 from distributary.core.log import Damage
 from distributary.spark import _columns, _pushed, _ranges
-from distributary.spark._bounded import PushFilters
+from distributary.spark._bounded import PushFilters, settle
 from distributary.spark._logs import table_log
 from distributary.spark._options import EARLIEST, LATEST, FormatOptions
 from distributary.spark._pushed import EVERYTHING, Pushed
@@ -108,6 +108,7 @@ class Log:
                 are gone, with ``failOnDataLoss``.
             LogUnavailableError: The archive cannot be read.
         """
+        settle()
         if isinstance(part, ArchivedSpan):
             assert self._archive is not None
             there = self._archive.there(part)
