@@ -16,8 +16,8 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 def settle() -> None:
     """Take what this worker has imported out of the collections of garbage; once in a process.
 
-    PySpark's worker collects after each task. Of some 300,000 imported objects that takes 70 ms, ten
-    times as long as a search in a file of the archive.
+    PySpark's worker collects after each task. Over all that is imported this takes 70 ms, ten times
+    as long as a search in a file of the archive.
     """
     gc.collect()
     gc.freeze()

@@ -28,12 +28,17 @@ _NAMED_MAX: Final = 10
 """Most missing files that an error names: a segment has one for each day."""
 
 
-class Slice(InputPartition):
-    """One task: a range of one partition, pickled to an executor."""
+_SEARCHED_TOGETHER: Final = 4
+"""Segments of an archive that a task searches: it decodes few rows of each, in less time than Spark
+takes to start a task."""
 
-    def __init__(self, part: OffsetRange | ArchivedSpan) -> None:
-        super().__init__(part)
-        self.part = part
+
+class Slice(InputPartition):
+    """One task: ranges of the log or of its archive, pickled to an executor."""
+
+    def __init__(self, *parts: OffsetRange | ArchivedSpan) -> None:
+        super().__init__(parts)
+        self.parts = parts
 
 
 class Log:
@@ -96,6 +101,11 @@ class Log:
                     if lost.to_offset < part.to_offset:
                         planned.append(part._replace(from_offset=lost.to_offset))
         return planned
+
+    def read_all(self, task: Slice, pushed: Pushed = EVERYTHING) -> Iterator[pa.RecordBatch]:
+        """Yields the events of *task*; see ``read``."""
+        for part in task.parts:
+            yield from self.read(part, pushed)
 
     def read(
         self, part: OffsetRange | ArchivedSpan, pushed: Pushed = EVERYTHING
@@ -182,18 +192,22 @@ class EventReader(DataSourceReader):
         with self._log.partitions() as extents:
             end = _ranges.resolve(self._options.end, extents, absent=LATEST)
             start = _ranges.resolve(self._options.start, extents, absent=EARLIEST)
-        slices = []
+        slices: list[Slice] = []
+        archived: list[ArchivedSpan] = []
         for part in self._log.plan(start, end, self.pushed):
-            if isinstance(part, ArchivedSpan):  # a segment: as large as a task should be
-                slices.append(Slice(part))
+            if isinstance(part, ArchivedSpan):
+                archived.append(part)
             else:
                 pieces = _ranges.split(part, self._options.records_per_task_max)
                 slices += map(Slice, pieces)
-        return slices
+        # A segment is as large as a task should be, if all of it is wanted.
+        count = _SEARCHED_TOGETHER if self.pushed.tests else 1
+        groups = (archived[at : at + count] for at in range(0, len(archived), count))
+        return [*(Slice(*each) for each in groups), *slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one task. Runs on an executor, again if the task is retried."""
         # If nothing was planned, Spark makes one task with an ``InputPartition`` that is not ours.
         if not isinstance(partition, Slice):
             return iter(())
-        return self._log.read(partition.part, self.pushed)
+        return self._log.read_all(partition, self.pushed)

@@ -221,7 +221,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one task. Runs on an executor, again on a retry of task or batch."""
         assert isinstance(partition, Slice)
-        return self._log.read(partition.part)
+        return self._log.read_all(partition)
 
 
 def _encode(offsets: Mapping[int, int]) -> dict[str, int]:
