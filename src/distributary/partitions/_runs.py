@@ -28,7 +28,7 @@ LOOK_COUNT: Final = 256
 """Demands looked up at once, some 0.1 ms each: each new owner looks up all that are remembered,
 nearly all of them done."""
 UNWRITTEN_MAX: Final = 2_048
-"""Most that runs do before they wait for the disk: half a second of a fast sink. A fourth of it
+"""Most that runs have done which is not durable: a tenth of a second of a fast sink. A fourth of it
 took twice the time, since each flush costs two syncs."""
 FLUSHED_LOOK_S: Final = 0.005
 """Interval of looks whether a slice is durable."""
@@ -41,6 +41,9 @@ LOOK_SHARE: Final = 4
 """It reads on when a fourth of them is not sent yet."""
 RATED_S: Final = 0.01
 """Interval of turns of a replay with a rate: what it sends at once delays others no longer."""
+AHEAD_S: Final = 0.05
+"""A replay with a rate reads this far ahead: a few milliseconds of a thread, which other deliveries
+wait for, and what it has chosen goes by the filters of that moment."""
 LONG_S: Final = 0.1
 """A longer wait for the rate is left to the ticks."""
 MOVED_S: Final = 0.2
@@ -85,9 +88,9 @@ class Runs:
         self._cancelled: set[int] = set()
         self._busy = False
         self._due_s = float("inf")  # of the next turn
-        self._unwritten = 0
+        self._sent = self._written = 0
+        self._sent_at: deque[tuple[int, int]] = deque()  # when a flush began, which is not durable
         self._moved_s = float("-inf")
-        self._after_round = 0  # the flush that must be durable before the next slice
 
     @property
     def under_way(self) -> bool:
@@ -104,7 +107,9 @@ class Runs:
         return min((max(_floor(run), cut_of(self._state, run)) for run in replays), default=None)
 
     def moved(self) -> tuple[RunRow, ...]:
-        """The progress of replays that has changed, for a flush."""
+        """The progress of replays that has changed, for a flush that begins."""
+        if self._sent != self._written:
+            self._sent_at.append((self._flusher.begun_round, self._sent))
         now_s = self._context.clock.monotonic_s()
         if now_s - self._moved_s < MOVED_S:
             return ()
@@ -174,10 +179,9 @@ class Runs:
         if run.replay is None:
             return min(run.may_take(self._context.clock.monotonic_s()), self._room(run))
         rate = run.demand.details.share
-        # A slow one reads a second ahead: what it has chosen goes by the filters of that moment.
         count = max(OFFERED, LOOKED // len(self._state.replays.all))
         if rate is not None:
-            count = min(count, max(1, int(rate)))
+            count = min(count, max(1, int(rate * AHEAD_S)))
         few = len(run.replay.unsent) <= count // LOOK_SHARE and not run.replay.crowded
         return min(count, self._room(run)) if few else 0
 
@@ -199,7 +203,7 @@ class Runs:
                 self._engine.at(clock.monotonic_s(), clock.wall_ms())
                 sent = self._engine.replay(replay, count)
             run.took(sent)
-            self._unwritten += sent
+            self._sent += sent
             self._context.meter.add("replayed_total", sent)
             if sent and sent == count:
                 waits_s.append(0.0)
@@ -237,7 +241,7 @@ class Runs:
             else:
                 self._flusher.ask()
             if run.replay is None:
-                self._unwritten += row.handled - run.row.handled
+                self._sent += row.handled - run.row.handled
             elif row.done:
                 self._state.replays.end(row.seq)
             run.row = row
@@ -251,11 +255,10 @@ class Runs:
         What is delivered and not written down is sent again by the next owner after a crash; a
         run would make as much of it as the disk lags behind the sinks.
         """
-        flusher = self._flusher
-        if self._unwritten >= UNWRITTEN_MAX:
-            self._unwritten = 0
-            self._after_round = flusher.begun_round + 1
-        return flusher.durable_round < self._after_round and not flusher.dead
+        flusher, sent_at = self._flusher, self._sent_at
+        while sent_at and sent_at[0][0] <= flusher.durable_round:
+            self._written = sent_at.popleft()[1]
+        return self._sent - self._written >= UNWRITTEN_MAX and not flusher.dead
 
     def _turn_soon(self, wait_s: float) -> None:
         due_s = self._context.clock.monotonic_s() + wait_s
