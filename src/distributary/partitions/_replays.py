@@ -25,7 +25,7 @@ from distributary.core.flow import (
     events_for,
 )
 from distributary.core.outcome import RunRow
-from distributary.core.route import WalkMatcher
+from distributary.core.route import IndexMatcher, Matcher
 from distributary.partitions._flusher import Flusher
 from distributary.partitions._run import Run
 from distributary.partitions.context import PartitionContext
@@ -159,7 +159,7 @@ class Replays:
     ) -> _Found:
         """Find at most about *count* matches in the records of *span*; blocks."""
         cut, end = span
-        matcher = WalkMatcher()
+        matcher = IndexMatcher()  # parses what the filters name alone
         matcher.put(record)
         tasks: list[Task] = []
         first = at = max(run.row.at, cut)
@@ -192,7 +192,7 @@ class Replays:
         return _Found(tasks, at, archived_to, lost=records.lost(first, at))
 
     def _matches(
-        self, run: Run, record: RouteRecord, matcher: WalkMatcher, logged: Logged
+        self, run: Run, record: RouteRecord, matcher: Matcher, logged: Logged
     ) -> list[Task]:
         try:
             held = events_for(logged, record.address, record.uid)
