@@ -51,8 +51,8 @@ BEAT_S_MIN = 0.15
 """Shortest interval of looks at the parent processes and at the log: with the ticks of the consumer
 it becomes 0.2 s."""
 SWITCH_S = 0.0005
-"""Thread switch interval, seconds. While a thread reads for a replay or writes files, the loop waits
-so long to go on after each call of the system: 5 ms by default, which others' deliveries showed."""
+"""Thread switch interval, seconds. While a thread reads for a replay or writes files, the loop goes
+on so late after each call of the system: 5 ms by default, which others' deliveries showed."""
 EXIT_ALONE = 70
 """Exit code of a process whose session has nobody left that could end it."""
 METER_S = 1.0
