@@ -480,7 +480,7 @@ class Partition:
         self.checker.finish()
         self.history.complete(self.checker.ended(), self.advance)
         self.advance(STORED_EVERY_S + 1.0)
-        self.tally_checker.check(self.tallies.kept, self.targets.now)
+        self.tally_checker.check(self.tallies.kept, self.targets.now, lives=self.lives)
         assert not self.store.kept_rows, f"rows that never end: {self.store.kept_rows}"
         assert not self.store.kept_backfills, f"lags that never end: {self.store.kept_backfills}"
         assert self.cursor == self.log.durable_end(), "the cursor stands still"
