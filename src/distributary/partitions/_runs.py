@@ -236,14 +236,14 @@ class Runs:
         if row is None or row == run.row:
             run.rests = True  # The next tick tries again.
         else:
-            if run.replay is None or row.done:
-                self._flusher.put_run(row)
-            else:
-                self._flusher.ask()
             if run.replay is None:
                 self._sent += row.handled - run.row.handled
+                self._flusher.put_run(row)
             elif row.done:
                 self._state.replays.end(row.seq)
+                self._flusher.put_run(row)
+            else:
+                self._flusher.ask()  # Its row follows once the matches have their outcomes.
             run.row = row
             if row.done:
                 self._end(run, row)

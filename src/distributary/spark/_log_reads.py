@@ -26,8 +26,6 @@ from distributary.spark.archive.reading import ArchivedSpan, ArchiveReader, divi
 
 _NAMED_MAX: Final = 10
 """Most missing files that an error names: a segment has one for each day."""
-
-
 _SEARCHED_TOGETHER: Final = 4
 """Segments of an archive that a task searches: it decodes few rows of each, in less time than Spark
 takes to start a task."""

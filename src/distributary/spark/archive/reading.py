@@ -143,9 +143,8 @@ class ArchiveReader:
         files = tuple(each.path for each in found.files if day_of(each) >= day_at(time_ms))
         lowest = found.to_offset
         span = OffsetRange(found.partition, found.from_offset, found.to_offset)
-        files = self.there(
-            ArchivedSpan(span, files)
-        ).files  # The task that reads tells of the others.
+        # The task that reads tells of those that are gone.
+        files = self.there(ArchivedSpan(span, files)).files
         try:
             for batch in self._batches(files, ["offset"], ds.field("logged_at") >= _stamp(time_ms)):
                 if len(batch):
