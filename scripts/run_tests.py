@@ -1,7 +1,9 @@
 """Run the test suite in stages, each with its own pytest, and sum up.
 
     python scripts/run_tests.py all [pytest arguments]
-    python scripts/run_tests.py fast|laws|spark|brokers|e2e|crash|cluster [pytest arguments]
+    python scripts/run_tests.py STAGE [pytest arguments]
+
+The stages are ``fast``, ``e2e``, ``cluster``, ``laws``, ``brokers``, ``spark`` and ``crash``.
 
 ``fast`` is two stages, ``fast`` and ``laws``. A few stages run at a time; the next begins when one
 has ended. Without the archive that ``distributary archive-classes`` makes, JVMs start more slowly.
@@ -11,6 +13,7 @@ are processes of their own, so that a Spark session or a killed server of one ca
 next.
 """
 
+import resource
 import signal
 import subprocess
 import sys
@@ -37,18 +40,18 @@ STAGES = {
         "supply",
     ),
     "e2e": ("e2e",),
-    "laws": ("property", "contract", "conformance"),
-    "crash": ("crash",),
     "cluster": ("cluster",),
+    "laws": ("property", "contract", "conformance"),
     "brokers": ("brokers", "postgres"),
     "spark": ("spark", "spark_cluster"),
+    "crash": ("crash",),
 }
 """Stage -> what it runs, under tests/. They begin in this order: first what says soonest that
-something is wrong, then the longest, so that no long one is left alone at the end."""
+something is wrong, then long ones, then those whose parts are short: none is to be left alone."""
 
-PARTS = {"e2e": 2}
-"""Stage -> into how many runs its files are dealt: the longest stage must not be left alone at the
-end, when half of a machine would wait for it."""
+PARTS = {"e2e": 3, "crash": 3}
+"""Stage -> into how many runs its files are dealt: a long one must not be left alone at the end, when
+half of a machine would wait for it. Each part of ``e2e`` costs the start of a shared server."""
 
 AT_ONCE = 3
 """Stages that run at the same time. Half of the time of a stage that starts servers is waiting, so
@@ -94,7 +97,9 @@ def main(arguments: Sequence[str]) -> int:
     for result in results:
         for reason, count in result.not_run.items():
             print(f"NOT RUN ({result.stage}, {count}): {reason.removeprefix('NOT RUN: ')}")
-    print(f"all of it: {time.monotonic() - started_s:.0f} s")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy_s = used.ru_utime + used.ru_stime  # without what outlived those who started it
+    print(f"all of it: {time.monotonic() - started_s:.0f} s; processors: {busy_s:.0f} s")
     print(_total(results))  # the last line, alone: what a reader of the record looks for
     return 0 if all(result.exit_code == 0 for result in results) else 1
 

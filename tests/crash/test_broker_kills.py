@@ -13,6 +13,9 @@ KILLS = 1
 SEED = int(os.environ.get("KILLS_SEED", "20"))
 """Decides about the moments; the variable ``KILLS_SEED`` repeats those of a failure."""
 
+RATE_PER_S = 100.0
+"""Half of what ``make soak`` has: some are in flight at every kill, and other tests run beside."""
+
 BROKERS = ("mosquitto", "nats", "rabbitmq", "artemis", "kafka")
 
 SHORT = Silence(1.0)
@@ -30,7 +33,12 @@ SILENCES = {broker: (SHORT, HALF_OPEN) for broker in BROKERS if broker != "kafka
 def report(tmp_path_factory: pytest.TempPathFactory) -> BrokerKillReport:
     """One server, all brokers that can be had, and what each of them holds at the end."""
     found = run_broker_kills(
-        tmp_path_factory.mktemp("kills"), KILLS, SEED, SILENCES, brokers=BROKERS
+        tmp_path_factory.mktemp("kills"),
+        KILLS,
+        SEED,
+        SILENCES,
+        brokers=BROKERS,
+        rate_per_s=RATE_PER_S,
     )
     print(f"\nseed {found.seed}: {found.acked} events, {found.took_s:.0f} s")
     return found

@@ -5,14 +5,13 @@ import os
 import signal
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import psutil
 import pytest
 
 from distributary.core.event import Event
 from distributary.datadir import MappedStatusPage, StatusField
-from kit.running_server import Role, RunningServer, wait_until
+from kit.running_server import Role, RunningServer, ServerError, wait_until
 from kit.traffic import Behaviour, Traffic
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -31,17 +30,57 @@ def _event(number: int) -> Event:
     return Event(attributes, b"%d" % number)
 
 
+class Runs:
+    """A server with its traffic, which one test after another has until somebody ends it."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self._factory = factory
+        self._stack = contextlib.ExitStack()
+        self._now: tuple[RunningServer, Traffic] | None = None
+
+    def now(self) -> tuple[RunningServer, Traffic]:
+        """The one of the test before; a new one where there is none, or it does not answer."""
+        try:
+            if self._now is not None:
+                self._now[0].wait_ready()
+        except ServerError:
+            self.end()
+        if self._now is None:
+            folder = self._factory.mktemp("outliving")
+            traffic = self._stack.enter_context(Traffic(folder, {"sink": Behaviour()}))
+            server = self._stack.enter_context(RunningServer(folder / "data"))
+            server.subscribe(traffic.sinks["sink"].url)
+            self._now = server, traffic
+        return self._now
+
+    def end(self) -> None:
+        """End it, if it has not ended."""
+        self._now = None
+        self._stack.close()
+
+
+@pytest.fixture(scope="module")
+def all_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """One start for all tests that leave the server ready."""
+    made = Runs(tmp_path_factory)
+    yield made
+    made.end()
+
+
 @pytest.fixture
-def runs(tmp_path: Path) -> Iterator[tuple[RunningServer, Traffic]]:
-    """A server that has delivered."""
-    with (
-        Traffic(tmp_path, {"sink": Behaviour()}) as traffic,
-        RunningServer(tmp_path / "data") as server,
-    ):
-        server.subscribe(traffic.sinks["sink"].url)
-        _deliver(server, traffic)
-        yield server, traffic
-        server.kill_all()
+def runs(all_runs: Runs) -> tuple[RunningServer, Traffic]:
+    """A server that has delivered, and is ready again at the end of the test."""
+    _deliver(*all_runs.now())
+    return all_runs.now()
+
+
+@pytest.fixture
+def last_run(all_runs: Runs) -> Iterator[RunningServer]:
+    """A server that has delivered, and that the test ends."""
+    server, traffic = all_runs.now()
+    _deliver(server, traffic)
+    yield server
+    all_runs.end()
 
 
 def _deliver(server: RunningServer, traffic: Traffic) -> None:
@@ -84,24 +123,6 @@ def test_deliveries_go_on_while_another_jvm_starts(
     assert set(server.owner_pids()).isdisjoint(process.pid for process in owners)
     _deliver(server, traffic)
     assert traffic.sinks["sink"].copies == []
-
-
-def test_killing_the_server_leaves_no_owner_behind(
-    runs: tuple[RunningServer, Traffic],
-) -> None:
-    """Whoever kills it wants nothing sent any more."""
-    server, _ = runs
-    owners = _kill_jvm(server, Role.JVM)
-    os.kill(server.pid, signal.SIGKILL)
-    wait_until(lambda: _ended(owners), WAIT_S, "the owners have ended")
-
-
-def test_a_stop_leaves_no_owner_behind(runs: tuple[RunningServer, Traffic]) -> None:
-    """SIGTERM ends those too that no driver knows."""
-    server, _ = runs
-    owners = _kill_jvm(server, Role.JVM)
-    assert server.stop() == 0
-    assert _ended(owners)
 
 
 # -- between two tasks --------------------------------------------------------------------------
@@ -202,11 +223,30 @@ def test_a_worker_that_is_killed_between_two_tasks_costs_its_partition_alone(
     assert traffic.sinks["sink"].copies == []
 
 
+# -- ends of the server, after which the next test starts another --------------------------------
+
+
+def test_killing_the_server_leaves_no_owner_behind(last_run: RunningServer) -> None:
+    """Whoever kills it wants nothing sent any more."""
+    server = last_run
+    owners = _kill_jvm(server, Role.JVM)
+    os.kill(server.pid, signal.SIGKILL)
+    wait_until(lambda: _ended(owners), WAIT_S, "the owners have ended")
+
+
+def test_a_stop_leaves_no_owner_behind(last_run: RunningServer) -> None:
+    """SIGTERM ends those too that no driver knows."""
+    server = last_run
+    owners = _kill_jvm(server, Role.JVM)
+    assert server.stop() == 0
+    assert _ended(owners)
+
+
 def test_killing_the_server_between_two_tasks_leaves_no_owner_behind(
-    runs: tuple[RunningServer, Traffic],
+    last_run: RunningServer,
 ) -> None:
     """Nor does the JVM, which stands still, keep any."""
-    server, _ = runs
+    server = last_run
     owners = [psutil.Process(pid) for pid in server.owner_pids()]
     with _between_tasks(server) as jvm:
         os.kill(server.pid, signal.SIGKILL)

@@ -16,14 +16,14 @@ from kit.running_server import Role, RunningServer, wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-LETTERS = int(os.environ.get("DISTRIBUTARY_LETTERS", "12000"))
+LETTERS = int(os.environ.get("DISTRIBUTARY_LETTERS", "8000"))
 KILLS = int(os.environ.get("DISTRIBUTARY_KILLS", "2"))
 BATCH = 500
 WAIT_S_MAX = 600.0
 """Longest wait for what must come, on a busy machine with many dead letters."""
 IN_FLIGHT_MAX = 2_500
 """Copies of one kill at most: what was under way, or delivered and not written down (2,048). An
-owner that began anew after a kill would make 3,000 and 4,500, so late are the kills."""
+owner that began anew after a kill would make 3,000 and 3,500, so late are the kills."""
 
 
 class Quiet(ThreadingHTTPServer):
@@ -113,7 +113,7 @@ def test_a_redrive_sends_each_dead_letter_once_more_over_two_kills(tmp_path, sin
         assert server.request("POST", "/dead-letters/redrive", body, headers).status == 202
         killed: set[int] = set()
         for number in range(KILLS):
-            enough = LETTERS * (number + 2) // (KILLS + 2)
+            enough = LETTERS * (number + 6) // (KILLS + 6)
             wait_until(lambda enough=enough: sink.count >= enough, WAIT_S_MAX, f"{enough} taken")
             wait_until(
                 lambda: any(p.pid not in killed for p in server.processes(Role.WRITER)),

@@ -1,6 +1,7 @@
 """``start`` and ``maxevents`` while processes are killed: nothing missing, nothing too many."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,18 +21,19 @@ PAUSE_S = 0.02
 
 
 class World:
-    """A server with a history, and a sink for each subscription."""
+    """A server with a history of *source*, and a sink for each subscription."""
 
-    def __init__(self, server: RunningServer, traffic: Traffic) -> None:
+    def __init__(self, server: RunningServer, traffic: Traffic, source: str) -> None:
         self.server = server
         self.traffic = traffic
+        self.source = source
 
     def publish(self, first: int, count: int) -> None:
         """Events with these numbers as their ids."""
         headers = {"content-type": "application/cloudevents-batch+json"}
         for start in range(first, first + count, 100):
             events = ",".join(
-                f'{{"specversion":"1.0","id":"{number}","source":"/h","type":"t"}}'
+                f'{{"specversion":"1.0","id":"{number}","source":"{self.source}","type":"t"}}'
                 for number in range(start, start + 100)
             )
             body = f"[{events}]".encode()
@@ -59,15 +61,20 @@ class World:
             killed.add(self.server.kill(role, number))
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """One for all roles: it is ready again after each."""
+    with RunningServer(tmp_path_factory.mktemp("replays") / "data") as running:
+        yield running
+
+
 @pytest.fixture
-def world(tmp_path) -> Iterator[World]:
-    """A server with ``HISTORY`` events in its log."""
+def world(server: RunningServer, tmp_path: Path, role: Role) -> Iterator[World]:
+    """``HISTORY`` events of a source of its own in the log."""
     sinks = dict.fromkeys(("all", "some"), Behaviour(delay_s=PAUSE_S))
-    with (
-        Traffic(tmp_path, sinks, keep_requests=True) as traffic,
-        RunningServer(tmp_path / "data") as server,
-    ):
-        world = World(server, traffic)
+    server.wait_ready()
+    with Traffic(tmp_path, sinks, keep_requests=True) as traffic:
+        world = World(server, traffic, f"/h-{role}")
         world.publish(0, HISTORY)
         yield world
 
@@ -76,9 +83,9 @@ def world(tmp_path) -> Iterator[World]:
 def test_a_replay_and_a_count_survive_kills(world: World, role: Role) -> None:
     """All of history and what came meanwhile arrive; of the counted one exactly so many."""
     url = {name: sink.url for name, sink in world.traffic.sinks.items()}
-    world.server.subscribe(url["all"], config={"start": "earliest"})
+    replayed = world.server.subscribe(url["all"], source=world.source, config={"start": "earliest"})
     counted = world.server.subscribe(
-        url["some"], config={"start": "earliest", "maxevents": COUNTED}
+        url["some"], source=world.source, config={"start": "earliest", "maxevents": COUNTED}
     )
     world.publish(HISTORY, 500)
     world.kill_while("all", [200, 900], role)
@@ -93,3 +100,4 @@ def test_a_replay_and_a_count_survive_kills(world: World, role: Role) -> None:
     assert set(world.ids("all")) == set(range(total))
     # Copies of what was under way at a kill count once.
     assert len(set(world.ids("some"))) == COUNTED
+    assert world.server.request("DELETE", f"/subscriptions/{replayed}").status == 200

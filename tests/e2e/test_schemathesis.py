@@ -9,8 +9,9 @@ import pytest
 
 HERE = Path(__file__).parent
 
-RUN_S_MAX = 300.0
-"""Longest run of the tool: it takes half a minute on two cores that do nothing else."""
+RUN_S_MAX = 600.0
+"""Longest run of the tool: it takes half a minute on two cores that do nothing else; 300 s were seen
+where thirty processes wanted them."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -208,52 +208,52 @@ def _places_of(folder: Path, secrets: list[str]) -> list[str]:
     return found
 
 
-def test_a_rotation_under_load_leaves_nothing_unverifiable(tmp_path, sink):
+def test_a_rotation_under_load_leaves_nothing_unverifiable(plain_server, sink):
     """A receiver with any of the keys verifies all; once each partition has the new one, it does.
 
     Each publisher has a partition, so its newest delivery tells with which key that one signs.
     """
-    with RunningServer(tmp_path / "data") as server:
-        secrets = [secret_of(put(server, sink, "a", "/a"))]
-        ending = threading.Event()
-        counts = [0] * PUBLISHERS
+    server = plain_server
+    secrets = [secret_of(put(server, sink, "rotated", "/rotated"))]
+    ending = threading.Event()
+    counts = [0] * PUBLISHERS
 
-        def load(which: int) -> None:
-            with contextlib.closing(server.connection()) as connection:
-                while not ending.is_set():
-                    publish(connection, "a", which + PUBLISHERS * counts[which], str(which))
-                    counts[which] += 1
-                    time.sleep(PUBLISHERS / RATE / 2)
+    def load(which: int) -> None:
+        with contextlib.closing(server.connection()) as connection:
+            while not ending.is_set():
+                publish(connection, "rotated", which + PUBLISHERS * counts[which], str(which))
+                counts[which] += 1
+                time.sleep(PUBLISHERS / RATE / 2)
 
-        def signed_anew() -> bool:
-            newest: dict[int, Got] = {}
-            for request in reversed(sink.requests[-500:]):
-                newest.setdefault(number_of(request) % PUBLISHERS, request)
-            verified = [request.verifies(secrets[-1]) for request in newest.values()]
-            return len(verified) == PUBLISHERS and all(verified)
+    def signed_anew() -> bool:
+        newest: dict[int, Got] = {}
+        for request in reversed(sink.requests[-500:]):
+            newest.setdefault(number_of(request) % PUBLISHERS, request)
+        verified = [request.verifies(secrets[-1]) for request in newest.values()]
+        return len(verified) == PUBLISHERS and all(verified)
 
-        publishers = [threading.Thread(target=load, args=(which,)) for which in range(PUBLISHERS)]
-        for each in publishers:
-            each.start()
-        try:
-            for _ in range(2):
-                time.sleep(STEP_S)
-                secrets.append(rotate(server, "a"))
-                wait_until(signed_anew, ARRIVE_S_MAX, "deliveries with the new key")
-            later_than = list(counts)
+    publishers = [threading.Thread(target=load, args=(which,)) for which in range(PUBLISHERS)]
+    for each in publishers:
+        each.start()
+    try:
+        for _ in range(2):
             time.sleep(STEP_S)
-        finally:
-            ending.set()
-            for each in publishers:
-                each.join()
-        got = sink.wait("/a", sum(counts))
-        assert len(got) > 500
-        assert sum(not request.verifies(secrets[0]) for request in got) == 0
-        late = []
-        for request in got:
-            round_, which = divmod(number_of(request), PUBLISHERS)
-            if round_ > later_than[which]:
-                late.append(request)
-        assert late
-        assert sum(not request.verifies(secrets[2]) for request in late) == 0
-        assert len({request.headers["webhook-id"] for request in got}) == sum(counts)
+            secrets.append(rotate(server, "rotated"))
+            wait_until(signed_anew, ARRIVE_S_MAX, "deliveries with the new key")
+        later_than = list(counts)
+        time.sleep(STEP_S)
+    finally:
+        ending.set()
+        for each in publishers:
+            each.join()
+    got = sink.wait("/rotated", sum(counts))
+    assert len(got) > 500
+    assert sum(not request.verifies(secrets[0]) for request in got) == 0
+    late = []
+    for request in got:
+        round_, which = divmod(number_of(request), PUBLISHERS)
+        if round_ > later_than[which]:
+            late.append(request)
+    assert late
+    assert sum(not request.verifies(secrets[2]) for request in late) == 0
+    assert len({request.headers["webhook-id"] for request in got}) == sum(counts)

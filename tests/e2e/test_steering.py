@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 WAIT_S_MAX = 60.0
 """Longest wait for what must come, on a busy machine."""
 JSON = {"content-type": "application/json"}
+SOURCE = "/steered"
 
 
 class World:
@@ -36,15 +37,16 @@ class World:
         self._publishing.start()
 
     def end(self) -> None:
-        """Publish no more."""
+        """Publish no more, if it has begun."""
         self._ends.set()
-        self._publishing.join()
+        if self._publishing.ident is not None:
+            self._publishing.join()
 
     def _publish(self) -> None:
         headers = {"content-type": "application/cloudevents-batch+json"}
         while not self._ends.is_set():
             events = [
-                {"specversion": "1.0", "id": str(self.published + n), "source": "/l", "type": "t"}
+                {"specversion": "1.0", "id": str(self.published + n), "source": SOURCE, "type": "t"}
                 for n in range(10)
             ]
             body = json.dumps(events).encode()
@@ -77,20 +79,19 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path) -> Iterator[World]:
-    """A server without subscriptions yet."""
+def world(tmp_path, plain_server: RunningServer) -> Iterator[World]:
+    """A server without subscriptions to ``SOURCE`` yet."""
     sinks = dict.fromkeys(("steered", "other", "new"), Behaviour())
-    with (
-        Traffic(tmp_path, sinks, keep_requests=True) as traffic,
-        RunningServer(tmp_path / "data") as server,
-    ):
-        yield World(server, traffic)
+    with Traffic(tmp_path, sinks, keep_requests=True) as traffic:
+        made = World(plain_server, traffic)
+        yield made
+        made.end()
 
 
 def test_a_subscription_is_steered_while_events_come(world: World) -> None:
     """Nothing is lost or sent twice by a pause or a move; a replay sends each once more."""
-    steered = f"/subscriptions/{world.server.subscribe(world.url['steered'])}"
-    world.server.subscribe(world.url["other"])
+    steered = f"/subscriptions/{world.server.subscribe(world.url['steered'], source=SOURCE)}"
+    world.server.subscribe(world.url["other"], source=SOURCE)
     world.begin()
     world.come("steered", 100)
     assert world.post(f"{steered}/pause")["paused"]["by"]
@@ -103,7 +104,8 @@ def test_a_subscription_is_steered_while_events_come(world: World) -> None:
     assert status["state"] == "paused"
     # Moved while it is paused: what waits goes to the new sink.
     config = world.server.request("GET", steered).json()
-    changed = {"sink": world.url["new"], "protocol": config["protocol"], "id": config["id"]}
+    changed = {name: config[name] for name in ("protocol", "id", "source")}
+    changed["sink"] = world.url["new"]
     answer = world.server.request("PUT", steered, json.dumps(changed).encode(), JSON)
     assert answer.status == 200
     assert world.passes("new"), "a change resumes nothing"

@@ -164,6 +164,7 @@ def run_broker_kills(
     silences: Mapping[str, Sequence[Silence]],
     *,
     brokers: Sequence[str] = tuple(SCENARIOS),
+    rate_per_s: float = RATE_PER_S,
     watch: Watch = print,
 ) -> BrokerKillReport:
     """Kill each of *brokers* so many times, have its wire fall silent, settle, check.
@@ -174,6 +175,7 @@ def run_broker_kills(
         seed: Of the moments.
         silences: Broker -> those of the wire before it, one after another.
         brokers: Names in ``SCENARIOS``; those that cannot be had are left out, and named.
+        rate_per_s: Events a second.
         watch: Told of each kill and each silence as it is over; a long run shows that it lives.
 
     Raises:
@@ -184,7 +186,7 @@ def run_broker_kills(
     authority = Authority(folder / "tls")
     with _Started(report, authority, brokers) as scenarios:
         if scenarios:
-            _Scenario(folder, report, scenarios, watch).run(kills, silences)
+            _Scenario(folder, report, scenarios, rate_per_s, watch).run(kills, silences)
     report.took_s = time.monotonic() - began_s
     return report
 
@@ -233,9 +235,11 @@ class _Scenario:
         folder: Path,
         report: BrokerKillReport,
         scenarios: Mapping[str, BrokerScenario],
+        rate_per_s: float,
         watch: Watch,
     ) -> None:
         self._report = report
+        self._rate_per_s = rate_per_s
         self._watch = watch
         self._scenarios = scenarios
         self._server = RunningServer(folder / "data")
@@ -254,7 +258,7 @@ class _Scenario:
             for scenario in self._scenarios.values():
                 subscription = scenario.subscription(PATIENT)
                 self._server.subscribe(subscription.pop("sink"), **subscription)
-            self._traffic.publish(self._server.url, _event, RATE_PER_S)
+            self._traffic.publish(self._server.url, _event, self._rate_per_s)
             with ThreadPoolExecutor(len(self._scenarios)) as threads:
                 list(threads.map(trouble, self._scenarios.values()))
             self._traffic.finish()
@@ -327,7 +331,7 @@ class _Scenario:
             read_sent(self._traffic.sent),
             {name: evidence},
             duplicates_max=sum(
-                trouble.in_flight + int(RATE_PER_S * FLUSH_S)
+                trouble.in_flight + int(self._rate_per_s * FLUSH_S)
                 for trouble in itertools.chain[BrokerKill | BrokerSilence](
                     self._report.kills, self._report.silences
                 )
