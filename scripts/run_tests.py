@@ -50,8 +50,8 @@ STAGES = {
 something is wrong, then long ones, then those whose parts are short: none is to be left alone."""
 
 PARTS = {"e2e": 3, "crash": 3}
-"""Stage -> into how many runs its files are dealt: a long one must not be left alone at the end, when
-half of a machine would wait for it. Each part of ``e2e`` costs the start of a shared server."""
+"""Stage -> into how many runs its files are dealt: a long one must not be left alone at the end,
+when half of a machine would wait for it. Each part of ``e2e`` starts its own shared server."""
 
 AT_ONCE = 3
 """Stages that run at the same time. Half of the time of a stage that starts servers is waiting, so

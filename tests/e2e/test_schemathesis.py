@@ -10,7 +10,7 @@ import pytest
 HERE = Path(__file__).parent
 
 RUN_S_MAX = 600.0
-"""Longest run of the tool: it takes half a minute on two cores that do nothing else; 300 s were seen
+"""Longest run of the tool: it takes half a minute on two cores that do nothing else, and took 300 s
 where thirty processes wanted them."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
