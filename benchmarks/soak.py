@@ -6,7 +6,8 @@
                                     [--seed N]
 
 A figure of 0 leaves that part out. Prints a table of verdicts; exit code 1 where one of them is
-bad. Repeat a run with its seed.
+bad. Repeat a run with its seed. An interrupt (Ctrl-C) ends the faults of the cluster early: what
+was seen is judged.
 """
 
 import argparse
@@ -153,16 +154,22 @@ def _cluster_faults(kills, cuts, sleeps, seed):
     print(table(report))
     verdict, strays = report.verdict, len(report.unexplained)
     verdicts = [
-        (f"cluster: {len(faults)} faults, {report.acked:,} events", "", verdict.passed),
+        (
+            f"cluster: {len(report.seen)} faults, {report.acked:,} events",
+            "" if len(report.seen) >= len(faults) else f"of {len(faults)}: interrupted",
+            verdict.passed,
+        ),
         ("copies that no fault explains", str(strays), not strays),
     ]
     late = sum(len(each.late) for each in woken)
-    if sleeps:
-        verdicts.append((f"sent by {sleeps} former owners later than 1 s", str(late), not late))
-    for fault in KILLS if kills else ():
-        longest = max(seen.delivering_s for seen in report.seen if seen.fault == fault.name)
-        bound = fault.delivering_s
-        what = f"{fault.name}, until delivering again{f' ({bound:g} s)' if bound else ''}"
+    if woken:
+        verdicts.append((f"sent by {len(woken)} former owners later than 1 s", str(late), not late))
+    for fault in KILLS:
+        waits = [seen.delivering_s for seen in report.seen if seen.fault == fault.name]
+        if not waits:
+            continue
+        longest, bound = max(waits), fault.delivering_s
+        what = f"{fault.name}, {len(waits)}, until delivering again{f' ({bound:g} s)' if bound else ''}"
         verdicts.append((what, f"{longest:.2f} s", bound is None or longest <= bound))
     return verdicts
 

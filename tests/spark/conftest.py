@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from distributary.core.cluster import KafkaPlace
+from distributary.core.cluster import KafkaPlace, PostgresPlace
 from distributary.core.event import Event, record
 from distributary.core.flow import (
     RecordKind,
@@ -187,13 +187,14 @@ class LogOnKafka(FilledLog):
     def __init__(self, kafka: Any, password_file: Path) -> None:
         super().__init__()
         servers, prefix = f"127.0.0.1:{kafka.port}", f"spark-{os.getpid()}-{next(self._numbers)}"
-        self._place = KafkaPlace(
+        self.place = KafkaPlace(
             servers=(servers,), prefix=prefix, sasl_mechanism="PLAIN", user=USER, password=PASSWORD
         )
         # Kept although the clock is years behind, as the topic of a server is.
         config = {"message_timestamp_type": "CreateTime", "retention_ms": "-1"}
-        kafka.create_topic(topic_of(self._place), 2, **config)
+        kafka.create_topic(topic_of(self.place), 2, **config)
         password_file.write_text(f"{PASSWORD}\n")
+        password_file.chmod(0o600)
         self.options = {
             "log": f"kafka://{servers}/{prefix}",
             "logSasl": "PLAIN",
@@ -202,19 +203,27 @@ class LogOnKafka(FilledLog):
         }
         self._client = kafka.client()
         self._loop = asyncio.new_event_loop()
-        self._producer = KafkaProducer(self._place, self._loop)
+        self._producer = KafkaProducer(self.place, self._loop)
 
     def append_body(self, partition: int, kind: RecordKind, body: bytes) -> int:
         """See ``FilledLog``."""
+        return self._append(partition, kind, body, "")
+
+    def _append(self, partition: int, kind: RecordKind, body: bytes, by: str) -> int:
+        now_ms = self.clock.now_ms
 
         async def appended() -> Any:
             done = self._loop.create_future()
-            self._producer.submit(partition, kind, body, done.set_result, time_ms=self.clock.now_ms)
+            self._producer.submit(partition, kind, body, done.set_result, by=by, time_ms=now_ms)
             return await done
 
         offset = self._loop.run_until_complete(appended())
         assert isinstance(offset, int), offset
         return offset
+
+    def append_published(self, partition: int, by: str, *events: Event) -> int:
+        """One record with *events* that somebody known has published."""
+        return self._append(partition, RecordKind.EVENTS, record.encode(events), by)
 
     def append_damaged(self, partition: int, event: Event) -> None:
         """One record of whose body a bit is flipped on its way."""
@@ -223,7 +232,7 @@ class LogOnKafka(FilledLog):
         value = bytearray(encode(RecordKind.EVENTS, record.encode([event])))
         value[-1] ^= 1
         producer = Producer(self._client)
-        topic = topic_of(self._place)
+        topic = topic_of(self.place)
         producer.produce(topic, bytes(value), partition=partition, timestamp=self.clock.now_ms)
         assert producer.flush(30) == 0
 
@@ -232,7 +241,7 @@ class LogOnKafka(FilledLog):
         from confluent_kafka import TopicPartition  # noqa: PLC0415 - as the product loads it
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
-        below = TopicPartition(topic_of(self._place), partition, 7)
+        below = TopicPartition(topic_of(self.place), partition, 7)
         admin = AdminClient(self._client)  # ends its requests when it is forgotten
         (deleted,) = admin.delete_records([below]).values()
         return int(deleted.result(30).low_watermark)
@@ -264,6 +273,32 @@ def any_log(request: pytest.FixtureRequest) -> FilledLog:
     """An empty log, of one server and of several nodes."""
     made: FilledLog = request.getfixturevalue(request.param)
     return made
+
+
+@pytest.fixture
+def node_settings() -> Callable[[LogOnKafka, PostgresPlace, Path], str]:
+    """Writes the settings file of a node into a folder, with more than the tables need."""
+
+    def write(log: LogOnKafka, place: PostgresPlace, folder: Path) -> str:
+        (folder / "store.password").write_text(f"{place.password}\n")
+        (folder / "store.password").chmod(0o600)
+        lines = {
+            "node_name": "node-1",
+            "node_address": "localhost:1",
+            "data_dir": str(folder / "data"),
+            "log": log.options["log"],
+            "log_sasl": log.options["logSasl"],
+            "log_user": log.options["logUser"],
+            "log_password_file": log.options["logPasswordFrom"].removeprefix("file:"),
+            "store": place.url,
+            "store_password_file": str(folder / "store.password"),
+            "history": str(folder / "history"),
+        }
+        path = folder / "distributary.toml"
+        path.write_text("".join(f'{name} = "{value}"\n' for name, value in lines.items()))
+        return str(path)
+
+    return write
 
 
 @pytest.fixture

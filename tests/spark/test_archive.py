@@ -26,12 +26,18 @@ from distributary.datadir.publishers import PublisherBook
 from distributary.spark.archive import job as archive_job
 from distributary.spark.archive import rows
 from distributary.spark.archive.job import Wanted, archive
+from distributary.spark.archive.logs import FolderLog
 
 DAY_MS = 86_400_000
 
 
 def _wanted(log, to, *, newest=True, skip_damaged=False, step=2):
-    return Wanted(DataDir(log.data_dir), str(to), newest, skip_damaged, step)
+    folder = FolderLog(DataDir(log.data_dir))
+
+    def note(contents):
+        folder.note(str(to), contents)
+
+    return Wanted(folder, str(to), newest, skip_damaged, step, note=note)
 
 
 @pytest.fixture
@@ -264,6 +270,7 @@ from pyspark.sql import SparkSession
 
 from distributary.datadir import DataDir
 from distributary.spark.archive import job, place
+from distributary.spark.archive.logs import FolderLog
 
 spark = (
     SparkSession.builder.master("local[2]")
@@ -291,7 +298,8 @@ def second(self, paths):
 
 
 place.Place.sync = second
-wanted = job.Wanted(DataDir(Path(sys.argv[1])), sys.argv[2], True, False, 2)
+log = FolderLog(DataDir(Path(sys.argv[1])))
+wanted = job.Wanted(log, sys.argv[2], True, False, 2)
 job.archive(spark, wanted)
 """
 

@@ -121,26 +121,10 @@ def _shared(place, folder):
     return uid
 
 
-def _settings(log, place, folder):
-    """The settings file of a node, with more than the tables need."""
-    (folder / "store.password").write_text(f"{place.password}\n")
-    lines = {
-        "node_name": "node-1",
-        "log": log.options["log"],
-        "log_sasl": log.options["logSasl"],
-        "log_user": log.options["logUser"],
-        "log_password_file": log.options["logPasswordFrom"].removeprefix("file:"),
-        "store": place.url,
-        "store_password_file": str(folder / "store.password"),
-        "history": str(folder / "history"),
-    }
-    path = folder / "distributary.toml"
-    path.write_text("".join(f'{name} = "{value}"\n' for name, value in lines.items()))
-    return str(path)
-
-
 @pytest.fixture
-def anywhere(spark, any_log, event, request, tmp_path):
+def anywhere(  # noqa: PLR0917 - fixtures
+    spark, any_log, event, request, node_settings, tmp_path
+):
     """The same tables, of a data directory and of several nodes; gives the uid."""
     any_log.append(0, event("id-0"))
     any_log.append(0, event("id-1"))
@@ -150,7 +134,7 @@ def anywhere(spark, any_log, event, request, tmp_path):
     else:
         place = request.getfixturevalue("postgres_place")
         uid = _shared(place, tmp_path)
-        register(spark, options={"settings": _settings(any_log, place, tmp_path)})
+        register(spark, options={"settings": node_settings(any_log, place, tmp_path)})
     yield uid
     spark.sql("DROP DATABASE distributary CASCADE")
 
@@ -199,7 +183,9 @@ def _blocks():
     return found
 
 
-def test_the_guide_names_the_places_of_nodes(spark, topic_log, postgres_place, tmp_path, event):
+def test_the_guide_names_the_places_of_nodes(  # noqa: PLR0917 - fixtures
+    spark, topic_log, postgres_place, node_settings, tmp_path, event
+):
     """A settings file brings all tables, the log alone the events."""
     log = topic_log
     log.append(0, event("id-0"))
@@ -207,7 +193,7 @@ def test_the_guide_names_the_places_of_nodes(spark, topic_log, postgres_place, t
     namespace = {
         "spark": spark,
         "distributary": distributary,
-        "settings_file": _settings(log, postgres_place, tmp_path),
+        "settings_file": node_settings(log, postgres_place, tmp_path),
         "log_url": log.options["log"],
         "user": log.options["logUser"],
         "password_file": log.options["logPasswordFrom"].removeprefix("file:"),

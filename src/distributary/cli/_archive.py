@@ -1,5 +1,6 @@
 """``distributary archive``: old segments of the log as Parquet, by a Spark job."""
 
+import os
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,13 @@ def archive(
         ),
     ],
     data_dir: DataDirOption = Path("distributary-data"),
+    config: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="Settings of a node, where nodes share the log: instead of --data-dir.",
+        ),
+    ] = "",
     newest: Annotated[
         bool,
         typer.Option("--all", help="The newest segment of each partition too, as far as it goes."),
@@ -56,17 +64,27 @@ def archive(
 
     Run it as the user of the server, on the same machine. Each log has an archive of its own.
 
+    Where nodes share a log on Kafka, name the settings file of a node, on its machine, and a folder
+    that all tasks of Spark can write. What is younger than a day waits until it fills 64 MiB.
+
     For example:
 
       distributary archive --to /mnt/archive --data-dir /var/lib/distributary
       distributary archive --to s3a://bucket/archive --all
 
+      distributary archive --to /mnt/archive --config /etc/distributary/node.toml
+
       distributary archive --to /mnt/archive --delete-before -365d
     """
     _extras.need_server()
+    from distributary.cli._serve import load_settings  # noqa: PLC0415 - after the check
     from distributary.server import processes  # noqa: PLC0415 - after the check
 
     console = _console.errors()
+    shared = None
+    if config:
+        settings = load_settings({}, config)
+        data_dir, shared = settings.data_dir, processes.shared_places(settings, os.environ)
     done = processes.archive_log(
         data_dir,
         to.rstrip("/") or "/",
@@ -76,6 +94,7 @@ def archive(
         master=master,
         spark_conf=spark_conf,
         delete_before=_day_of(delete_before),
+        shared=shared,
     )
     _tell(to, done, console)
 

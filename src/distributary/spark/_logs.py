@@ -26,6 +26,9 @@ class Records(Extent, Protocol):
     def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
         """Yields records of ``from_offset <= offset < to_offset``; skips gaps."""
 
+    def offset_within(self, bytes_max: int) -> int:
+        """Returns the start of the newest records of at most *bytes_max* bytes; at least of one."""
+
     def damages(self) -> tuple[Damage, ...]:
         """Returns every damaged record that this reader has met."""
 

@@ -140,8 +140,6 @@ def parse_options(
     others = sorted(_LOWER[name] for name in given.keys() & _OF_EVENTS)
     if parsed.table != "events" and others:
         faults.append(f"{', '.join(others)}: of the table events alone")
-    if parsed.archive and parsed.places.log is not None:
-        faults.append("archive: of a log in a data directory alone")
     if parsed.reader and parsed.places.log is not None:
         faults.append("reader: of a log in a data directory alone")
     _refuse(faults)

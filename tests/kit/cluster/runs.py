@@ -4,9 +4,12 @@ Callers: ``tests/cluster``, the soak run.
 """
 
 import contextlib
+import itertools
 import os
 import random
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -118,6 +121,8 @@ def run_faults(
 ) -> tuple[TrialReport, list[Woken]]:
     """Start a cluster, let *faults* happen, and judge; ledgers are in *folder*.
 
+    An interrupt (Ctrl-C) ends the run after the fault under way: what was seen is judged.
+
     Args:
         folder: Of this run alone.
         faults: What happens, in order.
@@ -129,9 +134,25 @@ def run_faults(
         ServerError: Something hung: it did not come back.
     """
     chance = random.Random(seed)  # noqa: S311 - a scenario is no secret
-    with under_load(folder, say=say) as (cluster, trial):
-        for fault in faults:
+    with _interrupted() as ended, under_load(folder, say=say) as (cluster, trial):
+        for fault in itertools.takewhile(lambda _fault: not ended.is_set(), faults):
             time.sleep(chance.uniform(*PAUSE_S))
             say(f"{fault.name}: {faulted(cluster, trial, fault)}")
-        woken = [slept(cluster, trial, SLEEP_S) for _ in range(sleeps)]
+        woken = [slept(cluster, trial, SLEEP_S) for _ in range(0 if ended.is_set() else sleeps)]
         return trial.conclude(), woken
+
+
+@contextlib.contextmanager
+def _interrupted() -> Iterator[threading.Event]:
+    """Yields what an interrupt sets, once; the second one is as usual."""
+    ended = threading.Event()
+
+    def noted(_number: int, _frame: object) -> None:
+        ended.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, noted)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -77,11 +77,12 @@ def archive_log(
     master: str,
     spark_conf: str,
     delete_before: date | None = None,
+    shared: SharedPlaces | None = None,
 ) -> "Done":
     """Write old segments of the log to an archive, in this process.
 
     Args:
-        data_dir: The data directory.
+        data_dir: The data directory; where nodes share the log, that of this node.
         to: Path or URL of the archive.
         told: Called after each step with what is done so far.
         newest: The newest segment of each partition too.
@@ -89,6 +90,7 @@ def archive_log(
         master: Spark master.
         spark_conf: Spark properties, as pairs separated by commas.
         delete_before: Events that were appended before this day are deleted of the archive.
+        shared: Where log and store lie that nodes share; None: in the data directory.
 
     Raises:
         DistributaryError: It cannot be done; what was checked is archived nevertheless.
@@ -109,6 +111,7 @@ def archive_log(
         master=master,
         spark_conf=properties,
         delete_before=delete_before,
+        shared=shared,
     )
     return job.run_archive(order, told)
 

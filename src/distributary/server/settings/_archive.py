@@ -51,6 +51,9 @@ def archive_faults(chosen: Mapping[str, Any]) -> Iterator[str]:
             yield "archive_age_max_s: needs archive, the folder"
         return
     if chosen.get("log"):
-        yield "archive: needs the log in the data directory; with log, none is archived"
+        # Nobody is the one node that archives, and its files have to lie where all nodes see them.
+        for name in ("archive_every_s", "archive_age_max_s"):
+            if chosen.get(name):
+                yield f"{name}: with log, run distributary archive by a timer"
     if not archive.startswith("/") and ":/" not in archive:
         yield "archive: give an absolute path, or a URL"

@@ -14,7 +14,6 @@ A job that is killed at any point leaves files that no manifest names, and nothi
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final
@@ -24,11 +23,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 
 from distributary.core.errors import LogDamagedError
-from distributary.core.log import Reader, read_folder
-from distributary.datadir import DataDir
-from distributary.datadir.archived import ArchivedStretch, write_archived
 from distributary.spark._schema import spark_schema
 from distributary.spark.archive import manifest, rows
+from distributary.spark.archive.logs import ArchivedLog
 from distributary.spark.archive.manifest import (
     ArchivedFile,
     ArchivedRange,
@@ -64,21 +61,28 @@ class Wanted:
     """What a job is to do.
 
     Attributes:
-        paths: Paths of the data directory.
-        to: Path or URL of the archive, as the setting ``archive`` has it.
+        log: The log.
+        to: Path or URL of the archive.
         newest: The newest segment of each partition too, as far as it goes.
         skip_damaged: Whether damaged records are left out; otherwise they end the job.
         ranges_per_step: How many segments are written before a manifest names them.
         delete_before: What was appended before this day (by UTC) is deleted of the archive; None:
             nothing is.
+        note: Told what the archive holds, at the begin and after each step.
+        check: Called before anything is named or deleted; raises where another job may work.
+        left_s: Age from which on what no manifest names is deleted: below it, another job may
+            just have written it.
     """
 
-    paths: DataDir
+    log: ArchivedLog
     to: str
     newest: bool
     skip_damaged: bool
     ranges_per_step: int
     delete_before: date | None = None
+    note: Callable[[Contents], None] = lambda _contents: None
+    check: Callable[[], None] = lambda: None
+    left_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +120,22 @@ def archive(
 
     Raises:
         DistributaryError: The log or the archive cannot be read, records are damaged, what was
-            read back is not what the log has, or the archive is of another log.
+            read back is not what the log has, the archive is of another log, or another job works.
         OSError: The file system of the archive failed.
     """
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     place = Place(spark, wanted.to)
     contents = place.contents()
-    known = _known(wanted.paths)
-    _compare_ends(contents, wanted.paths, known)
+    known = wanted.log.known(contents.positions())
+    _compare_ends(contents, wanted.log, known)
     stretches = manifest.plan(contents, known, newest=wanted.newest)
     lost = tuple(manifest.lost(contents, known))
+    wanted.check()
     days = _delete(place, contents, wanted.delete_before)
-    swept = tuple(place.sweep(contents.names(), contents.deleted_before))
+    swept = tuple(place.sweep(contents.names(), contents.deleted_before, left_s=wanted.left_s))
     done = Done(0, 0, 0, lost, swept, contents.positions(), days)
-    _note(wanted, contents)
+    wanted.note(contents)
     for start in range(0, len(stretches), wanted.ranges_per_step):
         step = _Step(spark, place, wanted, stretches[start : start + wanted.ranges_per_step])
         added = step.run(contents.count + 1)
@@ -142,7 +147,7 @@ def archive(
             bytes=done.bytes + sum(file.bytes for each in added.ranges for file in each.files),
             positions=contents.positions(),
         )
-        _note(wanted, contents)
+        wanted.note(contents)
         told(done)
     return done
 
@@ -164,36 +169,14 @@ def _delete(place: Place, contents: Contents, before: date | None) -> tuple[str,
     return days
 
 
-def _note(wanted: Wanted, contents: Contents) -> None:
-    """Tell retention and owners what is archived."""
-    stretches = {
-        number: [
-            ArchivedStretch(each.from_offset, each.to_offset, each.from_ms, each.to_ms)
-            for each in contents.readable(number)
-        ]
-        for number in contents.ranges
-    }
-    write_archived(wanted.paths.archived, wanted.to, contents.positions(), stretches)
-
-
-def _known(paths: DataDir) -> dict[int, Known]:
-    found = {}
-    for partition in range(read_folder(paths.log).partitions):
-        with closing(Reader(paths.log, partition)) as reader:
-            end = reader.durable_end()
-            bounds = [each for each in reader.segments() if each <= end]
-            found[partition] = Known(reader.start(), end, bounds)
-    return found
-
-
-def _compare_ends(contents: Contents, paths: DataDir, known: dict[int, Known]) -> None:
+def _compare_ends(contents: Contents, log: ArchivedLog, known: dict[int, Known]) -> None:
     """Compare the newest archived record of each partition with that of the log."""
-    for partition, log in known.items():
+    for partition, there in known.items():
         archived, checksum = contents.archived(partition)
-        if not log.start < archived <= log.end or not checksum:
+        if not there.start < archived <= there.end or not checksum:
             continue
-        with closing(Reader(paths.log, partition)) as reader:
-            for entry in reader.read(archived - 1, archived):
+        with log.opened(partition) as (records, _who):
+            for entry in records.read(archived - 1, archived):
                 if entry.checksum != checksum:
                     raise manifest.not_of_this_log(
                         f"record {archived - 1} of partition {partition} is another one"
@@ -210,8 +193,8 @@ class _Step:
         self._place = place
         attempt = secrets.token_hex(8)
         self._ranges = {manifest.range_name(*each, attempt): each for each in stretches}
-        paths = wanted.paths
-        self._source = rows.Source(paths.log, paths.publishers_folder, wanted.skip_damaged)
+        self._check = wanted.check
+        self._source = rows.Source(wanted.log, wanted.skip_damaged)
 
     def run(self, number: int) -> Manifest:
         """Write, compare and name; returns the manifest *number*."""
@@ -235,6 +218,7 @@ class _Step:
         )
         self._place.sync([file.path for each in ranges for file in each.files])
         made = Manifest(format=manifest.FORMAT, number=number, ranges=ranges)
+        self._check()
         self._place.write_manifest(number, manifest.encode(made))
         return made
 

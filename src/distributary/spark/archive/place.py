@@ -4,6 +4,7 @@ Hides: Hadoop's ``FileSystem``, called through the JVM.
 """
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -109,19 +110,23 @@ class Place:
         """
         self._sync([Path(EVENTS) / path for path in paths])
 
-    def sweep(self, kept: Iterable[str], since: str = "") -> list[str]:
+    def sweep(self, kept: Iterable[str], since: str = "", *, left_s: float = 0.0) -> list[str]:
         """Delete what no manifest names; returns the folders of ranges.
 
         Args:
             kept: Names of the ranges that manifests name.
             since: The first day of which they name files (``2026-01-31``); empty: any.
+            left_s: Younger folders of ranges stay: another job may be about to name them. What is
+                older than *since* goes in any case.
 
         Raises:
             OSError: It cannot be deleted.
         """
         names, swept = set(kept), []
         with os_errors():
-            self._system.delete(self._path(f"{EVENTS}/_temporary"), True)
+            temporary = self._path(f"{EVENTS}/_temporary")
+            if self._is_left(temporary, left_s):
+                self._system.delete(temporary, True)
             for status in self._list(self._path(MANIFESTS)):
                 if status.getPath().getName().endswith(_HIDDEN):
                     self._system.delete(status.getPath(), False)
@@ -132,7 +137,9 @@ class Place:
                     path = status.getPath()
                     name = path.getName().removeprefix("range=")
                     old = day.getPath().getName() < f"day={since}"
-                    if is_range_name(name) and (old or name not in names):
+                    if is_range_name(name) and (
+                        old or (name not in names and self._is_left(path, left_s))
+                    ):
                         self._system.delete(path, True)
                         swept.append(f"{day.getPath().getName()}/{path.getName()}")
                 if not self._list(day.getPath()):
@@ -141,6 +148,13 @@ class Place:
 
     def _path(self, below: str) -> Any:
         return self._hadoop.Path(f"{self.url}/{below}")
+
+    def _is_left(self, folder: Any, left_s: float) -> bool:
+        """Whether all in *folder* was written more than *left_s* ago."""
+        if not left_s:
+            return True
+        written_ms = [each.getModificationTime() for each in self._list(folder)]
+        return time.time() - max(written_ms, default=0) / 1000 > left_s
 
     def _list(self, path: Any) -> list[Any]:
         return list(self._system.listStatus(path)) if self._system.exists(path) else []

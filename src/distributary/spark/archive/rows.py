@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -22,10 +21,10 @@ from distributary.core.event import Event, binary
 from distributary.core.event import record as event_record
 from distributary.core.event.binary import BinaryEvent
 from distributary.core.flow import AddressedEvents, Logged, RecordKind, events_of
-from distributary.core.log import Reader
-from distributary.datadir.publishers import Publishers
 from distributary.spark._columns import BATCH_BYTES_MAX, EVENTS, ROWS_MAX, Rows
+from distributary.spark._logs import Records
 from distributary.spark._schema import Column
+from distributary.spark.archive.logs import ArchivedLog, Who
 from distributary.spark.archive.manifest import Stretch
 
 BY: Final = Column("by", "STRING", "who published the event; NULL: not known")
@@ -109,7 +108,7 @@ class ArchiveRows(Rows):
         columns: Sequence[Column],
         partition: int,
         name: str,
-        who: Callable[[int], str | None],
+        who: Who,
     ) -> None:
         super().__init__(columns)
         self._partition = partition
@@ -196,37 +195,31 @@ class Source(NamedTuple):
     """Where records come from; pickled to executors.
 
     Attributes:
-        log_dir: Folder of the log.
-        publishers_dir: Folder of the notes who published what, of all partitions.
+        log: The log.
         skip_damaged: Whether damaged records are left out; otherwise they end the job.
     """
 
-    log_dir: Path
-    publishers_dir: Path
+    log: ArchivedLog
     skip_damaged: bool
 
-    def entries(self, stretch: Stretch) -> Iterator[Logged]:
+    def _entries(self, records: Records, stretch: Stretch) -> Iterator[Logged]:
         """Yields each record of *stretch*.
 
         Raises:
             LogDamagedError: Records are damaged.
             LogUnavailableError: Records have been deleted meanwhile, or the log ends before.
         """
-        reader = Reader(self.log_dir, stretch.partition)
-        try:
-            if reader.durable_end() < stretch.to_offset:
-                raise LogUnavailableError(
-                    f"partition {stretch.partition}: the log ends before {stretch.to_offset}"
-                )
-            yield from reader.read(stretch.from_offset, stretch.to_offset)
-            if reader.start() > stretch.from_offset:
-                raise LogUnavailableError(
-                    f"partition {stretch.partition}: records from {stretch.from_offset} on were"
-                    " deleted before they were archived; start the job again"
-                )
-            damages = reader.damages()
-        finally:
-            reader.close()
+        if records.durable_end() < stretch.to_offset:
+            raise LogUnavailableError(
+                f"partition {stretch.partition}: the log ends before {stretch.to_offset}"
+            )
+        yield from records.read(stretch.from_offset, stretch.to_offset)
+        if records.start() > stretch.from_offset:
+            raise LogUnavailableError(
+                f"partition {stretch.partition}: records from {stretch.from_offset} on were"
+                " deleted before they were archived; start the job again"
+            )
+        damages = records.damages()
         if damages and not self.skip_damaged:
             firsts = ", ".join(str(each.from_offset) for each in damages)
             raise LogDamagedError(
@@ -234,10 +227,6 @@ class Source(NamedTuple):
                 f" {stretch.from_offset} on is archived. Keep a copy of {damages[0].segment}, then"
                 " archive the others with --skip-damaged"
             )
-
-    def who(self, partition: int) -> Callable[[int], str | None]:
-        """Returns what tells who published a record of *partition*."""
-        return Publishers(self.publishers_dir / f"p{partition:04d}").noted()
 
     def rows(
         self, stretch: Stretch, name: str, seen: Callable[[Logged], None] = lambda _entry: None
@@ -249,19 +238,19 @@ class Source(NamedTuple):
             name: Of the range.
             seen: Called with each record.
         """
-        who = self.who(stretch.partition)
-        rows = ArchiveRows(WRITTEN, stretch.partition, name, who)
-        for entry in self.entries(stretch):
-            seen(entry)
-            held = None if entry.kind == _TIMER else events_of(entry)
-            if held is None:
-                continue
-            rows.add(entry, held, range(len(held.events)))
-            if len(rows.events) >= ROWS_MAX or rows.body_bytes >= BATCH_BYTES_MAX:
+        with self.log.opened(stretch.partition) as (records, who):
+            rows = ArchiveRows(WRITTEN, stretch.partition, name, who)
+            for entry in self._entries(records, stretch):
+                seen(entry)
+                held = None if entry.kind == _TIMER else events_of(entry)
+                if held is None:
+                    continue
+                rows.add(entry, held, range(len(held.events)))
+                if len(rows.events) >= ROWS_MAX or rows.body_bytes >= BATCH_BYTES_MAX:
+                    yield rows
+                    rows = ArchiveRows(WRITTEN, stretch.partition, name, who)
+            if rows.events:
                 yield rows
-                rows = ArchiveRows(WRITTEN, stretch.partition, name, who)
-        if rows.events:
-            yield rows
 
     def totals(self, stretch: Stretch) -> LogTotals:
         """Returns what the log holds in *stretch*, to be compared with what was written."""

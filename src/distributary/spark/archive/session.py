@@ -29,7 +29,7 @@ def started(scratch: Path, master: str, overrides: Mapping[str, str]) -> Iterato
 
     Args:
         scratch: Folder of its files.
-        master: Spark master. Executors elsewhere need the data directory at the same path.
+        master: Spark master. Executors elsewhere need a log in a data directory at the same path.
         overrides: The operator's Spark properties; they win.
 
     Raises:
@@ -46,12 +46,17 @@ def started(scratch: Path, master: str, overrides: Mapping[str, str]) -> Iterato
 
 
 def run(
-    wanted: Wanted, master: str, overrides: Mapping[str, str], told: Callable[[Done], None]
+    wanted: Wanted,
+    scratch: Path,
+    master: str,
+    overrides: Mapping[str, str],
+    told: Callable[[Done], None],
 ) -> Done:
     """Start Spark, archive what there is to archive, stop Spark.
 
     Args:
         wanted: What is to be done.
+        scratch: See ``started``.
         master: See ``started``.
         overrides: See ``started``.
         told: Called after each step with what is done so far.
@@ -59,7 +64,7 @@ def run(
     Raises:
         DistributaryError: It cannot be done; what manifests name is archived nevertheless.
     """
-    with started(wanted.paths.archive_scratch, master, overrides) as spark:
+    with started(scratch, master, overrides) as spark:
         return archive(spark, wanted, told)
 
 

@@ -3,8 +3,10 @@
 import pytest
 
 from distributary.core.errors import StoreError
+from distributary.core.meter import Meter
 from distributary.datadir import StatusField
 from distributary.server.processes.node._shared_retention import UNKNOWN, Floors, SharedRetention
+from distributary.server.processes.receiver.retention import LateArchive
 
 
 class Owner:
@@ -84,6 +86,43 @@ def test_a_run_asks_before_the_cut_and_anew_after_it():
     assert asked == [(3, UNKNOWN, 9), (3, 9, 9)]
     nothing = SharedRetention(Floors(owner.read, owner.wait), lambda *_: (9, 0))
     assert nothing.retain(3) is None
+
+
+def test_what_is_not_archived_is_kept():
+    """The lower of both counts, and an archive that nobody has written keeps everything."""
+    owner = Owner(keep_from=9)
+    asked = []
+
+    def deletes(_partition, keep_from):
+        asked.append(keep_from())
+        return 0, 0
+
+    for archived in (4, 12, UNKNOWN):
+        retention = SharedRetention(
+            Floors(owner.read, owner.wait), deletes, lambda _partition, to=archived: to
+        )
+        retention.retain(0)
+        owner.beat()
+        retention.retain(0)
+    assert asked == [UNKNOWN, 4, UNKNOWN, 9, UNKNOWN, UNKNOWN]
+
+
+def test_a_late_archive_is_said_once():
+    """While it waits the gauge is 1; whoever names no archive has no gauge."""
+    meter, lines = Meter(), []
+
+    class Log:
+        def warning(self, name, **_more):
+            lines.append(name)
+
+    late = LateArchive("/archive", meter, Log())
+    for waits in (True, True, False, True):
+        late.look(0, 7, is_late=waits)
+        assert meter.gauges['archive_late{partition="0"}'] == float(waits)
+    assert lines == ["archive-late"] * 2
+    none = Meter()
+    LateArchive("", none, Log()).look(0, 7, is_late=True)
+    assert not none.gauges
 
 
 def test_a_store_that_is_away_is_no_answer():

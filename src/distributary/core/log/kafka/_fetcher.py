@@ -62,6 +62,8 @@ class Fetcher:
         settings: Of librdkafka, beyond those of every client.
         waits: Whether ``gather`` may wait for an answer of the cluster, to go on where the
             partition begins; else it fails there.
+        publishers: Gets who published each gathered record that says so, by offset; None: nobody
+            wants to know.
 
     Attributes:
         at: Offset of the next record; None: it stands nowhere.
@@ -69,11 +71,18 @@ class Fetcher:
     """
 
     def __init__(
-        self, place: KafkaPlace, partition: int, settings: Settings, *, waits: bool = True
+        self,
+        place: KafkaPlace,
+        partition: int,
+        settings: Settings,
+        *,
+        waits: bool = True,
+        publishers: dict[int, str] | None = None,
     ) -> None:
         self.partition = partition
         self.at: int | None = None
         self._waits = waits
+        self._publishers = publishers
         self.damages: dict[int, Damage] = {}
         self._held: deque[Any] = deque()
         self._topic = topic_of(place)
@@ -209,8 +218,7 @@ class Fetcher:
         message = self._held[0]
         if message.offset() != offset:
             return None
-        named = [value for name, value in message.headers() or () if name == BY]
-        return named[0].decode("utf-8", "replace") if named and named[0] else None
+        return _publisher(message)
 
     def gather(self, bytes_max: int, kind: int = 0) -> tuple[bytes, int]:
         """Returns frames of what was fetched, and the offset after them. Never waits for records.
@@ -272,6 +280,8 @@ class Fetcher:
         frame = frame_of(value, offset, message.timestamp()[1])
         if frame is None:
             self.note(offset, value)
+        elif self._publishers is not None and (by := _publisher(message)) is not None:
+            self._publishers[offset] = by
         return frame
 
     def _pass_error(self, message: Any) -> bool:
@@ -320,6 +330,11 @@ class Fetcher:
         """The error of a read that took too long."""
         why = "no broker answers" if self._why is None else self._why.str()
         return LogUnavailableError(f"Kafka: cannot read partition {self.partition}: {why}")
+
+
+def _publisher(message: Any) -> str | None:
+    named = [value for name, value in message.headers() or () if name == BY]
+    return named[0].decode("utf-8", "replace") if named and named[0] else None
 
 
 _OUT_OF_RANGE: Final = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"}

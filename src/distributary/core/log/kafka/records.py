@@ -52,9 +52,18 @@ class KafkaRecords:
         place: The cluster.
         partition: Its number, from 0.
         snapshots: The routes at the beginning of partitions.
+        publishers: Gets who published each record, by offset, before ``read`` yields it; None:
+            nobody wants to know. Whoever wants to takes them out again.
     """
 
-    def __init__(self, place: KafkaPlace, partition: int, snapshots: Snapshots) -> None:
+    def __init__(
+        self,
+        place: KafkaPlace,
+        partition: int,
+        snapshots: Snapshots,
+        *,
+        publishers: dict[int, str] | None = None,
+    ) -> None:
         """See the class.
 
         Raises:
@@ -62,7 +71,7 @@ class KafkaRecords:
         """
         self.partition = partition
         self._snapshots = snapshots
-        self._fetcher = Fetcher(place, partition, dict(_SETTINGS))
+        self._fetcher = Fetcher(place, partition, dict(_SETTINGS), publishers=publishers)
         self._end = 0
         self._means: dict[tuple[int, int], float] = {}
 

@@ -87,15 +87,12 @@ class KafkaRetention:
             LogError: The cluster failed a step; nothing needed is gone, call again later.
             StoreError: The store failed a step; the same.
         """
-        records = self._readers.get(partition)
-        if records is None:
-            records = KafkaRecords(self._place, partition, self._snapshots)
-            self._readers[partition] = records
+        records = self._records(partition)
         first = records.first()
         before = self._snapshots.cut(partition)
         begun = first if before is None else max(before.offset, first)
         needed = keep_from()
-        cut = min(needed, self._beyond(records))
+        cut = min(needed, self.within(partition))
         if cut > begun:
             seq, snapshot = routes_at(records, cut)
             self._snapshots.put(partition, Cut(cut, seq), snapshot)
@@ -110,8 +107,18 @@ class KafkaRetention:
             self._snapshots.prune()
         return Deleted(begun, begun - first)
 
-    def _beyond(self, records: KafkaRecords) -> int:
-        """Returns the first offset that is within the limits."""
+    def _records(self, partition: int) -> KafkaRecords:
+        if partition not in self._readers:
+            self._readers[partition] = KafkaRecords(self._place, partition, self._snapshots)
+        return self._readers[partition]
+
+    def within(self, partition: int) -> int:
+        """Returns the first offset of *partition* that is within the limits.
+
+        Raises:
+            LogError: The cluster does not answer.
+        """
+        records = self._records(partition)
         within = records.offset_within(self._bytes_max)
         if self._age_max_s == UNLIMITED:
             return within

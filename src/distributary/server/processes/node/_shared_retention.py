@@ -10,13 +10,20 @@ from typing import Final, Protocol, TypeAlias
 
 from distributary.core.clock import Clock
 from distributary.core.cluster import KafkaPlace
-from distributary.core.database import StorePlace
+from distributary.core.database import StorePlace, open_reader
 from distributary.core.log.kafka import KafkaRecords, KafkaRetention
+from distributary.core.log.kafka.store_archived import read_positions
 from distributary.core.log.kafka.store_snapshots import StoreSnapshots
 from distributary.datadir import StatusField
+from distributary.datadir.archived import NOTHING
 from distributary.partitions import DirectoryTargets
 from distributary.partitions._shared_page import read_page
-from distributary.server.processes.receiver.retention import RetentionLimits, Told
+from distributary.server.processes.receiver.retention import (
+    ALL,
+    LateArchive,
+    RetentionLimits,
+    Told,
+)
 from distributary.server.processes.receiver.route_snapshot import routes_at
 
 UNKNOWN: Final = 0
@@ -91,16 +98,23 @@ class Deletes(Protocol):
 
 
 class SharedRetention:
-    """Deletes records that are beyond the limits and that no owner needs. Blocking.
+    """Deletes records that are beyond the limits, archived, and needed by no owner. Blocking.
 
     Args:
         floors: What owners need.
         deletes: Deletes.
+        archived: Returns to which offset a partition is archived: nothing above is deleted.
     """
 
-    def __init__(self, floors: Floors, deletes: Deletes) -> None:
+    def __init__(
+        self,
+        floors: Floors,
+        deletes: Deletes,
+        archived: Callable[[int], int] = lambda _partition: ALL,
+    ) -> None:
         self._floors = floors
         self._deletes = deletes
+        self._archived = archived
 
     def retain(self, partition: int) -> Told:
         """Delete old records of *partition*.
@@ -110,7 +124,8 @@ class SharedRetention:
         """
         floors = self._floors
         asked = iter((floors.told, floors.told_anew))
-        start, count = self._deletes(partition, lambda: next(asked)(partition))
+        archived = self._archived(partition)
+        start, count = self._deletes(partition, lambda: min(next(asked)(partition), archived))
         if not count:
             return None
         return "records-deleted", {"count": count, "start": start}
@@ -124,12 +139,19 @@ class LeaderRetention:
         store: The store, with the generation of the leader.
         limits: How much of a partition is kept.
         clock: Gives the age of records.
+        late: Told of an archive that is behind.
     """
 
     def __init__(
-        self, log: KafkaPlace, store: StorePlace, limits: RetentionLimits, clock: Clock
+        self,
+        log: KafkaPlace,
+        store: StorePlace,
+        limits: RetentionLimits,
+        clock: Clock,
+        late: LateArchive,
     ) -> None:
         self._log = log
+        self._late = late
         self._store = store
         self._limits = limits
         self._clock = clock
@@ -155,9 +177,21 @@ class LeaderRetention:
         def routes(records: KafkaRecords, cut: int) -> tuple[int, bytes]:
             return routes_at(records, history, cut)
 
+        archive, reader = self._limits.archive, open_reader(self._store.url, "resource store")
+
+        def archived(partition: int) -> int:
+            if not archive:
+                return ALL
+            position = read_positions(reader, archive).get(partition, NOTHING)
+            late = position < retention.within(partition)
+            self._late.look(partition, position, is_late=late)
+            return position
+
         floors = Floors(lambda number: read_page(self._store.url, number), self._ended.wait)
         return SharedRetention(
-            floors, lambda partition, keep_from: retention.retain(partition, keep_from, routes)
+            floors,
+            lambda partition, keep_from: retention.retain(partition, keep_from, routes),
+            archived,
         )
 
     def close(self) -> None:

@@ -35,7 +35,11 @@ from distributary.server.processes.node._growth import Growth
 from distributary.server.processes.node._shared_cluster import SharedCluster
 from distributary.server.processes.node._shared_retention import LeaderRetention
 from distributary.server.processes.node._shared_views import SharedViews
-from distributary.server.processes.receiver.retention import RetentionLimits, keep_retaining
+from distributary.server.processes.receiver.retention import (
+    LateArchive,
+    RetentionLimits,
+    keep_retaining,
+)
 from distributary.server.processes.supervision.children import Child
 from distributary.server.processes.supervision.listeners import LedListeners, Listeners
 from distributary.server.settings import Settings
@@ -211,8 +215,10 @@ class Led:
         growth = Growth(self._places.log, self.store, self._routes, self._log)
         growing = asyncio.create_task(growth.follow(lambda: settings().partitions or 0))
         bytes_max = settings().retention_bytes_max // self.partitions
-        limits = RetentionLimits(bytes_max, settings().retention_age_max_s)
-        retention = LeaderRetention(self._places.log, self.store, limits, SystemClock())
+        archive = settings().archive
+        limits = RetentionLimits(bytes_max, settings().retention_age_max_s, archive)
+        late = LateArchive(archive, meter, self._log)
+        retention = LeaderRetention(self._places.log, self.store, limits, SystemClock(), late)
         try:
             await keep_retaining(range(self.partitions), retention.retain, meter, self._log)
         finally:

@@ -82,6 +82,32 @@ class RetentionLimits:
     archive: str = ""
 
 
+class LateArchive:
+    """Tells of an archive that is behind what retention would delete: the log grows.
+
+    Args:
+        archive: Where the log is archived.
+        meter: Has a gauge for each partition.
+        log: Takes lines for people.
+    """
+
+    def __init__(self, archive: str, meter: Meter, log: Any) -> None:
+        self._archive = archive
+        self._meter = meter
+        self._log = log
+
+    def look(self, partition: int, archived_to: int, *, is_late: bool) -> None:
+        """Note whether *partition*, which is archived to an offset, waits for the archive."""
+        if not self._archive:
+            return
+        name = f'archive_late{{partition="{partition}"}}'
+        if is_late and not self._meter.gauges.get(name):
+            self._log.warning(
+                "archive-late", partition=partition, archive=self._archive, archived_to=archived_to
+            )
+        self._meter.gauges[name] = float(is_late)
+
+
 class Retention:
     """Deletes segments beyond the limits that no cursor, backfill or retry still needs.
 
@@ -114,6 +140,7 @@ class Retention:
         self._clock = clock
         self._meter = meter
         self._log = log
+        self._late = LateArchive(limits.archive, meter, log)
 
     async def run(self) -> None:
         """Run retention over all partitions periodically, until cancelled."""
@@ -154,12 +181,7 @@ class Retention:
             over = max(reader.offset_within(limits.bytes_max), reader.offset_at(since_ms))
             # The newest segment stays in any case.
             late = archived < min(over, reader.segments()[-1])
-        name = f'archive_late{{partition="{partition}"}}'
-        if late and not self._meter.gauges.get(name):
-            self._log.warning(
-                "archive-late", partition=partition, archive=limits.archive, archived_to=archived
-            )
-        self._meter.gauges[name] = float(late)
+        self._late.look(partition, archived, is_late=late)
         return archived
 
     def _held(self, partition: int) -> int:
