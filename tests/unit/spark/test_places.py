@@ -95,7 +95,7 @@ def test_tables_that_lie_nowhere_are_left_out() -> None:
         ({"history": "s3a://b/h", "table": "outcomes"}, "history: expected a folder"),
         ({"history": "off", "table": "outcomes"}, "history: the server keeps none"),
         ({"settings": "/none.toml"}, "settings: cannot read /none.toml"),
-        ({**LOG, "archive": "mnt"}, "archive: expected a path, or a URL"),
+        ({**LOG, "archive": "/mnt?a"}, "archive: expected a path, or a URL"),
         ({**LOG, "logPassword": "canary"}, "give logPasswordFrom"),
     ],
 )

@@ -198,3 +198,13 @@ def test_a_node_may_listen_elsewhere_than_others_dial() -> None:
     assert settings.load(BOTH | {"node_listen": "10.0.0.5:9418"}, {}, None).node_listen
     assert _faults({"node_listen": "10.0.0.5:9418"}) == ["node_listen: needs log and store"]
     assert _faults(BOTH | {"node_listen": "10.0.0.5"})[0].startswith("--node-listen: expected")
+
+
+def test_nodes_archive_by_a_timer() -> None:
+    """Retention waits for the folder; no node runs the job."""
+    assert settings.load(BOTH | {"archive": "/mnt/archive"}, {}, None).archive == "/mnt/archive"
+    asked = {"archive_every_s": "1h", "archive_age_max_s": "1d"}
+    assert _faults(BOTH | {"archive": "/mnt/archive"} | asked) == [
+        "archive_every_s: with log, run distributary archive by a timer",
+        "archive_age_max_s: with log, run distributary archive by a timer",
+    ]
