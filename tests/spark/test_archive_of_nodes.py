@@ -136,7 +136,7 @@ def test_the_command_archives_what_nodes_share(
     prepare_leases(database.open_writer(url, "leases"))
     settings = node_settings(log, postgres_place, tmp_path)
     words = ["--to", str(to), "--config", settings, "--all"]
-    lease = PostgresLease(url, "archive", holder="another node")
+    lease = PostgresLease(url, "archive", holder="another job")
     try:
         refused = _command(*words)
     finally:

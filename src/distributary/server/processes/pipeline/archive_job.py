@@ -7,6 +7,7 @@ the log a lease in their store.
 import contextlib
 import os
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -124,11 +125,13 @@ def _of_nodes(wanted: "Wanted", shared: SharedPlaces) -> Iterator["Wanted"]:
     from distributary.core.database import database_url  # noqa: PLC0415
     from distributary.core.log.kafka.store_archived import write_positions  # noqa: PLC0415
     from distributary.core.postgres_lease import PostgresLease  # noqa: PLC0415
+    from distributary.partitions._executor import LeaseHolder  # noqa: PLC0415
     from distributary.spark.archive.logs import TopicLog  # noqa: PLC0415
 
     url = database_url(shared.store)
+    holder = LeaseHolder(host=socket.gethostname(), pid=os.getpid())
     try:
-        lease = PostgresLease(url, LEASE)
+        lease = PostgresLease(url, LEASE, holder=holder.encode())
     except LogLockedError as error:
         raise StoreError(f"another job works for this log: {error}") from error
     try:
