@@ -1,5 +1,6 @@
 """The archive of a log that nodes share: of a topic of Kafka, with a lease of PostgreSQL."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from distributary.core import database
 from distributary.core.errors import StoreError
 from distributary.core.log.kafka.store_archived import read_positions, write_positions
-from distributary.core.postgres_lease import PostgresLease, prepare_leases
+from distributary.core.postgres_lease import PostgresLease, prepare_leases, read_leases
 from distributary.spark.archive.job import Wanted, archive
 from distributary.spark.archive.logs import TopicLog
 from distributary.spark.archive.rows import event_of
@@ -120,6 +121,18 @@ def test_what_another_job_may_have_written_stays(spark, topic_log, event, tmp_pa
     }
 
 
+class Engines:
+    """A writer and a reader of a database."""
+
+    def __init__(self, url):
+        self.writer = database.open_writer(url, "tests")
+        self.reader = database.open_reader(url, "tests")
+
+    def close(self):
+        self.writer.dispose()
+        self.reader.dispose()
+
+
 def _command(*words):
     command = [sys.executable, "-m", "distributary.cli", "archive", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
@@ -133,7 +146,8 @@ def test_the_command_archives_what_nodes_share(
     log.clock.now_ms = int(time.time() * 1000)
     made = [log.append(number % 2, event(f"id-{number}")) for number in range(20)]
     url = database.database_url(postgres_place)
-    prepare_leases(database.open_writer(url, "leases"))
+    with contextlib.closing(Engines(url)) as engines:
+        prepare_leases(engines.writer)
     settings = node_settings(log, postgres_place, tmp_path)
     words = ["--to", str(to), "--config", settings, "--all"]
     lease = PostgresLease(url, "archive", holder="another job")
@@ -146,9 +160,11 @@ def test_the_command_archives_what_nodes_share(
     done = _command(*words)
     assert done.returncode == 0, done.stderr
     assert f"{len(made)} events of 2 segments" in done.stdout
-    reader = database.open_reader(url, "positions")
-    assert read_positions(reader, str(to)) == {0: 10, 1: 10}
-    assert read_positions(reader, "/elsewhere") == {}
-    write_positions(url, str(to), {0: 3})  # another archive at this place, of fewer records
-    assert read_positions(reader, str(to)) == {0: 3}
-    assert PostgresLease(url, "archive", renews=False).generation > lease.generation
+    with contextlib.closing(Engines(url)) as engines:
+        assert read_positions(engines.reader, str(to)) == {0: 10, 1: 10}
+        assert read_positions(engines.reader, "/elsewhere") == {}
+        write_positions(url, str(to), {0: 3})  # another archive at this place, of fewer records
+        assert read_positions(engines.reader, str(to)) == {0: 3}
+        (held,) = read_leases(engines.reader, "archive")
+    assert held.released
+    assert held.generation > lease.generation
