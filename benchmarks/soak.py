@@ -169,7 +169,8 @@ def _cluster_faults(kills, cuts, sleeps, seed):
         if not waits:
             continue
         longest, bound = max(waits), fault.delivering_s
-        what = f"{fault.name}, {len(waits)}, until delivering again{f' ({bound:g} s)' if bound else ''}"
+        within = f" ({bound:g} s)" if bound else ""
+        what = f"{fault.name}, {len(waits)} times, until delivering again{within}"
         verdicts.append((what, f"{longest:.2f} s", bound is None or longest <= bound))
     return verdicts
 

@@ -25,19 +25,15 @@ from distributary.datadir.archived import StretchesFile, read_archived
 from distributary.datadir.publishers import PublisherBook
 from distributary.spark.archive import job as archive_job
 from distributary.spark.archive import rows
-from distributary.spark.archive.job import Wanted, archive
-from distributary.spark.archive.logs import FolderLog
+from distributary.spark.archive.job import archive
+from kit import archives
 
 DAY_MS = 86_400_000
 
 
 def _wanted(log, to, *, newest=True, skip_damaged=False, step=2):
-    folder = FolderLog(DataDir(log.data_dir))
-
-    def note(contents):
-        folder.note(str(to), contents)
-
-    return Wanted(folder, str(to), newest, skip_damaged, step, note=note)
+    paths = DataDir(log.data_dir)
+    return archives.wanted(paths, str(to), newest=newest, skip_damaged=skip_damaged, step=step)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from distributary.core.log import Reader
 from distributary.core.log.recalled import Recalled, list_recalled
 from distributary.datadir import DataDir
 from distributary.datadir.archived import StretchesFile
-from distributary.spark.archive import job as archive_job
 from distributary.spark.archive.job import archive
 from distributary.spark.archive.recall import Needed, Recaller
+from kit import archives
 
 EVENTS = {RecordKind.EVENTS, RecordKind.ADDRESSED, RecordKind.CARRIED}
 HEADER = b"traceparent: 00-1\r\n"
@@ -50,7 +50,7 @@ def archived(spark, log, event, tmp_path):
     _fill(log, event)
     paths = DataDir(log.data_dir)
     to = tmp_path / "archive"
-    archive(session, archive_job.Wanted(paths, str(to), True, False, 2))
+    archive(session, archives.wanted(paths, str(to)))
     return session, paths, to
 
 
@@ -115,7 +115,7 @@ def test_a_day_that_is_gone_or_broken_is_a_hole_between_the_others(archived, log
     for number in range(90):
         log.clock.now_ms = begun + (1 + number // 30) * 86_400_000
         firsts.append(log.append(0, event(f"day-{number}", b"x" * 10)))
-    archive(session, archive_job.Wanted(paths, str(to), True, False, 2))
+    archive(session, archives.wanted(paths, str(to)))
     stretch = next(
         each
         for each in StretchesFile(paths.archived, str(to), 0).read()

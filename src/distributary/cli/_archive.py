@@ -3,13 +3,32 @@
 import os
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from distributary.cli import _console, _extras
 from distributary.cli._backup import MIB, DataDirOption
 from distributary.cli._times import moment_ms
+
+if TYPE_CHECKING:
+    from distributary.core.cluster import SharedPlaces
+
+ConfigOption = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="Settings of a node, where nodes share the log: instead of --data-dir.",
+    ),
+]
+SparkConfOption = Annotated[
+    str,
+    typer.Option(
+        envvar="DISTRIBUTARY_SPARK_CONF",
+        metavar="PAIRS",
+        help="Spark properties such as spark.driver.memory=2g, separated by commas.",
+    ),
+]
 
 
 def archive(
@@ -24,13 +43,7 @@ def archive(
         ),
     ],
     data_dir: DataDirOption = Path("distributary-data"),
-    config: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="Settings of a node, where nodes share the log: instead of --data-dir.",
-        ),
-    ] = "",
+    config: ConfigOption = "",
     newest: Annotated[
         bool,
         typer.Option("--all", help="The newest segment of each partition too, as far as it goes."),
@@ -48,14 +61,7 @@ def archive(
     master: Annotated[
         str, typer.Option("--spark-master", metavar="URL", help="Where Spark runs.")
     ] = "local[2]",
-    spark_conf: Annotated[
-        str,
-        typer.Option(
-            envvar="DISTRIBUTARY_SPARK_CONF",
-            metavar="PAIRS",
-            help="Spark properties such as spark.driver.memory=2g, separated by commas.",
-        ),
-    ] = "",
+    spark_conf: SparkConfOption = "",
 ) -> None:
     """Write old segments of the log to Parquet files, one folder a day, and check them.
 
@@ -77,14 +83,10 @@ def archive(
       distributary archive --to /mnt/archive --delete-before -365d
     """
     _extras.need_server()
-    from distributary.cli._serve import load_settings  # noqa: PLC0415 - after the check
     from distributary.server import processes  # noqa: PLC0415 - after the check
 
     console = _console.errors()
-    shared = None
-    if config:
-        settings = load_settings({}, config)
-        data_dir, shared = settings.data_dir, processes.shared_places(settings, os.environ)
+    data_dir, shared = _log_of(config) if config else (data_dir, None)
     done = processes.archive_log(
         data_dir,
         to.rstrip("/") or "/",
@@ -97,6 +99,15 @@ def archive(
         shared=shared,
     )
     _tell(to, done, console)
+
+
+def _log_of(config: str) -> "tuple[Path, SharedPlaces | None]":
+    """The data directory of the server with the settings *config*, and what it shares."""
+    from distributary.cli._serve import load_settings  # noqa: PLC0415 - for this option alone
+    from distributary.server.processes import shared_places  # noqa: PLC0415 - after the check
+
+    settings = load_settings({}, config)
+    return settings.data_dir, shared_places(settings, os.environ)
 
 
 def _day_of(delete_before: str) -> date | None:

@@ -71,7 +71,7 @@ class FolderLog:
 
     paths: DataDir
 
-    def known(self, archived: Mapping[int, int]) -> dict[int, Known]:  # noqa: ARG002 - a segment begins where it begins
+    def known(self, archived: Mapping[int, int]) -> dict[int, Known]:  # noqa: ARG002 - of topics
         """See ``ArchivedLog``."""
         found = {}
         for partition in range(read_folder(self.paths.log).partitions):
