@@ -6,10 +6,12 @@ One process owns a partition with a backlog of 1 KB events and drains it to a si
 process. Runs each folder of sources in turn, in processes of their own, two owners at a time, and
 prints the lowest CPU time of a delivery in microseconds, by thread and by kind of load, beside the
 bare exchange of the same run. ``--measure "1 match, no network"`` measures one owner whose sinks
-answer in its own process. Compare versions in one run, since the machine moves.
+answer in its own process, ``--measure "1 match, history"`` one that writes a history; both may be
+asked for, in this order. Compare versions in one run, since the machine moves.
 """
 
 import asyncio
+import importlib
 import json
 import os
 import resource
@@ -47,6 +49,8 @@ KINDS = {"1 match": (1, 1), "10 match": (10, 10), "1 of 1,000": (1_000, 1)}
 """Routes, and how many of them match; each has a sink of its own."""
 NO_NETWORK = ", no network"
 """Suffix of a kind whose answers come from the process itself: what is left is ours."""
+HISTORY = ", history"
+"""Last suffix of a kind that records attempts, and writes them to files."""
 DELIVERIES = 100_000
 EVENTS_MAX = 2_500
 """Of several matches: so few fit into the queues of all sinks, and no route is backfilled."""
@@ -58,7 +62,7 @@ TRIES = 5
 PARTS = 5
 """Parts of the events of one match, each published once the one before is delivered."""
 WAIT_S_MAX = 300.0
-THREADS = {"owner": "loop", "flush": "flush"}
+THREADS = {"owner": "loop", "flush": "flush", "aside": "files"}
 
 
 def main():
@@ -110,18 +114,19 @@ def measure(kind):
 
     None: a route was backfilled.
     """
-    routes, matching = KINDS[kind.removesuffix(NO_NETWORK)]
+    loads, history = kind.removesuffix(HISTORY), kind.endswith(HISTORY)
+    routes, matching = KINDS[loads.removesuffix(NO_NETWORK)]
     with (
         tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder,
         subprocess.Popen([sys.executable, SINK, "answer"], stdout=subprocess.PIPE) as sink,
     ):
         try:
             port = int(sink.stdout.readline())
-            if kind.endswith(NO_NETWORK):
+            if loads.endswith(NO_NETWORK):
                 Connector.open = _answer_here
             paths = DataDir(Path(folder) / "data")
             fill(paths, routes, 1, lambda n: _subscription(n, matching, port))
-            return _drain(paths, matching)
+            return _drain(paths, matching, str(Path(folder) / "history") if history else "")
         finally:
             sink.kill()
 
@@ -170,10 +175,13 @@ def _publish(appender, count):
     return appender.next_offset
 
 
-def _drain(paths, matching):
+def _drain(paths, matching, history):
     """Own the partition until its log has been delivered, one part of it after the other."""
     appender = Appender.open(paths.log, 0, clock=SystemClock())
-    session = PartitionSession(0, 1, SessionSettings(data_dir=str(paths.root), log_level="error"))
+    if history:
+        importlib.import_module("pandas")  # Arrow would, beside the loop; workers have it already
+    settings = SessionSettings(data_dir=str(paths.root), log_level="error", history=history)
+    session = PartitionSession(0, 1, settings)
     status_page = MappedStatusPage(paths.status_page(0))
     until_s = time.monotonic() + WAIT_S_MAX
 

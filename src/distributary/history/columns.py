@@ -4,8 +4,7 @@ Called by ``writer``. A text that repeats is a number and a dictionary, here as 
 events are plain text where each has one row.
 """
 
-from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 
 from distributary.core.flow import Ending, Stage
 from distributary.core.journal_frames import HistoryBlock
-from distributary.history.plain import OFFSETS, PLACES, Plain, numbers
+from distributary.history.plain import BREAK, OFFSETS, PLACES, Plain, column, numbers
 from distributary.history.rows import DECISIONS, OUTCOMES, STAGES, Block, decode
 
 _TEXT: Final = pa.string()
@@ -83,23 +82,19 @@ class _Routes:
     def __init__(self) -> None:
         self._places: dict[tuple[Any, ...], int] = {}
 
-    def places(self, block: Block, in_block: Sequence[int]) -> Sequence[int]:
-        """Places here of routes at the places *in_block*."""
+    def places(self, block: Block) -> list[int]:
+        """Places here of the routes of *block*."""
         known = self._places
-        here = [known.setdefault(route, len(known)) for route in block.routes]
-        if here == list(range(len(here))):
-            return in_block
-        return [here[place] for place in in_block]
+        return [known.setdefault(route, len(known)) for route in block.routes]
 
-    def columns(self, places: Sequence[int]) -> dict[str, pa.Array]:
+    def columns(self, places: pa.Array) -> dict[str, pa.Array]:
         """The columns that tell of the route at each of *places*."""
         uids, namespaces, subscriptions, revisions = zip(*self._places, strict=True)
-        taken = pa.array(places, pa.int32())
         return {
-            "namespace": _named(namespaces, taken),
-            "subscription": _named(subscriptions, taken),
-            "uid": _named(uids, taken),
-            "revision": pa.array(revisions, pa.int64()).take(taken),
+            "namespace": _named(namespaces, places),
+            "subscription": _named(subscriptions, places),
+            "uid": _named(uids, places),
+            "revision": pa.array(revisions, pa.int64()).take(places),
         }
 
 
@@ -113,17 +108,18 @@ def _of_rows(partition: int, found: Sequence[tuple[int, Block]]) -> pa.Table:
         numbered += range(first, first + len(block.rows))
         event_in, route_in, *others = zip(*block.rows, strict=True)
         columns[0] += [place + len(events) for place in event_in]
-        columns[1] += routes.places(block, route_in)
+        here = routes.places(block)
+        columns[1] += [here[place] for place in route_in]
         events += block.events
-        for column, part in zip(columns[2:], others, strict=True):
-            column.extend(part)
+        for values, part in zip(columns[2:], others, strict=True):
+            values.extend(part)
     event, route, time_ms, stage, attempt, duration_us, status, decision, *texts = columns
     reason, outcome, answer = texts
     offsets, indexes, ids, sources, types = zip(*events, strict=True)
     of = pa.array(event, pa.int32())
     return _table(
         len(event),
-        routes.columns(route),
+        routes.columns(pa.array(route, pa.int32())),
         number=pa.array(numbered, pa.int64()),
         time=_times(pa.array(time_ms, pa.int64())),
         partition=partition,
@@ -147,35 +143,53 @@ def _of_plain(partition: int, found: Sequence[tuple[int, Block]]) -> pa.Table:
     """The plain rows of *found*, with the number of the first one of each block."""
     plains = [block.plain for _, block in found]
     routes, names = _Routes(), _Names()
-    numbered, route = array("q"), array(PLACES)
-    for first, block in found:
-        plain = block.plain
-        numbered.extend(range(first, first + plain.length))
-        route.extend(routes.places(block, numbers(PLACES, plain.routes)))
-        names.add(plain)
-    count = len(numbered)
-
-    def joined(kind: pa.DataType, contents: list[bytes]) -> pa.Array:
-        return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(b"".join(contents))])
-
-    seconds = joined(pa.float64(), [plain.durations_s for plain in plains])
+    route = list[bytes]()
+    for _, block in found:
+        route.append(_moved(block.plain.routes, routes.places(block)))
+        names.add(block.plain)
+    seconds = _joined(pa.float64(), [plain.durations_s for plain in plains])
     micros = pc.multiply(seconds, 1e6).cast(pa.int64(), safe=False)
     return _table(
-        count,
-        routes.columns(route),
-        number=pa.array(numbered, pa.int64()),
-        time=_times(joined(pa.int64(), [plain.times_ms for plain in plains])),
+        len(seconds),
+        routes.columns(_joined(pa.int32(), route)),
+        number=_numbered((first, first + block.plain.length) for first, block in found),
+        time=_times(_joined(pa.int64(), [plain.times_ms for plain in plains])),
         partition=partition,
-        offset=joined(pa.int64(), [plain.offsets for plain in plains]),
+        offset=_joined(pa.int64(), [plain.offsets for plain in plains]),
         index=0,
         stage=_FIRST_STAGE,
         attempt=1,
         duration=pc.divide(micros.cast(pa.float64()), 1e6),
-        status=joined(pa.uint16(), [plain.statuses for plain in plains]).cast(pa.int32()),
+        status=_joined(pa.uint16(), [plain.statuses for plain in plains]).cast(pa.int32()),
         decision=_DELIVERED,
         outcome=_DELIVERED,
         **names.columns(),
     )
+
+
+def _joined(kind: pa.DataType, contents: Sequence[bytes]) -> pa.Array:
+    """The numbers of *contents*, without an object for any of them."""
+    joined = b"".join(contents)
+    count = len(joined) * 8 // kind.bit_width
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(joined)])
+
+
+def _numbered(ranges: Iterable[tuple[int, int]]) -> pa.Array:
+    """The numbers of *ranges*, ascending; nearly all go on where the one before ends."""
+    runs: list[tuple[int, int]] = []
+    for first, end in ranges:
+        if runs and runs[-1][1] == first:
+            runs[-1] = runs[-1][0], end
+        else:
+            runs.append((first, end))
+    return pa.concat_arrays([pa.arange(*run) for run in runs])
+
+
+def _moved(places: bytes, here: list[int]) -> bytes:
+    """A column of *places* in a block, whose values are *here* in a file."""
+    if here == list(range(len(here))):
+        return places
+    return column(PLACES, [here[place] for place in numbers(PLACES, places)])
 
 
 class _Names:
@@ -183,39 +197,37 @@ class _Names:
 
     def __init__(self) -> None:
         self._ids: list[bytes] = []
-        self._origins = array(PLACES)
+        self._count = 0
+        self._origins: list[bytes] = []
         self._pairs: dict[tuple[str, str], int] = {}
-        self._events: array[int] | None = None
-        """Of each row; None: they are those of ``_ids``, in order."""
+        self._events: list[bytes] | None = None
+        """Of each row, the place of its event; None: as many events as rows, in order."""
 
     def add(self, plain: Plain) -> None:
         """Go on with the rows of a block."""
-        base = len(self._ids)
-        ids = plain.ids_of_events()
-        self._ids += ids
-        known = self._pairs
+        base, known = self._count, self._pairs
+        self._count += len(plain.origins) // 4
+        self._ids.append(plain.ids)
         here = [known.setdefault(pair, len(known)) for pair in plain.names]
-        origins = numbers(PLACES, plain.origins)
-        if here == list(range(len(here))):
-            self._origins.extend(origins)
-        else:
-            self._origins.extend([here[place] for place in origins])
-        here_at = range(base, base + len(ids))
+        self._origins.append(_moved(plain.origins, here))
         if plain.events:
             if self._events is None:
-                self._events = array(PLACES, range(base))
-            places = dict(zip(numbers(OFFSETS, plain.events), here_at, strict=True))
+                self._events = [column(PLACES, range(base))]
+            events = numbers(OFFSETS, plain.events)
+            places = {offset: base + place for place, offset in enumerate(events)}
             offsets = numbers(OFFSETS, plain.offsets)
-            self._events.extend([places[offset] for offset in offsets])
+            self._events.append(column(PLACES, [places[offset] for offset in offsets]))
         elif self._events is not None:
-            self._events.extend(here_at)
+            self._events.append(column(PLACES, range(base, self._count)))
 
     def columns(self) -> dict[str, pa.Array]:
         """The columns that tell of the event of each row."""
         sources, types = zip(*self._pairs, strict=True)
-        ids, origins = pa.array(self._ids, _TEXT), pa.array(self._origins, pa.int32())
+        lines = pa.array([b"".join(self._ids)], _TEXT)
+        ids = pc.split_pattern(lines, BREAK).flatten()[:-1]  # one ends with the last break
+        origins = _joined(pa.int32(), self._origins)
         if self._events is not None:
-            events = pa.array(self._events, pa.int32())
+            events = _joined(pa.int32(), self._events)
             ids, origins = ids.dictionary_encode().take(events), origins.take(events)
         return {
             "event_id": ids,
@@ -248,7 +260,8 @@ def _named(values: Sequence[str | None], places: pa.Array) -> pa.Array:
     """The text at each of *places*; null where it is None, or there is no place."""
     unique: dict[str, int] = {}
     here = [None if text is None else unique.setdefault(text, len(unique)) for text in values]
-    indices = pa.array(here, pa.int32()).take(places)
+    same = here == list(range(len(here)))
+    indices = places if same else pa.array(here, pa.int32()).take(places)
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(unique), _TEXT))
 
 

@@ -6,13 +6,11 @@ Nearly all rows of the history are such. Called by ``rows``, which keeps them in
 
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 from distributary.core.errors import StoreError
-from distributary.core.event.binary import BinaryEvent, names_of
-from distributary.core.flow import Attempt, Stage
-from distributary.core.policy import Reply, Verdict
+from distributary.core.event.binary import names_of
 
 OFFSETS: Final = "q"
 TIMES: Final = "q"
@@ -21,13 +19,12 @@ STATUSES: Final = "H"
 PLACES: Final = "I"
 VALUE_BYTES_MAX: Final = 1024
 """Values longer than this, and those with escapes, are recorded one by one, and truncated."""
-# A constant: a member read from its enumeration costs as much as several calls.
-_PRIMARY: Final = Stage.PRIMARY
-_BREAK: Final = b"\r"
+BREAK: Final = "\r"
 """Ends each id: no line of an event holds it."""
 
-Tried: TypeAlias = tuple[Attempt, Verdict, int]
-"""An attempt, its verdict, and the wall clock in milliseconds."""
+WIDTH: Final = 6
+"""Values of a row that waits for ``packed``: the offset of its record, the place of its route in
+the block, the wall clock in milliseconds, the duration in seconds, the status, and its event."""
 
 
 class Plain(NamedTuple):
@@ -62,7 +59,7 @@ class Plain(NamedTuple):
 
     def ids_of_events(self) -> list[bytes]:
         """Returns the ids of the events, in the order of ``events``."""
-        return self.ids.split(_BREAK)[:-1]
+        return self.ids.split(BREAK.encode())[:-1]
 
     def check(self) -> None:
         """Check that the columns fit together.
@@ -77,7 +74,7 @@ class Plain(NamedTuple):
             and len(self.statuses) == 2 * rows
             and len(self.routes) == 4 * rows
             and len(self.origins) == 4 * events
-            and self.ids.count(_BREAK) == events
+            and self.ids.count(BREAK.encode()) == events
         )
         if not fits:
             raise StoreError("the journal's deliveries of the history do not fit together")
@@ -86,75 +83,53 @@ class Plain(NamedTuple):
 NO_ROWS: Final = Plain(b"", b"", b"", b"", b"", b"", b"", b"", [])
 
 
-def is_plain(delivery: Attempt) -> bool:
-    """Whether a delivery may be one of ``packed``."""
-    task = delivery.task
-    return (
-        task.attempt == 1
-        and task.stage is _PRIMARY
-        and type(task.event) is BinaryEvent
-        and type(delivery.answer) is Reply
-    )
-
-
-def packed(deliveries: Sequence[Tried], routes: dict[str, int]) -> tuple[Plain, Sequence[Tried]]:
-    """Returns the rows of *deliveries*, and those that are to be recorded one by one.
+def packed(waiting: list[Any]) -> tuple[Plain, list[Any]]:
+    """Returns the rows of *waiting*, and those of them that are to be recorded one by one.
 
     Args:
-        deliveries: Each ``is_plain``.
-        routes: The place of each route in the block.
+        waiting: ``WIDTH`` values of each row, one row after the other; of one at least.
     """
-    tasks = [delivery[0].task for delivery in deliveries]
-    offsets = [task.position[1] for task in tasks]
-    same = len(set(offsets)) == len(offsets)
-    unique = {} if same else dict(zip(offsets, tasks, strict=True))
-    named = tasks if same else unique.values()
-    answers = [delivery[0].answer for delivery in deliveries]
-    ids, origins, pairs = names_of([task.event for task in named])  # type: ignore[misc]
-    joined = _BREAK.join(ids)
+    offsets, routes, times_ms, durations_s, statuses, events = (
+        waiting[column::WIDTH] for column in range(WIDTH)
+    )
+    count = len(offsets)
+    same = len(set(offsets)) == count
+    unique = {} if same else dict(zip(offsets, events, strict=True))
+    ids, longest, places, pairs = names_of(events if same else list(unique.values()))
     lines = [line for pair in pairs for line in pair]
-    if not _are_simple(ids, joined) or not _are_simple(lines, b"".join(lines)):
-        events = offsets if same else list(unique)
-        return _without_odd(deliveries, events, ids, [pairs[at] for at in origins], routes)
+    if not (_are_simple(ids, longest) and _are_simple(b"".join(lines), max(map(len, lines)))):
+        return _without_odd(waiting)
     return (
         Plain(
-            _bytes(OFFSETS, offsets),
-            _bytes(TIMES, [delivery[2] for delivery in deliveries]),
-            _bytes(DURATIONS, [delivery[0].duration_s for delivery in deliveries]),
-            _bytes(STATUSES, [answer.status for answer in answers]),  # type: ignore[union-attr]
-            _bytes(PLACES, [routes[task.route] for task in tasks]),
-            b"" if same else _bytes(OFFSETS, unique),
-            joined + _BREAK,
-            _bytes(PLACES, origins),
+            column(OFFSETS, offsets),
+            column(TIMES, times_ms),
+            column(DURATIONS, durations_s),
+            column(STATUSES, statuses),
+            column(PLACES, routes),
+            b"" if same else column(OFFSETS, unique),
+            ids,
+            column(PLACES, places),
             [(source.decode(), type_.decode()) for source, type_ in pairs],
         ),
-        (),
+        [],
     )
 
 
-def _are_simple(values: Sequence[bytes], joined: bytes) -> bool:
-    """Whether *values*, together *joined*, are what the attributes are, and short."""
-    if b"%" in joined or not joined.isascii():
-        return False
-    return len(joined) <= VALUE_BYTES_MAX or max(map(len, values)) <= VALUE_BYTES_MAX
+def _are_simple(joined: bytes, longest: int) -> bool:
+    """Whether values, *joined* and at most *longest*, are what the attributes are, and short."""
+    return longest <= VALUE_BYTES_MAX and b"%" not in joined and joined.isascii()
 
 
-def _without_odd(
-    deliveries: Sequence[Tried],
-    offsets: list[int],
-    ids: list[bytes],
-    names: list[tuple[bytes, bytes]],
-    routes: dict[str, int],
-) -> tuple[Plain, Sequence[Tried]]:
+def _without_odd(waiting: list[Any]) -> tuple[Plain, list[Any]]:
     """As ``packed``, where some ids, sources or types are not simple."""
-    odd = {
-        offset
-        for offset, id_, pair in zip(offsets, ids, names, strict=True)
-        if not _are_simple([id_, *pair], b"".join([id_, *pair]))
-    }
-    simple = [each for each in deliveries if each[0].task.position[1] not in odd]
-    rest = [each for each in deliveries if each[0].task.position[1] in odd]
-    return (packed(simple, routes)[0] if simple else NO_ROWS), rest
+    simple, odd = list[Any](), list[Any]()
+    for at in range(0, len(waiting), WIDTH):
+        row = waiting[at : at + WIDTH]
+        ids, longest, _, pairs = names_of(row[-1:])
+        lines = pairs[0]
+        fits = _are_simple(b"".join([ids, *lines]), max(longest, *map(len, lines)))
+        (simple if fits else odd).extend(row)
+    return (packed(simple)[0] if simple else NO_ROWS), odd
 
 
 def numbers(code: str, content: bytes) -> "array[int]":
@@ -165,7 +140,8 @@ def numbers(code: str, content: bytes) -> "array[int]":
     return found
 
 
-def _bytes(code: str, values: Iterable[float]) -> bytes:
+def column(code: str, values: Iterable[float]) -> bytes:
+    """Returns the column of *values*."""
     found = array(code, values)
     if sys.byteorder == "big":
         found.byteswap()

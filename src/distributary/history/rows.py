@@ -7,21 +7,21 @@ first attempt, nearly all rows, are kept as they are until the flush, which make
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from distributary.core.errors import StoreError
 from distributary.core.event import Event
+from distributary.core.event.binary import BinaryEvent
 from distributary.core.flow import Attempt, DoneKey, Ending, Position, Stage, Task
 from distributary.core.policy import DELIVERED, Decision, Reply, Verdict
 from distributary.history.plain import (
     NO_ROWS,
     OFFSETS,
+    WIDTH,
     Plain,
-    Tried,
     each_of,
-    is_plain,
     numbers,
     packed,
 )
@@ -43,6 +43,7 @@ _NUMBERS: Final = {decision: number for number, decision in enumerate(Decision)}
 _DELIVERED: Final = _NUMBERS[Decision.DELIVERED]
 _NO_NAMES: Final = None, None, None
 # A constant: a member read from its enumeration costs as much as several calls.
+_PRIMARY: Final = Stage.PRIMARY
 _REPLY: Final = Stage.REPLY
 _ENDED_WELL: Final = Ending.DELIVERED
 
@@ -185,12 +186,12 @@ class Recorder:
         self._names = names
         self._failures_only = failures_only
         self._known: dict[str, RouteNames] = {}
-        self._last: Tried | None = None
+        self._last: tuple[Attempt, Verdict, int] | None = None
         """The last attempt, whose row waits for what it ends."""
         self._begin()
 
     def _begin(self) -> None:
-        self._plain: list[Tried] = []
+        self._plain: list[Any] = []
         self._rows: list[tuple[object, ...]] = []
         self._events: list[tuple[object, ...]] = []
         self._places: dict[Position, int] = {}
@@ -210,17 +211,34 @@ class Recorder:
         """Record the outcome of a match, with the attempt that brought it if it is the last one."""
         last, self._last = self._last, None
         if last is not None:
-            of = last[0].task
-            if of is task and ending is _ENDED_WELL and last[1] is DELIVERED and is_plain(last[0]):
-                if not self._failures_only:
-                    if key[2] not in self._route_places:
-                        self._route(key[2])
-                    self._plain.append(last)
-                return
+            attempt, verdict, tried_ms = last
+            of = attempt.task
+            if of is task and ending is _ENDED_WELL and verdict is DELIVERED:
+                answer, event = attempt.answer, of.event
+                if (
+                    type(answer) is Reply
+                    and type(event) is BinaryEvent
+                    and of.stage is _PRIMARY
+                    and of.attempt == 1
+                ):
+                    if not self._failures_only:
+                        place = self._route_places.get(key[2])
+                        if place is None:
+                            place = self._route(key[2])
+                        # One after the other, so that nothing of the attempt is kept.
+                        row = key[0], place, tried_ms, attempt.duration_s, answer.status, event
+                        self._plain += row
+                    return
             if of is task or (of.route == key.route and of.position[1:] == key[:2]):
                 self._put(last, ending, reason)
                 return
             self._put(last, 0)
+        self._put_alone(key, ending, reason, now_ms, task)
+
+    def _put_alone(
+        self, key: DoneKey, ending: Ending, reason: str | None, now_ms: int, task: Task | None
+    ) -> None:
+        """Append the row of an outcome that no attempt brought."""
         offset, index, route = key
         partition = -1 if task is None else task.position[0]
         event = self._event(
@@ -229,7 +247,7 @@ class Recorder:
         row = event, self._route(route), now_ms, None, None, None, None, None, reason, int(ending)
         self._rows.append(row)
 
-    def _put(self, last: Tried, ending: int, why: str | None = None) -> None:
+    def _put(self, last: tuple[Attempt, Verdict, int], ending: int, why: str | None = None) -> None:
         """Append the row of an attempt."""
         attempt, verdict, now_ms = last
         task, answer = attempt.task, attempt.answer
@@ -264,6 +282,14 @@ class Recorder:
         )
         self._rows.append(row if said is None else (*row, said))
 
+    def _put_odd(self, values: list[Any]) -> None:
+        """Append the row of a delivery at the first attempt that is not to be in columns."""
+        offset, route, time_ms, duration_s, status, event = values
+        place = self._event(Position(self._partition, offset, 0), event)
+        us = int(duration_s * 1e6)
+        delivered = status, _DELIVERED, None, int(_ENDED_WELL)
+        self._rows.append((place, route, time_ms, int(_PRIMARY), 1, us, *delivered))
+
     def _event(self, position: Position, event: Event | None) -> int:
         """Place of an event in the block."""
         place = self._places.get(position)
@@ -295,9 +321,9 @@ class Recorder:
             self._put(last, 0)
         plain = NO_ROWS
         if self._plain:
-            plain, odd = packed(self._plain, self._route_places)
-            for each in odd:
-                self._put(each, _ENDED_WELL)
+            plain, odd = packed(self._plain)
+            for at in range(0, len(odd), WIDTH):
+                self._put_odd(odd[at : at + WIDTH])
         count = plain.length + len(self._rows)
         if not count:
             return 0, b""

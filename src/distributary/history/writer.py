@@ -44,17 +44,21 @@ def write_table(rows: pa.Table, path: Path) -> None:
         if field.name not in _PLAIN and not pa.types.is_string(field.type)
     ]
     try:
+        # Into memory first: for each piece that goes to a file of Python's, Arrow would wait for
+        # the interpreter's lock. Without its own schema, which would have readers return
+        # dictionaries.
+        content = pa.BufferOutputStream()
+        pq.write_table(
+            rows,
+            content,
+            compression="zstd",
+            use_dictionary=dictionaries,
+            column_encoding=_RISING,
+            write_statistics=_BOUNDED,
+            store_schema=False,
+        )
         with path.open("wb") as file:
-            # Without Arrow's own schema, which would have readers return dictionaries.
-            pq.write_table(
-                rows,
-                file,
-                compression="zstd",
-                use_dictionary=dictionaries,
-                column_encoding=_RISING,
-                write_statistics=_BOUNDED,
-                store_schema=False,
-            )
+            file.write(content.getvalue())
             file.flush()
             os.fsync(file.fileno())
     except (OSError, pa.ArrowException) as error:

@@ -132,7 +132,7 @@ def test_a_row_takes_some_forty_bytes_in_the_journal():
 
 
 def test_a_payload_that_looks_like_lines_lends_no_name():
-    """Not even where the lines of the event before stood."""
+    """Not even where the lines of the event before stood, in a block of the two and of many."""
     recorder, blocks = Recorder(0, NAMES.get), []
     before = stored("1", source="/sensors/long", type_="type.of.one")
     line = b"\r\nce-source: /sensors/long\r\nce-type: type.of.one\r\nce-id: 1\r\n"
@@ -141,12 +141,24 @@ def test_a_payload_that_looks_like_lines_lends_no_name():
         event = binary.decode(short + b"x" * place + line)
         delivered(recorder, 2 * place, before)
         delivered(recorder, 2 * place + 1, event)
+        if place < len(line) // 2:
+            taken(recorder, blocks)
     taken(recorder, blocks)
     told = {
         (row["offset"] % 2, row["event_id"], row["event_source"], row["event_type"])
         for row in table(0, blocks).to_pylist()
     }
     assert told == {(0, "1", "/sensors/long", "type.of.one"), (1, "2", "/b", "u")}
+
+
+def test_what_a_publisher_calls_its_events_alike_is_told_apart():
+    """Whatever length their ids have, and whatever stands between."""
+    for ids in (["10", "11", "12"], ["8", "9", "10"], ["ab", "c", "a"], ["1", "1", "1"], ["a b"]):
+        recorder, blocks = Recorder(0, NAMES.get), []
+        for offset, id_ in enumerate(ids):
+            delivered(recorder, offset, stored(id_, first=[b"ce-x: y\r\n"], data=b"\r\n" * 3))
+        taken(recorder, blocks)
+        assert [row["event_id"] for row in table(0, blocks).to_pylist()] == ids
 
 
 def test_an_event_that_lacks_a_name_has_none():

@@ -15,7 +15,7 @@ line break, a double quote (``content-type`` aside) or anything but printable AS
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from distributary.core.event.value import AttributeValue, Event
@@ -124,15 +124,27 @@ def decode(body: bytes) -> BinaryEvent | None:
     return BinaryEvent(_NO_ATTRIBUTES, None, body, data_at)
 
 
-def names_of(
-    events: Sequence[BinaryEvent],
-) -> tuple[list[bytes], list[int], list[tuple[bytes, bytes]]]:
-    """What many events are called, as their lines have it; a fifth of the cost of ``text``.
+class Names(NamedTuple):
+    """What many events are called, as their lines have it. What one lacks is ``%``, no value.
 
-    Returns:
-        The id of each; the place of its source and type in the list that follows; that list. What
-        an event lacks is ``b"%"``, which is no value.
+    Attributes:
+        ids: Of each event, ending with a carriage return, which no line holds.
+        longest: The longest id, bytes.
+        places: Of each event, the place of its source and type in *pairs*.
+        pairs: Sources and types.
     """
+
+    ids: bytes
+    longest: int
+    places: list[int]
+    pairs: list[tuple[bytes, bytes]]
+
+
+def names_of(events: Sequence[BinaryEvent]) -> Names:
+    """What *events* are called; a fifth of the cost of ``text``, a tenth where they are alike."""
+    found = _names_of_alike(events)
+    if found is not None:
+        return found
     ids: list[bytes] = []
     places: list[int] = []
     pairs: dict[tuple[bytes, bytes], int] = {}
@@ -141,17 +153,54 @@ def names_of(
     source_at = type_at = place = 0
     for event in events:
         record, end = event.record, event.data_at
-        at = record.find(_ID_LINE, 1, end) + 9
-        ids.append(record[at : record.find(b"\r", at)] if at > 8 else b"%")
+        at = record.find(_ID_LINE, 1, end) + len(_ID_LINE)
+        ids.append(record[at : record.find(b"\r", at) + 1] if at >= len(_ID_LINE) else b"%\r")
         if not (
             record.startswith(source, source_at, end) and record.startswith(type_, type_at, end)
         ):
             source_at, source = _found(record, _SOURCE_LINE, end)
             type_at, type_ = _found(record, _TYPE_LINE, end)
-            pair = source[len(_SOURCE_LINE) : -1] or b"%", type_[len(_TYPE_LINE) : -1] or b"%"
-            place = pairs.setdefault(pair, len(pairs))
+            place = pairs.setdefault(_pair(source, type_), len(pairs))
         places.append(place)
-    return ids, places, list(pairs)
+    return Names(b"".join(ids), max(map(len, ids)) - 1, places, list(pairs))
+
+
+def _names_of_alike(events: Sequence[BinaryEvent]) -> Names | None:
+    """As ``names_of``, where all have one source and type, and an id of one length at one place.
+
+    A publisher sends many such. None: they differ.
+    """
+    first, count = events[0], len(events)
+    record, data_at = first.record, first.data_at
+    at, id_ = _found(record, _ID_LINE, data_at)
+    source_at, source = _found(record, _SOURCE_LINE, data_at)
+    type_at, type_ = _found(record, _TYPE_LINE, data_at)
+    if not (at and source_at and type_at):
+        return None
+    width = len(id_)
+    low = min(source_at, type_at)
+    high = max(source_at + len(source), type_at + len(type_))
+    if min([event.data_at for event in events]) < max(high, at + width):
+        return None
+    records = [event.record for event in events]
+    if [each[low:high] for each in records].count(record[low:high]) != count:
+        return None
+    lines = b"".join([each[at : at + width] for each in records])
+    # Each begins and ends with a break, and there are no others: so each is one line.
+    is_line = (
+        len(lines) == width * count
+        and lines[::width].count(b"\r") == lines[width - 1 :: width].count(b"\r") == count
+        and lines.count(b"\r") == 2 * count
+        and lines.count(_ID_LINE) == count
+    )
+    if not is_line:
+        return None
+    ids = lines.replace(_ID_LINE, b"")
+    return Names(ids, width - 1 - len(_ID_LINE), [0] * count, [_pair(source, type_)])
+
+
+def _pair(source: bytes, type_: bytes) -> tuple[bytes, bytes]:
+    return source[len(_SOURCE_LINE) : -1] or b"%", type_[len(_TYPE_LINE) : -1] or b"%"
 
 
 def _found(record: bytes, start: bytes, end: int) -> tuple[int, bytes]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from distributary.core.log._segment import NO_LIMIT, Segment, list_offsets
 from distributary.core.log.damage import Damage
 from distributary.core.log.disk import Disk
-from distributary.core.log.frame import Run, Stop, parse_header
+from distributary.core.log.frame import Run, Stop, Walk, parse_header, walk, walk_headers
 
 SKIP_BYTES = 64 * 1024
 """Block size for walking from a search result to the wanted record."""
@@ -75,25 +75,33 @@ class Cursor:
 
         About *bytes_max* bytes, but at least one record where one is left.
         """
+        found = self.pass_by(limit, bytes_max, walk if bodies else walk_headers)
+        return b"" if found is None else found[0][: found[1]]
+
+    def pass_by(self, limit: int, bytes_max: int, walk: Walk) -> tuple[bytes, int] | None:
+        """As ``take``, but return a block that begins with the records, and their length.
+
+        *walk* steps over them. None: there are none.
+        """
         while self.offset < limit:
             segment = self._segment
             if segment is None:
                 self.seek(self.offset, limit)
                 if self._segment is None:
-                    return b""
+                    return None
                 continue
             if self.offset >= self._following:
                 self.close()
                 continue
             bound = min(limit, self._following)
-            block, run = segment.take(self._position, self.offset, bound, bytes_max, bodies=bodies)
+            block, run = segment.walked(self._position, self.offset, bound, bytes_max, walk)
             if run.stop:
                 self._position += run.stop
                 self.offset = run.offset
-                return block[: run.stop]
+                return block, run.stop
             if not self._follow():
                 self._pass(segment, block, run, bound)
-        return b""
+        return None
 
     def origin(self, length: int) -> tuple[str, int]:
         """Return segment and position of the last chunk from ``take``, *length* bytes long."""

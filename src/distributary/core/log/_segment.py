@@ -23,8 +23,10 @@ from distributary.core.log.frame import (
     Header,
     Run,
     Stop,
+    Walk,
     parse_header,
     walk,
+    walk_headers,
 )
 
 SEGMENT_SUFFIX = ".seg"
@@ -112,11 +114,17 @@ class Segment:
 
         The block is about *bytes_max* long, or as long as one record where that is longer.
         """
+        return self.walked(position, offset, limit, bytes_max, walk if bodies else walk_headers)
+
+    def walked(
+        self, position: int, offset: int, limit: int, bytes_max: int, walk: Walk
+    ) -> tuple[bytes, Run]:
+        """As ``take``, by *walk*, which may be called twice for one block."""
         block = self.read(position, max(bytes_max, HEADER_BYTES))
-        run = walk(block, offset, limit, bodies=bodies)
+        run = walk(block, offset, limit)
         if run.why == Stop.SHORT and not run.stop and run.need:
             block = self.read(position, run.need)
-            run = walk(block, offset, limit, bodies=bodies)
+            run = walk(block, offset, limit)
         return block, run
 
     def headers(self, position: int, until: int) -> Iterator[tuple[int, Header]]:

@@ -21,8 +21,8 @@ Hides: the layout.
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from distributary.core.errors import LogDamagedError
 from distributary.core.flow import Logged
@@ -52,8 +52,11 @@ _HEADER = struct.Struct("<HBBIIIQqI")
 _RECORD = struct.Struct("<HBxxxxxIIQqI")  # start, kind, length, body_crc, offset, time, checksum
 LENGTHS = struct.Struct("<xxBxxxxxI")
 """Kind of a record, and length of its body, at the position of its header."""
+SKIM = struct.Struct("<HBxIIxxxxQxxxxxxxxxxxxB")
+"""Of a record with a body: ``START``, kind, stamp, length of the body, offset, first byte of it."""
 _STEP = struct.Struct("<HxBxxxxIIQxxxxxxxxI")  # start, flags, length, body_crc, offset, checksum
-_START = MAGIC | VERSION << 8
+START = MAGIC | VERSION << 8
+"""What each record begins with, as a number."""
 _SEALED = 0x2144DF1C
 HEADER_BYTES = _HEADER.size
 """Length of a header, bytes."""
@@ -107,7 +110,7 @@ def encode_frame(
     assert len(body) <= BODY_BYTES_MAX
     assert 0 <= offset < OFFSET_MAX
     body_crc = zlib.crc32(body, _SEALED)
-    prefix = _PREFIX.pack(_START, kind, flags, stamp, len(body), body_crc, offset, time_ms)
+    prefix = _PREFIX.pack(START, kind, flags, stamp, len(body), body_crc, offset, time_ms)
     return prefix + zlib.crc32(prefix).to_bytes(4, "little") + body
 
 
@@ -121,7 +124,7 @@ def encode_commit(
     for kind, body in entries:
         assert len(body) <= BODY_BYTES_MAX
         body_crc = crc32(body, _SEALED)
-        prefix = pack(_START, kind, flags, stamp, len(body), body_crc, offset, time_ms)
+        prefix = pack(START, kind, flags, stamp, len(body), body_crc, offset, time_ms)
         add(prefix)
         add(crc32(prefix).to_bytes(4, "little"))
         add(body)
@@ -136,7 +139,7 @@ def parse_header(block: bytes, position: int = 0) -> Header | None:
     if stop > len(block):
         return None
     fields = _HEADER.unpack_from(block, position)
-    if fields[0] != _START or fields[4] > BODY_BYTES_MAX:
+    if fields[0] != START or fields[4] > BODY_BYTES_MAX:
         return None
     if zlib.crc32(block[position : position + _COVERED_BYTES]) != fields[8]:
         return None
@@ -172,7 +175,7 @@ def iter_frames(chunk: bytes, *, verify: bool = True) -> Iterator[Logged]:
         stop = body_at + length
         if stop > size:
             raise _damaged(position, "a body is cut short")
-        if verify and (start != _START or crc32(view[position:stop]) != body_crc):
+        if verify and (start != START or crc32(view[position:stop]) != body_crc):
             raise _damaged(position, "a checksum does not fit")
         yield make(Logged, (offset, time_ms, checksum, kind, chunk[body_at:stop]))
         position = stop
@@ -231,6 +234,10 @@ class Run(NamedTuple):
     commit: int
 
 
+Walk: TypeAlias = Callable[[bytes, int, int], Run]
+"""Steps over the records of a block, as ``walk`` does."""
+
+
 def walk(block: bytes, expected: int, limit: int, *, bodies: bool = True) -> Run:
     """Step over intact records from the start of *block* until something stops it.
 
@@ -251,7 +258,7 @@ def walk(block: bytes, expected: int, limit: int, *, bodies: bool = True) -> Run
             break
         start, flags, length, body_crc, offset, checksum = unpack(block, position)
         stop = position + 36 + length
-        if start != _START or offset != expected or length > BODY_BYTES_MAX:
+        if start != START or offset != expected or length > BODY_BYTES_MAX:
             why = Stop.HEADER
             break
         if stop > size or not bodies or crc32(view[position:stop]) != body_crc:
@@ -267,3 +274,8 @@ def walk(block: bytes, expected: int, limit: int, *, bodies: bool = True) -> Run
         position = stop
         expected += 1
     return Run(position, expected, why, need, last, commit)
+
+
+def walk_headers(block: bytes, expected: int, limit: int) -> Run:
+    """``walk`` without the bodies."""
+    return walk(block, expected, limit, bodies=False)

@@ -31,7 +31,18 @@ from distributary.core.log._segment import (
 from distributary.core.log.damage import Damage
 from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable
 from distributary.core.log.folder import partition_dir
-from distributary.core.log.frame import HEADER_BYTES, LENGTHS, header_at
+from distributary.core.log.frame import (
+    HEADER_BYTES,
+    LENGTHS,
+    OFFSET_MAX,
+    SKIM,
+    START,
+    Run,
+    Stop,
+    header_at,
+    parse_header,
+    walk_headers,
+)
 
 PIECE_BYTES: Final = 1024 * 1024
 """Records that a file of the newest segment holds. What is newer is read through by each search,
@@ -46,9 +57,9 @@ which take as long as the records of half a MiB."""
 
 
 _EVENTS: Final = int(RecordKind.EVENTS)
-_BINARY: Final = b"%c\r\nce-" % binary.FORMAT
+_BINARY: Final = binary.FORMAT
 _ID_LINE: Final = b"\r\nce-id: "
-assert (len(_ID_LINE), ids_file.HASH_BITS) == (9, 32)  # as ``_Gathered.add`` has them
+assert (len(_ID_LINE), HEADER_BYTES, ids_file.HASH_BITS) == (9, 36, 32)  # as ``_Gathered`` has them
 
 
 class _Stored(NamedTuple):
@@ -67,29 +78,111 @@ class _Gathered:
         self.start = self.stop = start
         self.entries = array("Q")
         self.first_ms = self.last_ms = 0
+        self._run: Run | None = None
+        self._ids = list[bytes]()
+        self._places = list[int]()
+        self._others = list[int]()
+
+    def walk(self, block: bytes, expected: int, limit: int) -> Run:
+        """As ``frame.walk_headers``; what it has stepped over is for ``take``.
+
+        A header is intact if it has the offset and the stamp that it must have, and another one
+        follows where it says: the sender of an event does not know the stamp. The first and the
+        last one, and all where this does not hold, are verified by their checksums.
+        """
+        run = self._run = self._skim(block, 0, expected, limit)
+        if run is None or run.why == Stop.HEADER:
+            self._run = None
+            run = walk_headers(block, expected, limit)
+        return run
+
+    def take(self, block: bytes, length: int, start: int) -> None:
+        """Add the records that ``walk`` has just stepped over.
+
+        Args:
+            block: Begins with them.
+            length: Of them, bytes.
+            start: Byte of the segment at which *block* begins.
+        """
+        if self._run is None:
+            self.add(block[:length], start)
+            return
+        self._add_skimmed(block, start)
+        self._note(block, self._run.last, start + length)
 
     def add(self, chunk: bytes, start: int) -> None:
         """Add the records of *chunk*, which begins at byte *start* of the segment."""
-        add, unpack, find = self.entries.append, LENGTHS.unpack_from, chunk.find
-        binary_form = chunk.startswith
-        at, last, size = 0, 0, len(chunk)
-        while at < size:
-            kind, length = unpack(chunk, at)
-            body_at = at + HEADER_BYTES
-            last, at = at, body_at + length
-            if kind == _EVENTS and binary_form(_BINARY, body_at):
+        at = last = 0
+        while at < len(chunk):
+            run = self._skim(chunk, at, header_at(chunk, at).offset, OFFSET_MAX)
+            if run is None:
+                last, at = at, self._add_each(chunk, at, start)
+            else:
+                last, at = run.last, run.stop
+                self._add_skimmed(chunk, start)
+        self._note(chunk, last, start + len(chunk))
+
+    def _skim(self, block: bytes, at: int, expected: int, limit: int) -> Run | None:
+        """Step over records from *at*, as ``walk``; None: there is none, or one is damaged."""
+        first = parse_header(block, at)
+        if first is None:
+            return None
+        stamp, unpack, find = first.stamp, SKIM.unpack_from, block.find
+        ids, places, others = list[bytes](), list[int](), list[int]()
+        size, last, why = len(block), -1, Stop.LIMIT
+        while expected < limit:
+            if at + 36 >= size:
+                why = Stop.SHORT
+                break
+            start, kind, mark, length, offset, form = unpack(block, at)
+            stop = at + 36 + length
+            if offset != expected or mark != stamp or start != START:
+                why = Stop.HEADER
+                break
+            if stop > size:
+                why = Stop.SHORT
+                break
+            if form == _BINARY and kind == _EVENTS:
                 # Nearly all are in binary form: their lines come first, and each has an id.
-                id_at = find(_ID_LINE, body_at, at) + 9
-                id_ = chunk[id_at : find(b"\r", id_at, at)]
-                if b"%" not in id_:
-                    add(crc32(id_) << 32 | start + last)
-                    continue
-            for hashed in _hashes(Logged(0, 0, 0, kind, chunk[body_at:at])):
-                add(hashed << ids_file.HASH_BITS | start + last)
+                id_at = find(_ID_LINE, at + 36, stop) + 9
+                ids.append(block[id_at : find(b"\r", id_at, stop)])
+                places.append(at)
+            else:
+                others.append(at)
+            last, at = at, stop
+            expected += 1
+        if last < 0 or parse_header(block, last) is None:
+            return None
+        self._ids, self._places, self._others = ids, places, others
+        return Run(at, expected, why, 0, last, -1)
+
+    def _add_skimmed(self, block: bytes, start: int) -> None:
+        """Add the records that ``_skim`` has stepped over."""
+        ids, places, others = self._ids, self._places, self._others
+        if b"%" in b"".join(ids):
+            others = others + [at for id_, at in zip(ids, places, strict=True) if b"%" in id_]
+            plain = [(id_, at) for id_, at in zip(ids, places, strict=True) if b"%" not in id_]
+            ids, places = [id_ for id_, _ in plain], [at for _, at in plain]
+        self.entries.fromlist(
+            [crc << 32 | start + at for crc, at in zip(map(crc32, ids), places, strict=True)]
+        )
+        for at in others:
+            self._add_each(block, at, start)
+
+    def _add_each(self, chunk: bytes, at: int, start: int) -> int:
+        """Add the events of the record at *at*; returns where it ends."""
+        kind, length = LENGTHS.unpack_from(chunk, at)
+        body_at = at + HEADER_BYTES
+        for hashed in _hashes(Logged(0, 0, 0, kind, chunk[body_at : body_at + length])):
+            self.entries.append(hashed << ids_file.HASH_BITS | start + at)
+        return int(body_at + length)
+
+    def _note(self, chunk: bytes, last: int, stop: int) -> None:
+        """Note the times of the first and the last record of *chunk*, and where it ends."""
         if not self.first_ms:
             self.first_ms = header_at(chunk, 0).time_ms
         newest = header_at(chunk, last)
-        self.end, self.last_ms, self.stop = newest.offset + 1, newest.time_ms, start + size
+        self.end, self.last_ms, self.stop = newest.offset + 1, newest.time_ms, stop
 
     def write(self, folder: Path, end: int) -> Piece:
         """Write the file of the records up to the offset *end*; returns what it covers."""
@@ -250,17 +343,18 @@ class Indexer:
             return False
         end, read = self._end.read(), 0
         while read < TURN_BYTES:
-            chunk = tail.take(end, CHUNK_BYTES, bodies=False)
-            if not chunk:
+            found = tail.pass_by(end, CHUNK_BYTES, gathered.walk)
+            if found is None:
                 break
-            name, start = tail.origin(len(chunk))
+            block, length = found
+            name, start = tail.origin(length)
             if int(name.partition(".")[0]) != gathered.segment:
                 self._leave_tail()  # a newer one has begun
                 return True
             if not gathered.entries and not gathered.first_ms:
                 gathered.start = start
-            gathered.add(chunk, start)
-            read += len(chunk)
+            gathered.take(block, length, start)
+            read += length
         self.behind = read >= TURN_BYTES // 2
         if gathered.stop - gathered.start >= self._piece_bytes:
             self._sound.add(gathered.write(self.folder, gathered.end), gathered.last_ms)
@@ -325,8 +419,8 @@ class Indexer:
         cursor = Cursor(self._disk, self._log, self._partition, _unreported)
         try:
             cursor.seek(whole.end, segment.end)
-            while chunk := cursor.take(segment.end, CHUNK_BYTES, bodies=False):
-                whole.add(chunk, cursor.origin(len(chunk))[1])
+            while found := cursor.pass_by(segment.end, CHUNK_BYTES, whole.walk):
+                whole.take(*found, cursor.origin(found[1])[1])
         finally:
             cursor.close()
         whole.write(self.folder, segment.end)

@@ -13,6 +13,7 @@ from distributary.core.event import record as event_record
 from distributary.core.flow import Logged, RecordKind, encode_addressed, events_of
 from distributary.core.log import Appender, Reader, open_folder, partition_dir, retain
 from distributary.core.log.finder import Budget, FileLog, Finder, Question, needle
+from distributary.core.log.frame import HEADER_BYTES, iter_kind
 from distributary.core.log.indexed import Index
 from distributary.core.log.indexer import Indexer
 from distributary.testing.binary_form import in_binary_form
@@ -162,6 +163,30 @@ def test_a_search_by_the_index_finds_what_reading_everything_finds(
             assert list(_found(rig, index, id_, by_id=False)) == expected
     finally:
         rig.close()
+
+
+def test_a_damaged_header_hides_no_other_event(tmp_path: Path) -> None:
+    """Whichever byte of it is damaged, also where it then says that it is longer."""
+    rig = _Rig(tmp_path)
+    ids = [f"id-{number}" for number in range(12)]
+    for id_ in ids:
+        rig.binary(id_)
+    (segment,) = (rig.log / "p0000").glob("*.seg")
+    content = segment.read_bytes()
+    at = content.index(b"\r\nce-id: id-5\r")
+    header = max(each for each, _ in iter_kind(content[:at], int(RecordKind.EVENTS)))
+    for number in range(HEADER_BYTES):
+        damaged = bytearray(content)
+        damaged[header + number] ^= 0x40
+        segment.write_bytes(damaged)
+        rig.index = tmp_path / f"index-{number}"
+        rig.reopen(None)
+        rig.index_(5)
+        assert rig.files()
+        for id_ in ids:
+            found = list(_found(rig, Index(rig.index), id_, by_id=True))
+            assert found == ([] if id_ == "id-5" else [ids.index(id_)])
+    rig.close()
 
 
 def test_an_index_that_is_done_reads_only_what_it_names(tmp_path: Path) -> None:
