@@ -138,4 +138,4 @@ def test_a_subscription_is_steered_while_events_come(world: World) -> None:
     wait_until(lambda: state("slow")["state"] == "cancelled", WAIT_S_MAX, "it is cancelled")
     assert state("slow")["handled"] < world.published
     names = [run["run"] for run in world.server.request("GET", "/runs?kind=replay").json()]
-    assert names == ["slow", "all-again", "dry"]
+    assert names[:3] == ["slow", "all-again", "dry"]  # those of other tests are older
