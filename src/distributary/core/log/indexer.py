@@ -50,7 +50,7 @@ PIECE_BYTES: Final = 1024 * 1024
 TURN_BYTES: Final = 1024 * 1024
 """Read in a turn."""
 CHUNK_BYTES: Final = 128 * 1024
-"""Read at a time: it fits into a cache of the processor, which looks at it twice."""
+"""Read at a time: it fits into a cache of the processor, which the kernel has just filled."""
 SWEEP_MS: Final = 10_000
 """Interval of listing all files while the log grows, milliseconds: of 10 GB there are some 200,
 which take as long as the records of half a MiB."""
