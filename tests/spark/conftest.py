@@ -79,6 +79,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.extraJavaOptions", f"-XX:+UseSerialGC {options}")
+            # The same files by a URL that is not this machine's.
+            .config("spark.hadoop.fs.viewfs.mounttable.all.linkFallback", "file:///")
             .config("spark.python.unix.domain.socket.enabled", "true")
             .config("spark.sql.streaming.checkpointFileManagerClass", FILE_MANAGER)
             .config("spark.sql.shuffle.partitions", "2")

@@ -1,5 +1,7 @@
 """Recalled records: made of the archive again, as the log had them."""
 
+import itertools
+
 import pytest
 
 from distributary.core.errors import LogUnavailableError
@@ -16,6 +18,8 @@ from kit import archives
 
 EVENTS = {RecordKind.EVENTS, RecordKind.ADDRESSED, RecordKind.CARRIED}
 HEADER = b"traceparent: 00-1\r\n"
+ELSEWHERE = "viewfs://all"
+"""The session's name of a file system, not this machine's, that has the same files."""
 
 
 def _fill(log, event, count=240):
@@ -54,12 +58,15 @@ def archived(spark, log, event, tmp_path):
     return session, paths, to
 
 
-def test_what_is_recalled_is_what_the_log_has(archived):
-    """Each event with its address, passes and carried lines; gaps where the archive has nothing."""
+def test_what_is_recalled_is_what_the_log_has(archived, tmp_path):
+    """Each event with its address, passes and carried lines; gaps where the archive has nothing.
+
+    Whether the file system of the archive is this machine's or another.
+    """
     session, paths, to = archived
-    recaller = Recaller(session, str(to))
-    for partition in range(2):
-        folder = paths.recalled(partition)
+    for partition, there in itertools.product(range(2), ("", ELSEWHERE)):
+        recaller = Recaller(session, f"{there}{to}")
+        folder = tmp_path / f"recalled{partition}{len(there)}"
         stretches = StretchesFile(paths.archived, str(to), partition).read()
         asked = [Needed(partition, each.to_offset - 1, folder) for each in stretches]
         brought = recaller.recall(asked)
@@ -125,10 +132,22 @@ def test_a_day_that_is_gone_or_broken_is_a_hole_between_the_others(archived, log
     recaller = Recaller(session, str(to))
     asked = [Needed(0, stretch.from_offset, folder)]
     files = sorted((to / "events").rglob(f"range=p0000-{stretch.from_offset:020d}-*/*.parquet"))
-    files[1].with_name(f".{files[1].name}.crc").unlink()
-    for spoil in (lambda: files[1].write_bytes(b"PAR1 no"), files[1].unlink):
-        spoil()
-        brought = recaller.recall(asked)
+
+    def spoil():
+        files[1].write_bytes(b"PAR1 no")
+
+    def spoil_elsewhere():
+        files[1].with_name(f".{files[1].name}.crc").unlink()
+
+    elsewhere = Recaller(session, f"{ELSEWHERE}{to}")
+    for change, by in (
+        (spoil, recaller),
+        (spoil_elsewhere, elsewhere),
+        (files[1].unlink, recaller),
+        (lambda: None, elsewhere),
+    ):
+        change()
+        brought = by.recall(asked)
         assert brought.missing == (str(files[1].relative_to(to / "events")),)
         (name,) = [each for each in list_recalled(folder) if each.from_offset == asked[0].offset]
         file = Recalled(folder, name)

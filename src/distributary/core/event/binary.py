@@ -124,6 +124,11 @@ def decode(body: bytes) -> BinaryEvent | None:
     return BinaryEvent(_NO_ATTRIBUTES, None, body, data_at)
 
 
+def is_head(start: bytes) -> bool:
+    """Whether *start* is a record in binary form without its data: data may follow as they are."""
+    return start.startswith(_FIRST) and start.endswith(b"\r\n\r\n")
+
+
 class Names(NamedTuple):
     """What many events are called, as their lines have it. What one lacks is ``%``, no value.
 

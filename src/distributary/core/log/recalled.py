@@ -92,7 +92,8 @@ class RecalledWriter:
         """Add the record at *offset*, which is above that of the last one."""
         assert self._next <= offset < self._name.to_offset
         self._time_ms = time_ms
-        self._fill(offset)
+        if self._next < offset:
+            self._fill(offset)
         self._put(kind, body)
 
     @property

@@ -18,10 +18,10 @@ from distributary.core.log import read_folder
 from distributary.core.log.recalled import list_recalled
 from distributary.datadir import DataDir
 from distributary.partitions.recalls import read_requests
-from distributary.server.processes.pipeline.archive_job import alone
+from distributary.server.processes.pipeline.archive_job import alone, is_path
 from distributary.server.processes.pipeline.job_process import JobStart, run_job
 from distributary.server.processes.pipeline_process import take_spark_conf
-from distributary.spark import find_java, java_environment
+from distributary.spark import find_java, java_environment, usable_class_archive
 
 if TYPE_CHECKING:
     from distributary.spark.archive.recall import Brought, Needed
@@ -102,7 +102,14 @@ def _run(paths: DataDir, start: JobStart, log: Any) -> None:
         from distributary.spark.archive.recall import Needed, Recaller  # noqa: PLC0415 - see above
         from distributary.spark.archive.session import started  # noqa: PLC0415 - see above
 
-        with started(paths.recall_scratch, MASTER, take_spark_conf()) as spark:
+        session = started(
+            paths.recall_scratch,
+            MASTER,
+            take_spark_conf(),
+            classes=usable_class_archive(java),
+            short=is_path(start.to),  # Spark reads nothing of it: see ``Recaller``.
+        )
+        with session as spark:
             recaller = Recaller(spark, start.to)
 
             def recall(asked: list[Needed]) -> "Brought":

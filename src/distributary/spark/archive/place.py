@@ -39,6 +39,10 @@ class Place:
 
     Raises:
         OSError: Spark has no file system for *url*, or it cannot be reached.
+
+    Attributes:
+        url: Of the folder.
+        local: The folder, where it is on a file system of this machine; else None.
     """
 
     def __init__(self, spark: SparkSession, url: str) -> None:
@@ -50,7 +54,7 @@ class Place:
             self._system: Any = root.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
             self.url: str = self._system.makeQualified(root).toString()
         local = urlsplit(self.url)
-        self._local = Path(unquote(local.path)) if local.scheme == "file" else None
+        self.local = Path(unquote(local.path)) if local.scheme == "file" else None
 
     @property
     def events(self) -> str:
@@ -168,15 +172,15 @@ class Place:
         return text.encode()
 
     def _sync(self, paths: Sequence[Path]) -> None:
-        if self._local is None:
+        if self.local is None:
             return
         folders = set()
         for path in paths:
-            fd = os.open(self._local / path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self.local / path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-            folders |= {self._local / each for each in path.parents}
-        for folder in (*sorted(folders, reverse=True), self._local.parent):
+            folders |= {self.local / each for each in path.parents}
+        for folder in (*sorted(folders, reverse=True), self.local.parent):
             sync_folder(folder)

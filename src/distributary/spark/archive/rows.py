@@ -72,6 +72,19 @@ def event_of(head: bytes, data: bytes | None) -> Event:
     return Event(found[0].attributes, data)
 
 
+def body_of(kept: Sequence[tuple[bytes, bytes | None]]) -> bytes:
+    """Returns the body of the record whose events were kept as heads and data.
+
+    Raises:
+        EventError: A head is none.
+    """
+    if len(kept) == 1:
+        head, data = kept[0]
+        if binary.is_head(head):
+            return head + (data or b"")
+    return event_record.encode([event_of(*each) for each in kept])
+
+
 def check_of(
     place: tuple[int, int, int, int, int],
     event: tuple[bytes, bytes | None],
@@ -88,9 +101,14 @@ def check_of(
     address, by, carried = known
     check = zlib.crc32(_PLACE.pack(*place, data is None, len(head)))
     if address or by is not None or carried:
-        who = b"" if by is None else b"\1" + by.encode("utf-8", "surrogatepass")
-        check = zlib.crc32(b"\0".join((address.encode(), who, carried)), check)
+        check = zlib.crc32(_known_bytes(address, by, carried), check)
     return zlib.crc32(data or b"", zlib.crc32(head, check))
+
+
+@lru_cache(64)
+def _known_bytes(address: str, by: str | None, carried: bytes) -> bytes:
+    who = b"" if by is None else b"\1" + by.encode("utf-8", "surrogatepass")
+    return b"\0".join((address.encode(), who, carried))
 
 
 class ArchiveRows(Rows):

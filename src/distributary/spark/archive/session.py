@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from distributary.core.errors import StoreError
+from distributary.spark import class_archive
 from distributary.spark.archive.job import SETTINGS, Done, Wanted, archive
 from distributary.spark.master import is_local
 from distributary.spark.python import write_shim
@@ -21,21 +22,34 @@ from distributary.spark.session import at_launch, authentication
 __all__ = ["Wanted", "run"]
 
 _REASON_CHARACTERS_MAX: Final = 2_000
+_JVM: Final = "-XX:+UseSerialGC -XX:-UsePerfData"
+_QUICKLY: Final = " -XX:TieredStopAtLevel=1"
 
 
 @contextlib.contextmanager
-def started(scratch: Path, master: str, overrides: Mapping[str, str]) -> Iterator[SparkSession]:
+def started(
+    scratch: Path,
+    master: str,
+    overrides: Mapping[str, str],
+    *,
+    classes: str = "",
+    short: bool = False,
+) -> Iterator[SparkSession]:
     """Yields a small Spark, which stops at the end; what fails inside is a ``StoreError``.
 
     Args:
         scratch: Folder of its files.
         master: Spark master. Executors elsewhere need a log in a data directory at the same path.
         overrides: The operator's Spark properties; they win.
+        classes: Archive of the JVM's classes (``class_archive``); empty: there is none.
+        short: The JVM does little itself, and not for long: to compile what it runs to the fastest
+            code would cost more than that code saves.
 
     Raises:
         StoreError: Spark does not start, or a job of it failed.
     """
-    spark = _session(scratch, master, overrides)
+    java = f"{_JVM}{_QUICKLY if short else ''}{class_archive.options(classes)}"
+    spark = _session(scratch, master, {"spark.driver.extraJavaOptions": java, **overrides})
     try:
         yield spark
     except (PySparkException, Py4JError, OSError) as error:
@@ -51,6 +65,8 @@ def run(
     master: str,
     overrides: Mapping[str, str],
     told: Callable[[Done], None],
+    *,
+    classes: str = "",
 ) -> Done:
     """Start Spark, archive what there is to archive, stop Spark.
 
@@ -60,11 +76,12 @@ def run(
         master: See ``started``.
         overrides: See ``started``.
         told: Called after each step with what is done so far.
+        classes: See ``started``.
 
     Raises:
         DistributaryError: It cannot be done; what manifests name is archived nevertheless.
     """
-    with started(scratch, master, overrides) as spark:
+    with started(scratch, master, overrides, classes=classes) as spark:
         return archive(spark, wanted, told)
 
 
@@ -94,7 +111,6 @@ def _session(scratch: Path, master: str, overrides: Mapping[str, str]) -> SparkS
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:-UsePerfData",
         "spark.python.unix.domain.socket.enabled": "true",
         # Spark sets permissions of its files explicitly, wider than our umask.
         "spark.hadoop.fs.permissions.umask-mode": "077",

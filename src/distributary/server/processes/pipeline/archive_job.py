@@ -20,7 +20,7 @@ from distributary.core.errors import LogLockedError, SettingsError, StoreError
 from distributary.core.lease import Lease
 from distributary.core.log import lock, read_folder
 from distributary.datadir import DataDir
-from distributary.spark import find_java, java_environment
+from distributary.spark import find_java, java_environment, usable_class_archive
 
 if TYPE_CHECKING:
     from distributary.spark.archive.job import Done, Wanted
@@ -88,7 +88,8 @@ def run_archive(order: ArchiveOrder, told: Callable[["Done"], None]) -> "Done":
         from distributary.spark.archive.session import run  # noqa: PLC0415 - see above
 
         with _wanted(order, paths) as wanted:
-            return run(wanted, paths.archive_scratch, order.master, order.spark_conf, told)
+            conf, classes = order.spark_conf, usable_class_archive(java)
+            return run(wanted, paths.archive_scratch, order.master, conf, told, classes=classes)
 
 
 @contextlib.contextmanager
@@ -146,16 +147,20 @@ def _of_nodes(wanted: "Wanted", shared: SharedPlaces) -> Iterator["Wanted"]:
         lease.release()
 
 
+def is_path(to: str) -> bool:
+    """Whether the archive *to* is no URL of another file system than this machine's."""
+    return to.startswith("file:") or ":/" not in to
+
+
 def check_place(to: str, paths: DataDir) -> None:
     """Refuse an archive inside the data directory.
 
     Raises:
         SettingsError: It lies there.
     """
-    path = "/" + to[len("file:") :].lstrip("/") if to.startswith("file:") else to
-    if ":/" in path:
+    if not is_path(to):
         return
-    folder = Path(path)
+    folder = Path("/" + to[len("file:") :].lstrip("/") if to.startswith("file:") else to)
     if not folder.is_absolute():
         raise SettingsError(f"archive: {to}: give an absolute path, or a URL")
     if folder.resolve().is_relative_to(paths.root.resolve()):
