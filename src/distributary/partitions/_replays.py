@@ -38,6 +38,11 @@ SLICE_BYTES: Final = 4 * 1024 * 1024
 since what they have chosen is in memory."""
 
 
+# Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
+_PRIMARY: Final = Stage.PRIMARY
+_REPLAY: Final = Origin.REPLAY
+
+
 class _Found(NamedTuple):
     """What a slice of the log holds for a route.
 
@@ -207,10 +212,10 @@ class Replays:
                 logged.checksum,
                 record.uid,
                 event,
-                Stage.PRIMARY,
+                _PRIMARY,
                 1,
                 logged.time_ms,
-                Origin.REPLAY,
+                _REPLAY,
                 held.ttls[index],
                 held.carried,
             )
@@ -220,14 +225,15 @@ class Replays:
 
     def _take(self, run: Run, found: _Found) -> RunRow:
         row, dry = run.row, run.demand.details.dry
-        sent, fresh, met = 0, [], []
+        sent, met = 0, []
+        fresh: dict[DoneKey, Task] = {}
         clock = self._context.clock
         self._engine.at(clock.monotonic_s(), clock.wall_ms())
         rows, replay = self._state.rows, run.replay
         rows.archived_to = max(rows.archived_to, found.archived_to)
         for task in found.tasks:
             _, offset, index = task.position
-            key = DoneKey(offset, index, task.route)
+            key = tuple.__new__(DoneKey, (offset, index, task.route))
             if replay is not None and replay.was_done(task):
                 sent += 1
                 continue
@@ -244,7 +250,7 @@ class Replays:
                 self._engine.replay_as_row(replay, task)
                 run.took(1)
             else:
-                fresh.append(task)
+                fresh[key] = task
         # Another replay may be cancelled; this one's position says that they are sent.
         self._engine.meet_replays(met)
         if dry:

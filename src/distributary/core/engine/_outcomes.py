@@ -36,6 +36,8 @@ TELL_S: Final = 1.0
 # Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
 _PRIMARY: Final = Stage.PRIMARY
 _LIVE: Final = Origin.LIVE
+_BACKFILL: Final = Origin.BACKFILL
+_REPLAY: Final = Origin.REPLAY
 _DELIVERED: Final = Ending.DELIVERED
 _GIVEN_UP_TOTAL: Final = f'given_up_total{{reason="{BEYOND_BUDGET}"}}'
 
@@ -104,13 +106,14 @@ class Outcomes:
 
     def _final(self, task: Task, key: DoneKey) -> None:
         """Finish a match: release the stream or the row that waits for it."""
-        if task.origin is _LIVE and self._tracker.finish(task):
+        origin = task.origin
+        if origin is _REPLAY and self._state.end_replay(task):
+            return
+        if origin is _LIVE and self._tracker.finish(task):
             self._effects.done(key, task.checksum)
             return
-        if task.origin is Origin.BACKFILL and self._state.backfills.finish(task):
+        if origin is _BACKFILL and self._state.backfills.finish(task):
             self._effects.backfilled(key, task.checksum)
-            return
-        if task.origin is Origin.REPLAY and self._state.end_replay(task):
             return
         row = self._rows.finish(key)
         if row is not None:

@@ -276,7 +276,8 @@ class Engine:
         while unsent and sent < count:
             task = unsent[0]
             if not replay.offered:
-                self._state.step(Step.SEND_AGAIN, key_of(task), task)
+                if self._state.effects.watch is not None:
+                    self._state.step(Step.SEND_AGAIN, key_of(task), task)
                 replay.offered = True
             if self.sending.offer_replay(task) is not None:
                 break

@@ -135,10 +135,11 @@ class Replays:
         self.all[row.seq] = replay
         return replay
 
-    def take(self, replay: Replay, tasks: list[Task], row: RunRow) -> None:
-        """See ``Replay.take``."""
-        replay.take(tasks, row)
-        self.open.update((key_of(task), (replay, task)) for task in tasks)
+    def take(self, replay: Replay, chosen: Mapping[DoneKey, Task], row: RunRow) -> None:
+        """See ``Replay.take``; *chosen* has the tasks by their keys."""
+        replay.take(list(chosen.values()), row)
+        for key, task in chosen.items():
+            self.open[key] = replay, task
 
     def finish(self, task: Task, key: DoneKey) -> Replay | None:
         """Mark *task* as finished; returns its replay, None: none waits for it."""

@@ -214,8 +214,9 @@ class Sending:
         saturated = self._replies.saturated(target)
         if saturated is not None:
             return saturated
-        if self._effects.send(task, target.sink) is Admission.ADMITTED:
-            self._state.step(Step.QUEUE, key_of(task), task)
+        if self._effects.send(task, target.sink) is _ADMITTED:
+            if self._effects.watch is not None:
+                self._state.step(Step.QUEUE, key_of(task), task)
             return None
         return target.sink.queue
 
