@@ -31,7 +31,10 @@ IDLE_S: Final = 60.0
 LOOK_S: Final = 0.1
 """Interval of looks at the requests."""
 MASTER: Final = "local[1]"
-"""One core: a second task would compete with the owners. Python takes 13 us of it an event."""
+"""One core: a second task would compete with the owners. Python takes 8 us of it an event."""
+NICENESS: Final = 5
+"""Priority below that of owners, by so much that it gets a fourth of a core that one of them keeps
+busy. With 10 it got a tenth, less than a replay needs: owners waited for it, and a core idled."""
 
 
 def wanted_of(paths: DataDir, partitions: int) -> "list[tuple[int, int]]":
@@ -135,4 +138,4 @@ def _sweep(paths: DataDir, partitions: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job("recall", 10, sys.argv[1], run))
+    sys.exit(run_job("recall", NICENESS, sys.argv[1], run))
