@@ -22,6 +22,7 @@ import uvloop
 
 from distributary.core.clock import SystemClock, SystemRandom
 from distributary.core.deliver import Dispatcher, LoopTimers
+from distributary.core.engine import EngineLimits
 from distributary.core.errors import DistributaryError, StoreError
 from distributary.core.flow import Attempt
 from distributary.core.meter import Meter
@@ -211,6 +212,7 @@ class PartitionSession:
                 report=lambda event, fields: self._log.info(event, **fields),
                 warn=self._warn,
                 backfill_budget=self._settings.backfill_budget(),
+                limits=EngineLimits(partitions=max(self._settings.partitions, 1)),
                 tracing=self._tracing and self._tracing.attempts,
                 recalls=self._recalls,
             )

@@ -12,7 +12,9 @@ from distributary.core.deliver.limits import Limits
 from distributary.core.deliver.queue_state import QueueState
 
 DRAIN_S_MAX = 1.0
-"""Longest drain time of a queue that is worth a pause: a full one at 4,000/s or more."""
+"""Longest drain time of a queue that is worth a pause: a full one at 4,000/s or more. The only sink
+may have it times the partitions, which share what it takes: whether it is worth a pause is not to
+depend on their number, and a machine that drains eight has an eighth of itself for each."""
 PAUSE_S = 0.02
 """Longest single pause before the queue is checked again."""
 UNPROVEN_S = 0.25
@@ -32,13 +34,18 @@ class Backpressure:
     Args:
         queue: Returns the state of the queue with this name.
         alone: True for the only sink: a pause for it delays no other.
+        partitions: Number of partitions that send to the same sinks.
     """
 
     def __init__(
-        self, queue: Callable[[str], QueueState | None], alone: Callable[[str], bool]
+        self,
+        queue: Callable[[str], QueueState | None],
+        alone: Callable[[str], bool],
+        partitions: int = 1,
     ) -> None:
         self._queue = queue
         self._alone = alone
+        self._alone_drain_s_max = DRAIN_S_MAX * partitions
         self._spent: dict[str, float] = {}
         self._window_s = 0.0
         self._last: tuple[str, float] | None = None
@@ -51,10 +58,18 @@ class Backpressure:
         if queue.completions_per_s == 0.0:
             if queue.oldest_in_flight_s > UNPROVEN_S:
                 return False
-        elif queue.drain_s > DRAIN_S_MAX and (queue.paced or queue.oldest_in_flight_s > PAUSE_S):
+        elif self._is_slow(uri, queue):
             return False
         self._note(uri, now_s)
         return self._spent[uri] <= SHARE_MAX or self._alone(uri)
+
+    def _is_slow(self, uri: str, queue: QueueState) -> bool:
+        """True if the queue of *uri* has no room within the time that is worth a pause."""
+        if queue.drain_s <= DRAIN_S_MAX:
+            return False
+        if queue.drain_s <= self._alone_drain_s_max and self._alone(uri):
+            return False
+        return queue.paced or queue.oldest_in_flight_s > PAUSE_S
 
     def _note(self, uri: str, now_s: float) -> None:
         if now_s - self._window_s > 1.0:

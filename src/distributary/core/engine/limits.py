@@ -10,6 +10,8 @@ ROW_TASK_BYTES = 2_048
 class EngineLimits:
     """Bounds on the memory of one partition, and on the work of one turn of its loop."""
 
+    partitions: int = 1
+    """Partitions of the log, which share what each sink takes."""
     window_events: int = 100_000
     """Most records between cursor and read position (DESIGN rule 1, the cursor); beyond it the
     oldest unfinished matches move to the retry store."""

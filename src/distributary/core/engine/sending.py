@@ -53,7 +53,9 @@ class Sending:
         self._held_count: Counter[str] = Counter()  # by route
         self._furthest: dict[str, tuple[int, int]] = {}
         """Last match of each counted route that became a row: offset and index."""
-        self._backpressure = Backpressure(state.effects.queue, state.targets.all_go_to)
+        self._backpressure = Backpressure(
+            state.effects.queue, state.targets.all_go_to, state.limits.partitions
+        )
 
     # -- the live reader's --------------------------------------------------------------------
 

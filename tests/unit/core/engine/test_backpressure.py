@@ -122,6 +122,17 @@ def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
     assert pauses(Backpressure(Lanes(queue()).queue, lambda uri: uri == URI), clock) == 45
 
 
+@pytest.mark.parametrize(("partitions", "worth"), [(1, False), (4, True)])
+def test_partitions_share_what_the_only_sink_takes(clock, partitions, worth):
+    """It is as fast as before when there are more of them; among others it is not waited for."""
+    lanes = Lanes(queue(drain_s=3.0, oldest_in_flight_s=1.0))
+    alone = Backpressure(lanes.queue, lambda _: True, partitions)
+    assert alone.worth(URI, clock.monotonic_s()) is worth
+    assert not Backpressure(lanes.queue, lambda _: False, partitions).worth(
+        URI, clock.monotonic_s()
+    )
+
+
 @pytest.mark.parametrize(
     ("changed", "comfortable"),
     [
