@@ -18,7 +18,8 @@ depend on their number, and a machine that drains eight has an eighth of itself 
 PAUSE_S = 0.02
 """Longest single pause before the queue is checked again."""
 UNPROVEN_S = 0.25
-"""A queue without any answer yet is worth a pause this long: its connections are being made."""
+"""A queue without any answer yet is worth a pause this long: its connections are being made. For the
+only sink times the partitions, too."""
 SHARE_MAX = 0.5
 """A sink may pause the intake for at most this share of a second, unless it is the only one. The
 events behind, perhaps for idle sinks, are unknown until they are read; a backfill costs one route a
@@ -45,7 +46,7 @@ class Backpressure:
     ) -> None:
         self._queue = queue
         self._alone = alone
-        self._alone_drain_s_max = DRAIN_S_MAX * partitions
+        self._partitions = partitions
         self._spent: dict[str, float] = {}
         self._window_s = 0.0
         self._last: tuple[str, float] | None = None
@@ -55,21 +56,22 @@ class Backpressure:
         queue = self._queue(uri)
         if queue is None or queue.breaker is not BreakerState.CLOSED or queue.held_s > 0.0:
             return False
-        if queue.completions_per_s == 0.0:
-            if queue.oldest_in_flight_s > UNPROVEN_S:
-                return False
-        elif self._is_slow(uri, queue):
+        if self._is_slow(uri, queue):
             return False
         self._note(uri, now_s)
         return self._spent[uri] <= SHARE_MAX or self._alone(uri)
 
     def _is_slow(self, uri: str, queue: QueueState) -> bool:
         """True if the queue of *uri* has no room within the time that is worth a pause."""
-        if queue.drain_s <= DRAIN_S_MAX:
+        if queue.completions_per_s == 0.0:
+            took_s, worth_s = queue.oldest_in_flight_s, UNPROVEN_S
+        else:
+            took_s, worth_s = queue.drain_s, DRAIN_S_MAX
+            if not queue.paced and queue.oldest_in_flight_s <= PAUSE_S:
+                return False
+        if took_s <= worth_s:
             return False
-        if queue.drain_s <= self._alone_drain_s_max and self._alone(uri):
-            return False
-        return queue.paced or queue.oldest_in_flight_s > PAUSE_S
+        return took_s > worth_s * self._partitions or not self._alone(uri)
 
     def _note(self, uri: str, now_s: float) -> None:
         if now_s - self._window_s > 1.0:

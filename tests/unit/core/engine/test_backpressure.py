@@ -122,10 +122,11 @@ def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
     assert pauses(Backpressure(Lanes(queue()).queue, lambda uri: uri == URI), clock) == 45
 
 
+@pytest.mark.parametrize("slow", [{"drain_s": 3.0}, {"completions_per_s": 0.0, "drain_s": 1e9}])
 @pytest.mark.parametrize(("partitions", "worth"), [(1, False), (4, True)])
-def test_partitions_share_what_the_only_sink_takes(clock, partitions, worth):
+def test_partitions_share_what_the_only_sink_takes(clock, partitions, worth, slow):
     """It is as fast as before when there are more of them; among others it is not waited for."""
-    lanes = Lanes(queue(drain_s=3.0, oldest_in_flight_s=1.0))
+    lanes = Lanes(queue(oldest_in_flight_s=0.9, **slow))
     alone = Backpressure(lanes.queue, lambda _: True, partitions)
     assert alone.worth(URI, clock.monotonic_s()) is worth
     assert not Backpressure(lanes.queue, lambda _: False, partitions).worth(
