@@ -18,8 +18,8 @@ depend on their number, and a machine that drains eight has an eighth of itself 
 PAUSE_S = 0.02
 """Longest single pause before the queue is checked again."""
 UNPROVEN_S = 0.25
-"""A queue without any answer yet is worth a pause this long: its connections are being made. For the
-only sink times the partitions, too."""
+"""A queue without any answer yet is worth a pause this long: its connections are being made. Times
+the partitions, too, for the only sink."""
 SHARE_MAX = 0.5
 """A sink may pause the intake for at most this share of a second, unless it is the only one. The
 events behind, perhaps for idle sinks, are unknown until they are read; a backfill costs one route a
