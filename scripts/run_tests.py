@@ -3,7 +3,7 @@
     python scripts/run_tests.py all [pytest arguments]
     python scripts/run_tests.py STAGE [pytest arguments]
 
-The stages are ``fast``, ``e2e``, ``cluster``, ``laws``, ``brokers``, ``spark`` and ``crash``.
+The stages are ``fast``, ``e2e``, ``spark``, ``brokers``, ``cluster``, ``laws`` and ``crash``.
 
 ``fast`` is two stages, ``fast`` and ``laws``. A few stages run at a time; the next begins when one
 has ended. Without the archive that ``distributary archive-classes`` makes, JVMs start more slowly.
@@ -40,14 +40,14 @@ STAGES = {
         "supply",
     ),
     "e2e": ("e2e",),
+    "spark": ("spark", "spark_cluster"),
+    "brokers": ("brokers", "postgres"),
     "cluster": ("cluster",),
     "laws": ("property", "contract", "conformance"),
-    "brokers": ("brokers", "postgres"),
-    "spark": ("spark", "spark_cluster"),
     "crash": ("crash",),
 }
 """Stage -> what it runs, under tests/. They begin in this order: first what says soonest that
-something is wrong, then long ones, then those whose parts are short: none is to be left alone."""
+something is wrong, then the longer ones first: none is to be left alone at the end."""
 
 PARTS = {"e2e": 3, "crash": 3}
 """Stage -> into how many runs its files are dealt: a long one must not be left alone at the end,
