@@ -10,12 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from distributary.core import database
-from distributary.core.errors import StoreError
+from distributary.core.errors import SettingsError, StoreError
 from distributary.core.log.kafka.store_archived import read_positions, write_positions
 from distributary.core.postgres_lease import PostgresLease, prepare_leases, read_leases
 from distributary.spark.archive.job import Wanted, archive
 from distributary.spark.archive.logs import TopicLog
 from distributary.spark.archive.rows import event_of
+from distributary.spark.archive.session import run
+from distributary.spark.cluster_conf import SHARED_KEY
 
 PLACE = ["partition", "offset", "index"]
 
@@ -119,6 +121,14 @@ def test_what_another_job_may_have_written_stays(spark, topic_log, event, tmp_pa
     assert {each.partition("range=")[2] for each in done.swept} == {
         each.partition("range=")[2] for each in left
     }
+
+
+def test_a_cluster_that_would_get_the_password_in_clear_is_refused(topic_log, tmp_path):
+    """Before anything starts; a secret of the operator lets it in, as for a server."""
+    wanted = _wanted(topic_log, tmp_path / "archive")
+    for conf in ({}, {SHARED_KEY: "s", "spark.network.crypto.enabled": "false"}):
+        with pytest.raises(SettingsError, match="The Spark cluster is not protected"):
+            run(wanted, tmp_path / "scratch", "spark://localhost:1", conf, lambda _done: None)
 
 
 class Engines:

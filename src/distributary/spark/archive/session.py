@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from distributary.core.errors import StoreError
 from distributary.spark import class_archive
 from distributary.spark.archive.job import SETTINGS, Done, Wanted, archive
+from distributary.spark.archive.logs import TopicLog
+from distributary.spark.cluster_conf import PROTECTION, check_protection
 from distributary.spark.master import is_local
 from distributary.spark.python import write_shim
 from distributary.spark.session import at_launch, authentication
@@ -34,6 +36,7 @@ def started(
     *,
     classes: str = "",
     short: bool = False,
+    secrets: bool = False,
 ) -> Iterator[SparkSession]:
     """Yields a small Spark, which stops at the end; what fails inside is a ``StoreError``.
 
@@ -42,14 +45,20 @@ def started(
         master: Spark master. Executors elsewhere need a log in a data directory at the same path.
         overrides: The operator's Spark properties; they win.
         classes: Archive of the JVM's classes (``class_archive``); empty: there is none.
+        secrets: Tasks carry a password: a master whose executors would get it in clear is refused.
         short: The JVM does little itself, and not for long: to compile what it runs to the fastest
             code would cost more than that code saves.
 
     Raises:
+        SettingsError: See *secrets*.
         StoreError: Spark does not start, or a job of it failed.
     """
     java = f"{_JVM}{_QUICKLY if short else ''}{class_archive.options(classes)}"
-    spark = _session(scratch, master, {"spark.driver.extraJavaOptions": java, **overrides})
+    conf = {"spark.driver.extraJavaOptions": java, **overrides}
+    if secrets and not is_local(master):
+        conf = {**PROTECTION, **conf}
+        check_protection(master, conf)
+    spark = _session(scratch, master, conf)
     try:
         yield spark
     except (PySparkException, Py4JError, OSError) as error:
@@ -81,7 +90,8 @@ def run(
     Raises:
         DistributaryError: It cannot be done; what manifests name is archived nevertheless.
     """
-    with started(scratch, master, overrides, classes=classes) as spark:
+    secrets = isinstance(wanted.log, TopicLog)
+    with started(scratch, master, overrides, classes=classes, secrets=secrets) as spark:
         return archive(spark, wanted, told)
 
 

@@ -109,7 +109,7 @@ class SharedViews:
         return self._searched.publisher(position)
 
     def awaited(self, _partition: int, _offset: int) -> str:
-        """See ``Views.awaited``: a log on Kafka has no archive."""
+        """See ``Views.awaited``: replays of a log on Kafka reach into no archive."""
         return ""
 
     def records(self, partition: int) -> Records:
