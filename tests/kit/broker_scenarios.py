@@ -158,10 +158,14 @@ class MqttScenario(BrokerScenario):
         """See ``BrokerScenario``."""
         return {"topicname": PLACE, "qos": 1}
 
+    def kill(self) -> None:
+        """See ``BrokerScenario``; what the broker sent is read before its client goes."""
+        super().kill()
+        self._checkers[-1].read_on()
+        self._checkers[-1].__exit__(None, None, None)
+
     def watch(self) -> None:
         """See ``BrokerScenario``; each life of the broker has its own client: it comes back."""
-        for earlier in self._checkers[-1:]:
-            earlier.__exit__(None, None, None)
         checker = MqttChecker(self.server.port, PLACE, qos=0)
         checker.__enter__()
         self._checkers.append(checker)

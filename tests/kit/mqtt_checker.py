@@ -16,6 +16,8 @@ from kit.servers import PASSWORD, USER
 
 READY_S_MAX = 10.0
 """Longest time until the broker has taken the subscription."""
+END_S_MAX = 30.0
+"""Longest wait for the end of a connection whose broker is gone, on a busy machine."""
 
 
 class Seen(NamedTuple):
@@ -71,6 +73,7 @@ class MqttChecker:
         self._port = port
         self._keeps = client_id is not None
         self._ready = threading.Event()
+        self._lost = threading.Event()
         self._properties: Properties | None = None
         five = version == 5
         self._client = paho.Client(
@@ -90,6 +93,7 @@ class MqttChecker:
         self._client.on_connect = self._connected
         self._client.on_subscribe = self._subscribed
         self._client.on_message = self._received
+        self._client.on_disconnect = lambda *_: self._lost.set()
 
     def _connected(self, *_: object) -> None:
         self._client.subscribe(self._filter, self._qos)
@@ -106,6 +110,10 @@ class MqttChecker:
         self.seen.append(
             Seen(message.topic, bytes(message.payload), message.qos, message.retain, named)
         )
+
+    def read_on(self) -> None:
+        """Wait for the end of the connection to a broker that was killed: all it sent is read."""
+        assert self._lost.wait(END_S_MAX), "the connection to the broker has not ended"
 
     def events(self) -> list[Event]:
         """The events that came, in the broker's order."""
