@@ -323,25 +323,30 @@ def test_a_gap_of_the_archive_is_passed(past):
 
 @pytest.mark.parametrize("dry", [False, True])
 def test_what_is_missing_in_the_middle_of_the_archive_is_told(past, dry):
-    """Files that are gone, and a stretch that nobody has: all else is sent, over a crash too."""
+    """And what the log has lost: all else is sent, over a crash too."""
     entries = {each.offset: each for found in past.archived.values() for each in found}
     absent = past.stretches.pop(3)
     first = past.stretches[1].from_offset
     past.missing = {first + 2, first + 3, first + 9} & entries.keys()
     assert len(past.missing) == 3
+    holes = {each.offset for each in past.log.read(past.cut, past.cut + 60)} - entries.keys()
+    holes = set(sorted(holes)[:2]) | set(sorted(holes)[20:23])
+    for offset in holes:
+        past.log.damage(offset)
+        past.checker.lost(offset, offset + 1)
     run = replay(past, dry=dry)
     past.advance(2.0)
     past.crash()
     past.start()
     past.advance(60.0)
     row = row_of(past, run)
-    lost = past.missing | set(range(*absent[:2]))
+    lost = past.missing | set(range(*absent[:2])) | holes
     assert (row.missing, row.missing_from, row.missing_to) == (
         *(len(lost), min(lost)),
         max(lost) + 1,
     )
     assert (row.done, row.oldest_ms, row.looked) == (True, None, row.total)
-    gone = len(lost & entries.keys())
+    gone = len(lost & entries.keys()) + len(holes)
     assert row.selected == 150 - gone
     if not dry:
         assert len(set(arrivals(past, A)[150:])) == 150 - gone

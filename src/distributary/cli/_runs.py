@@ -89,7 +89,7 @@ def follow(
         parts.append(f"the log begins at {state['oldest']}: what came before is gone")
     parts += [
         f"{each['records']} records of partition {each['partition']} between {each['from']} and"
-        f" {each['to'] - 1} are missing in the archive"
+        f" {each['to'] - 1} are missing"
         for each in state.get("missing", ())
     ]
     if state["state"] == "cancelled":

@@ -169,12 +169,16 @@ class Replays:
         tasks: list[Task] = []
         first = at = max(run.row.at, cut)
         archived_to = records.archived_to()
-        through, begins = end, None
-        # What is missing below that is lost: by the medium, or by retention.
-        end = records.readable_to(first, min(end, first + SLICE_RECORDS))
+        through, holes = end, list[tuple[int, int]]()
+        # What is missing below that is lost: by the medium, or by retention. The durable end of a
+        # replicated log may be seen earlier than it was: what is behind it is not lost.
+        end = min(end, first + SLICE_RECORDS, records.durable_end())
+        end = records.readable_to(first, end)
         size, size_max = 0, SLICE_BYTES // max(1, len(self._state.replays.all))
         for looked, logged in enumerate(records.read(at, end), 1):
-            begins = logged.offset if begins is None else begins
+            if logged.offset != at:
+                holes.append((at, logged.offset))
+                at = logged.offset
             if logged.offset < archived_to and not _is_in(logged, run.demand):
                 matched = []  # An archive is found by its stretches: they begin earlier, end later.
             else:
@@ -190,11 +194,16 @@ class Replays:
                 break
         if archived_to <= first < records.archived_to() or records.readable_to(first, end) < end:
             return _Found([], first, archived_to)  # Deleted meanwhile: read from the archive.
-        at = max(at, end)
-        if begins != first and first < (start := records.start()):
+        if at < end:
+            holes.append((at, end))
+            at = end
+        start, oldest_ms = first, None
+        if holes and holes[0][0] == first < (start := records.start()):
             # Deleted since it was asked for; or the archive was, or is not named any more.
-            return _Found(tasks, max(at, min(start, through)), archived_to, records.oldest_ms())
-        return _Found(tasks, at, archived_to, lost=records.lost(first, at))
+            at, oldest_ms = max(at, min(start, through)), records.oldest_ms()
+        # In what is recalled, most holes are records that are no events.
+        lost = records.lost(first, at) if first < archived_to else _above(holes, start)
+        return _Found(tasks, at, archived_to, oldest_ms, lost)
 
     def _matches(
         self, run: Run, record: RouteRecord, matcher: Matcher, logged: Logged
@@ -287,6 +296,11 @@ def _time(demand: Demand) -> tuple[int, int]:
     """The time of a replay: from the first one, before the second, milliseconds."""
     until_ms = demand.details.until_ms
     return demand.details.since_ms or 0, demand.asked_ms + 1 if until_ms is None else until_ms
+
+
+def _above(holes: list[tuple[int, int]], start: int) -> list[tuple[int, int]]:
+    """The parts of *holes* from the record *start* on."""
+    return [(max(first, start), end) for first, end in holes if start < end]
 
 
 def cut_of(state: PartitionState, run: Run) -> int:

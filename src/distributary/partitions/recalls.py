@@ -101,7 +101,8 @@ class Kept(Protocol):
         """Returns where events are missing of what can be read of ``from_offset`` to ``to_offset``.
 
         Each as its first record and the one after its last, in order: the archive ought to have
-        them, or neither it nor the log has. What is missing before the oldest record is not in it.
+        them, or neither it nor the log has. What is missing before the oldest record is not in it,
+        and holes of the log are not: there every offset has a record, so who reads sees them.
         """
 
     def close(self) -> None:
@@ -265,7 +266,7 @@ class LogAlone:
         return 0
 
     def lost(self, _from_offset: int, _to_offset: int) -> list[tuple[int, int]]:
-        """See ``Kept``: what the log lost was counted when it was delivered."""
+        """See ``Kept``: there is no archive."""
         return []
 
     def oldest_ms(self) -> int | None:

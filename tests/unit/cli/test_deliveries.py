@@ -377,7 +377,7 @@ def test_a_replay_is_asked_for_with_all_that_was_said(server, run) -> None:
     assert (code, err) == (0, "waits: the archive cannot be read\n")
     told = (
         "would be sent again: 4, the log begins at 2026-01-02: what came before is gone, 2 records"
-        " of partition 1 between 7 and 9 are missing in the archive (run x)"
+        " of partition 1 between 7 and 9 are missing (run x)"
     )
     assert out.replace("\n", " ").strip() == told
     assert json.loads(server.asked[0][1]) == {

@@ -83,7 +83,7 @@ RUN_SCHEMAS: Final[dict[str, Schema]] = {
             | {"description": "The log begins only here: retention has what came before."},
             "missing": {
                 "type": "array",
-                "description": "What a replay passed since the archive lacks it: by partition, the"
+                "description": "What a replay passed since it is lost: by partition, the"
                 " first record and the one after the last, and how many between are missing.",
                 "items": closed(
                     {"partition": COUNT, "from": COUNT, "to": COUNT, "records": COUNT},

@@ -52,7 +52,7 @@ class RunState(NamedTuple):
         partitions: How many there are.
         cancelled: Whether somebody has cancelled it.
         waits_for: What a partition waits for before it can go on, in words; empty: nothing.
-        missing: By partition, what a replay passed because it is missing in the archive.
+        missing: By partition, what a replay passed because neither log nor archive has it.
     """
 
     demand: Demand

@@ -77,7 +77,7 @@ function progress(found) {
       found.since ? ["Kept since", time(found.since)] : null,
       found.until ? ["Kept until", time(found.until)] : null,
       found.oldest ? ["The log begins", time(found.oldest)] : null,
-      ...(found.missing || []).map((each) => ["Missing in the archive",
+      ...(found.missing || []).map((each) => ["Missing",
         data(`${each.records} records of partition ${each.partition} from ${each.from} to ${each.to - 1}`)]),
       found.subscription ? ["Subscription", toSubscription(found.subscription)] : null,
       found.object ? ["Object", data(found.object)] : null,
