@@ -42,7 +42,9 @@ def row_of(partition, run):
 @pytest.mark.parametrize("cut", [0, 30])
 def test_what_the_log_has_lost_is_told(past, more, cut):
     """At the ends and in the middle, over a crash; what retention has deleted is told apart."""
-    entries = [each for each in past.log.read(0, past.log.durable_end()) if each.kind == RecordKind.EVENTS]
+    entries = [
+        each for each in past.log.read(0, past.log.durable_end()) if each.kind == RecordKind.EVENTS
+    ]
     start = entries[cut].offset if cut else 0
     past.advance(1.0)
     until_ms = past.clock.wall_ms()
