@@ -255,15 +255,23 @@ CREATE TABLE outcomes USING distributary OPTIONS (path '{data_dir}', table 'outc
 SELECT e.id, o.outcome FROM events e JOIN outcomes o
     ON o.partition = e.partition AND o.offset = e.offset AND o.index = e.index
     WHERE e.id LIKE 'id-%';
+CREATE TABLE shared USING distributary OPTIONS (
+    log '{log}', logSasl '{logSasl}', logUser '{logUser}', logPasswordFrom '{logPasswordFrom}');
+SELECT type, count(*) FROM shared WHERE subject LIKE 'a%' GROUP BY type ORDER BY type;
+EXPLAIN FORMATTED SELECT id FROM shared WHERE type = 't' AND logged_at >= '2023-01-01';
 """
 
 
-def test_the_shell_of_sparks_sql_has_the_tables(spark, made, tmp_path):
-    """Without a line of Python: the installed package is found by name."""
+def test_the_shell_of_sparks_sql_has_the_tables(  # noqa: PLR0917 - fixtures
+    spark, made, topic_log, event, tmp_path
+):
+    """Without a line of Python, of a folder and of a topic: the package is found by name."""
     data_dir, _ = made
+    topic_log.append(0, event("a", subject="a1"), event("b", subject="b"))
+    topic_log.append(1, event("c", subject="a2"), event("d", type="u", subject="a"))
     shell = Path(pyspark.__file__).parent / "bin" / "spark-sql"
     statements = tmp_path / "statements.sql"
-    statements.write_text(SHELL.format(data_dir=data_dir))
+    statements.write_text(SHELL.format(data_dir=data_dir, **topic_log.options))
     conf = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -282,4 +290,8 @@ def test_the_shell_of_sparks_sql_has_the_tables(spark, made, tmp_path):
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    assert ran.stdout.splitlines() == ["id-1\tdelivered"]
+    *rows, plan = ran.stdout.split("\n", 3)
+    assert rows == ["id-1\tdelivered", "t\t2", "u\t1"]
+    assert "EqualTo(type,t)" in plan
+    assert "GreaterThanOrEqual(logged_at," in plan
+    assert PASSWORD not in ran.stdout + ran.stderr
