@@ -14,7 +14,7 @@ from kit.running_server import RunningServer, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-WAIT_S_MAX = 120.0  # what was refused is looked at again once a minute
+WAIT_S_MAX = 120.0
 JSON = {"content-type": "application/json"}
 CANARIES = ("c4n4ry-first", "c4n4ry-second")
 

@@ -60,6 +60,30 @@ def test_a_refused_dead_letter_sink_waits_as_well(partition):
     assert dead_letters(partition) == ["dead-lettered"] * 3
 
 
+def test_what_a_changed_target_no_longer_refuses_is_sent_at_once(partition):
+    """Rows, what is behind the open breaker, and a backfill; another route's still wait."""
+    partition.put_route("r", A)
+    partition.put_route("other", B)
+    partition.sinks[A] = partition.sinks[B] = refused
+    partition.start()
+    partition.publish("t")
+    partition.advance(2.0)
+    (row,) = (row for row in partition.store.kept_rows.values() if row.key.route == "r")
+    assert row.not_before_ms > partition.clock.wall_ms() + 50_000
+    for _ in range(40):
+        partition.publish("t")
+        partition.advance(0.1)
+    assert {name for name, _ in partition.store.kept_backfills} == {"r", "other"}
+    del partition.sinks[A]
+    partition.put_route("r", A)
+    partition.advance(2.0)
+    fates = {(fate.route, fate.final) for fate in partition.checker.fates()}
+    assert fates == {("r", "delivered"), ("other", None)}
+    del partition.sinks[B]
+    partition.rest()
+    assert dead_letters(partition) == []
+
+
 def test_an_echo_at_its_end_is_dropped_and_makes_no_dead_letter(partition):
     """An event that has come back often enough ends there, with the reason."""
     partition.put_route("r", A, dead_letter=DEAD)

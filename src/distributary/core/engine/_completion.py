@@ -21,6 +21,7 @@ _REPLY: Final = Stage.REPLY
 
 REFUSED_LOOK_S: Final = 60.0
 """Retry delay of a sink that the settings refuse: settings change at a start, DNS within minutes.
+What changes in between (a secret, the sink) does not wait for it: ``Completion.take_mended``.
 Its queue's breaker opens meanwhile, so all but a few matches wait in their route's backfill."""
 
 
@@ -53,6 +54,15 @@ class Completion:
         self._replies = replies
         self._sending = sending
         self._parking = parking
+        self._refused: dict[str, RouteTarget] = {}
+
+    def take_mended(self) -> set[str]:
+        """Routes whose attempts were refused, and whose targets have changed since; once each."""
+        get, refused = self._targets.get, self._refused
+        mended = {route for route, target in refused.items() if get(route) is not target}
+        for route in mended:
+            del refused[route]
+        return mended
 
     def take(self, attempt: Attempt) -> None:
         """Complete one attempt."""
@@ -90,7 +100,7 @@ class Completion:
         task, answer, now_ms = attempt.task, attempt.answer, self._state.now_ms
         dest = (task.stage is Stage.DEAD_LETTER and target.dead_letter) or target.sink
         uri, jitter = dest.uri, self._effects.chance()
-        unmade = self._unmade(attempt, uri)
+        unmade = self._unmade(attempt, target, uri)
         verdict = unmade or classify(answer, task.attempt, dest.policy, jitter, now_ms)
         self._attempted(attempt, verdict, now_ms)
         self._state.failing.failed(task.route, verdict, uri, self._state.now_s, now_ms)
@@ -136,7 +146,7 @@ class Completion:
         if attempt.sink == target.sink.uri and self._parking.park(route, target, failure):
             self._sending.take_back(route, target.sink.queue)
 
-    def _unmade(self, attempt: Attempt, uri: str) -> Verdict | None:
+    def _unmade(self, attempt: Attempt, target: RouteTarget, uri: str) -> Verdict | None:
         """The verdict on an attempt that was not made; None: it was made, or can never be.
 
         Without an answer of the sink no attempt is used up. ``RETRY`` keeps the attempt number,
@@ -153,4 +163,5 @@ class Completion:
             return None
         if self._state.failing.refused(task.route, uri, self._state.now_ms, BLOCKED):
             self._effects.warn("sink-refused", {"route": task.route, "reason": str(answer)})
+        self._refused[task.route] = target
         return Verdict(Decision.RETRY, BLOCKED, REFUSED_LOOK_S)

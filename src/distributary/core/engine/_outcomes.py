@@ -7,6 +7,7 @@ dead-lettered (accepted by the dead letter sink, or kept in the store), or dropp
 
 import dataclasses
 from collections import Counter
+from collections.abc import Collection
 from typing import Final
 
 from msgspec.structs import replace
@@ -223,10 +224,10 @@ class Outcomes:
         self._rows.put(waits, self._state.now_s, task)
         self.arm()
 
-    def hurry(self, route: str) -> int:
-        """Make the waiting retries of *route* due now; returns their count."""
+    def hurry(self, routes: Collection[str]) -> int:
+        """Make the waiting retries of *routes* due now; returns their count."""
         state = self._state
-        rows = self._rows.waiting(route)
+        rows = self._rows.waiting(routes)
         for row in rows:
             due = row._replace(not_before_ms=state.now_ms)
             self._effects.put_row(due)

@@ -194,6 +194,11 @@ class Engine:
         """Route waiting matches by the newest revisions (DESIGN rule 5, revisions)."""
         self._follow_halted()
         self.sending.offer_anew()
+        mended = self._answers.take_mended()
+        if mended:
+            self.outcomes.hurry(mended)
+            for route in mended:
+                self.sending.probe(route)
 
     def _follow_halted(self) -> None:
         """Take back what is queued for paused routes; continue those that are not any more."""
@@ -343,7 +348,7 @@ class Engine:
         Those that wait for room, for a resume or for a reservation go on waiting. A sink behind an
         open breaker is probed: what waits for it goes on once it answers.
         """
-        count = self.outcomes.hurry(route)
+        count = self.outcomes.hurry((route,))
         self.sending.probe(route)
         self.due()
         return count

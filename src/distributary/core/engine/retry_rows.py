@@ -146,9 +146,9 @@ class RetryRows:
                 found.append(self.rows[key])
         return found
 
-    def waiting(self, route: str) -> list[RetryRow]:
-        """Rows of *route* with a due time. Looks at all rows."""
-        return [self.rows[key] for key in self._turns if key.route == route and key in self.rows]
+    def waiting(self, routes: Collection[str]) -> list[RetryRow]:
+        """Rows of *routes* with a due time. Looks at all rows."""
+        return [self.rows[key] for key in self._turns if key.route in routes and key in self.rows]
 
     def defer(self, key: DoneKey, uri: str) -> None:
         """Let a due row wait until its sink has room."""
