@@ -262,9 +262,7 @@ EXPLAIN FORMATTED SELECT id FROM shared WHERE type = 't' AND logged_at >= '2023-
 """
 
 
-def test_the_shell_of_sparks_sql_has_the_tables(  # noqa: PLR0917 - fixtures
-    spark, made, topic_log, event, tmp_path
-):
+def test_the_shell_of_sparks_sql_has_the_tables(spark, made, topic_log, event, tmp_path):
     """Without a line of Python, of a folder and of a topic: the package is found by name."""
     data_dir, _ = made
     topic_log.append(0, event("a", subject="a1"), event("b", subject="b"))
