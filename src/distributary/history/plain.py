@@ -24,7 +24,8 @@ BREAK: Final = "\r"
 
 WIDTH: Final = 6
 """Values of a row that waits for ``packed``: the offset of its record, the place of its route in
-the block, the wall clock in milliseconds, the duration in seconds, the status, and its event."""
+the block, the wall clock in milliseconds, the duration in seconds, the status, and the head of its
+event (``BinaryEvent.head``)."""
 
 
 class Plain(NamedTuple):
@@ -89,13 +90,13 @@ def packed(waiting: list[Any]) -> tuple[Plain, list[Any]]:
     Args:
         waiting: ``WIDTH`` values of each row, one row after the other; of one at least.
     """
-    offsets, routes, times_ms, durations_s, statuses, events = (
+    offsets, routes, times_ms, durations_s, statuses, heads = (
         waiting[column::WIDTH] for column in range(WIDTH)
     )
     count = len(offsets)
     same = len(set(offsets)) == count
-    unique = {} if same else dict(zip(offsets, events, strict=True))
-    ids, longest, places, pairs = names_of(events if same else list(unique.values()))
+    unique = {} if same else dict(zip(offsets, heads, strict=True))
+    ids, longest, places, pairs = names_of(heads if same else list(unique.values()))
     lines = [line for pair in pairs for line in pair]
     if not (_are_simple(ids, longest) and _are_simple(b"".join(lines), max(map(len, lines)))):
         return _without_odd(waiting)

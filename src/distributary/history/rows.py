@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from distributary.core.errors import StoreError
-from distributary.core.event import Event
+from distributary.core.event import Event, binary
 from distributary.core.event.binary import BinaryEvent
 from distributary.core.flow import Attempt, DoneKey, Ending, Position, Stage, Task
 from distributary.core.policy import DELIVERED, Decision, Reply, Verdict
@@ -225,8 +225,8 @@ class Recorder:
                         place = self._route_places.get(key[2])
                         if place is None:
                             place = self._route(key[2])
-                        # One after the other, so that nothing of the attempt is kept.
-                        row = key[0], place, tried_ms, attempt.duration_s, answer.status, event
+                        # One after the other, so that nothing of the attempt is kept, and no data.
+                        row = key[0], place, tried_ms, attempt.duration_s, answer.status, event.head
                         self._plain += row
                     return
             if of is task or (of.route == key.route and of.position[1:] == key[:2]):
@@ -284,8 +284,8 @@ class Recorder:
 
     def _put_odd(self, values: list[Any]) -> None:
         """Append the row of a delivery at the first attempt that is not to be in columns."""
-        offset, route, time_ms, duration_s, status, event = values
-        place = self._event(Position(self._partition, offset, 0), event)
+        offset, route, time_ms, duration_s, status, head = values
+        place = self._event(Position(self._partition, offset, 0), binary.decode(head))
         us = int(duration_s * 1e6)
         delivered = status, _DELIVERED, None, int(_ENDED_WELL)
         self._rows.append((place, route, time_ms, int(_PRIMARY), 1, us, *delivered))

@@ -67,6 +67,11 @@ class BinaryEvent(Event):
         return self._data
 
     @property
+    def head(self) -> bytes:
+        """The record without its data, which is an event too."""
+        return self.record[: self.data_at]
+
+    @property
     def lines(self) -> bytes:
         r"""The header lines, each ending with ``\r\n``."""
         return self.record[LINES_AT : self.data_at - 2]
@@ -145,9 +150,13 @@ class Names(NamedTuple):
     pairs: list[tuple[bytes, bytes]]
 
 
-def names_of(events: Sequence[BinaryEvent]) -> Names:
-    """What *events* are called; a fifth of the cost of ``text``, a tenth where they are alike."""
-    found = _names_of_alike(events)
+def names_of(heads: Sequence[bytes]) -> Names:
+    """What events are called; a fifth of the cost of ``text``, a tenth where they are alike.
+
+    Args:
+        heads: See ``BinaryEvent.head``; of one event at least.
+    """
+    found = _names_of_alike(heads)
     if found is not None:
         return found
     ids: list[bytes] = []
@@ -156,41 +165,34 @@ def names_of(events: Sequence[BinaryEvent]) -> Names:
     # Events in a row often share a source and a type, and the places of their lines.
     source = type_ = b"\0"
     source_at = type_at = place = 0
-    for event in events:
-        record, end = event.record, event.data_at
-        at = record.find(_ID_LINE, 1, end) + len(_ID_LINE)
-        ids.append(record[at : record.find(b"\r", at) + 1] if at >= len(_ID_LINE) else b"%\r")
-        if not (
-            record.startswith(source, source_at, end) and record.startswith(type_, type_at, end)
-        ):
-            source_at, source = _found(record, _SOURCE_LINE, end)
-            type_at, type_ = _found(record, _TYPE_LINE, end)
+    for head in heads:
+        at = head.find(_ID_LINE, 1) + len(_ID_LINE)
+        ids.append(head[at : head.find(b"\r", at) + 1] if at >= len(_ID_LINE) else b"%\r")
+        if not (head.startswith(source, source_at) and head.startswith(type_, type_at)):
+            source_at, source = _found(head, _SOURCE_LINE)
+            type_at, type_ = _found(head, _TYPE_LINE)
             place = pairs.setdefault(_pair(source, type_), len(pairs))
         places.append(place)
     return Names(b"".join(ids), max(map(len, ids)) - 1, places, list(pairs))
 
 
-def _names_of_alike(events: Sequence[BinaryEvent]) -> Names | None:
+def _names_of_alike(heads: Sequence[bytes]) -> Names | None:
     """As ``names_of``, where all have one source and type, and an id of one length at one place.
 
     A publisher sends many such. None: they differ.
     """
-    first, count = events[0], len(events)
-    record, data_at = first.record, first.data_at
-    at, id_ = _found(record, _ID_LINE, data_at)
-    source_at, source = _found(record, _SOURCE_LINE, data_at)
-    type_at, type_ = _found(record, _TYPE_LINE, data_at)
+    head, count = heads[0], len(heads)
+    at, id_ = _found(head, _ID_LINE)
+    source_at, source = _found(head, _SOURCE_LINE)
+    type_at, type_ = _found(head, _TYPE_LINE)
     if not (at and source_at and type_at):
         return None
     width = len(id_)
     low = min(source_at, type_at)
     high = max(source_at + len(source), type_at + len(type_))
-    if min([event.data_at for event in events]) < max(high, at + width):
+    if [each[low:high] for each in heads].count(head[low:high]) != count:
         return None
-    records = [event.record for event in events]
-    if [each[low:high] for each in records].count(record[low:high]) != count:
-        return None
-    lines = b"".join([each[at : at + width] for each in records])
+    lines = b"".join([each[at : at + width] for each in heads])
     # Each begins and ends with a break, and there are no others: so each is one line.
     is_line = (
         len(lines) == width * count
@@ -208,12 +210,12 @@ def _pair(source: bytes, type_: bytes) -> tuple[bytes, bytes]:
     return source[len(_SOURCE_LINE) : -1] or b"%", type_[len(_TYPE_LINE) : -1] or b"%"
 
 
-def _found(record: bytes, start: bytes, end: int) -> tuple[int, bytes]:
+def _found(head: bytes, start: bytes) -> tuple[int, bytes]:
     """Where the line that begins with *start* is, and its bytes with the break after it."""
-    at = record.find(start, 1, end)
+    at = head.find(start, 1)
     if at < 0:
         return 0, b"\0"
-    return at, record[at : record.find(b"\r", at + 2) + 1]
+    return at, head[at : head.find(b"\r", at + 2) + 1]
 
 
 @lru_cache(_NAMES_MAX)
