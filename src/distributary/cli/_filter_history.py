@@ -8,10 +8,11 @@ import contextlib
 import heapq
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from distributary.cli import _times
-from distributary.core.errors import SettingsError
+from distributary.cli._outgoing import Unreadable
+from distributary.core.errors import Fault, SettingsError
 from distributary.core.event import Event
 from distributary.core.flow import RecordKind, events_of
 from distributary.core.log import Reader, read_folder
@@ -54,8 +55,10 @@ def asked(
     return Range(data_dir, from_ms, to_ms, broker or "")
 
 
-def entries(wanted: Range) -> Iterator[tuple[str, Event]]:
+def entries(wanted: Range) -> Iterator[tuple[str, Event | Unreadable]]:
     """Yields the events of *wanted* with their place, ``partition:offset:index``.
+
+    Records that the log has lost are an entry too, at ``partition:offset`` of the first.
 
     Raises:
         LogError: The folder has no log, or one of a newer version.
@@ -69,15 +72,31 @@ def entries(wanted: Range) -> Iterator[tuple[str, Event]]:
         merged = heapq.merge(
             *(_of_partition(reader, wanted) for reader in readers), key=lambda each: each[0]
         )
-        for _, place, event in merged:
-            yield place, event
+        for _, place, entry in merged:
+            yield place, entry
 
 
-def _of_partition(reader: Reader, wanted: Range) -> Iterator[tuple[int, str, Event]]:
-    first, last = reader.offset_at(wanted.from_ms), reader.offset_at(wanted.to_ms)
-    for logged in reader.read(first, last):
+_Entry: TypeAlias = tuple[int, str, Event | Unreadable]
+"""When it was logged, its place, and what is there."""
+
+
+def _of_partition(reader: Reader, wanted: Range) -> Iterator[_Entry]:
+    at, last = reader.offset_at(wanted.from_ms), reader.offset_at(wanted.to_ms)
+    time_ms = wanted.from_ms
+    for logged in reader.read(at, last):
+        time_ms = logged.time_ms
+        if at < logged.offset:
+            yield time_ms, f"{reader.partition}:{at}", _lost(at, logged.offset)
+        at = logged.offset + 1
         held = None if logged.kind == RecordKind.TIMER_EVENT else events_of(logged)
         if held is None or held.address != wanted.broker:
             continue
         for index, event in enumerate(held.events):
-            yield logged.time_ms, f"{reader.partition}:{logged.offset}:{index}", event
+            yield time_ms, f"{reader.partition}:{logged.offset}:{index}", event
+    if at < last:
+        yield time_ms, f"{reader.partition}:{at}", _lost(at, last)
+
+
+def _lost(first: int, end: int) -> Unreadable:
+    count = "1 record is" if end - first == 1 else f"{end - first:,} records are"
+    return Unreadable(first, (Fault("$", "missing", f"{count} damaged, or lost by the disk"),))

@@ -29,7 +29,7 @@ class Unreadable(NamedTuple):
     """An entry of the input that is not an event, and is not sent.
 
     Attributes:
-        place: Number of its line or array element, from 1.
+        place: Number of its line or array element, from 1; of the log, its offset.
         faults: Everything wrong with it.
     """
 

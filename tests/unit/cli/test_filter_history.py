@@ -1,6 +1,7 @@
 """``distributary filter --history``: which events of the log a draft would have got."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -75,6 +76,24 @@ def test_events_of_a_broker_are_asked_for_by_its_uid(filter_):
     """A subscription of the default broker never gets them."""
     _, rows, _ = filter_("--history", "--broker", "broker-uid")
     assert _found(rows) == [("1:2:0", "5")]
+
+
+@pytest.mark.parametrize("which", [0, 2], ids=["before others", "last"])
+def test_what_the_log_has_lost_is_told(filter_, data_dir, which):
+    """It is no event, so the verdict on the range is not whole: exit code 1."""
+    (segment,) = (data_dir / "log" / "p0000").glob("*.seg")
+    with segment.open("r+b") as file:
+        place = [found.start() for found in re.finditer(rb"a\.b", file.read(4096))][which]
+        file.seek(place)
+        file.write(b"x")
+    code, rows, _ = filter_("--history")
+    assert code == 1
+    assert [row["faults"][0]["code"] for row in rows if row.get("place") == f"0:{which}"] == [
+        "missing"
+    ]
+    assert [id_ for _, id_ in _found([row for row in rows if "id" in row])] == [
+        str(number) for number in range(5) if number != which * 2
+    ]
 
 
 @pytest.mark.parametrize(
