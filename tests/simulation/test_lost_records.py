@@ -77,7 +77,7 @@ def test_what_the_log_has_lost_is_told(past, more, cut):
 
 
 def test_a_replay_waits_where_the_log_is_seen_to_end_early(past, monkeypatch):
-    """As that of a replicated log may after an election: what is behind is not lost."""
+    """What is behind is read when it is shown: it is not lost."""
     run = replay(past, rate=50.0)
     past.advance(1.0)
     whole, end = past.log.read, past.log.durable_end() - 100

@@ -170,8 +170,8 @@ class Replays:
         first = at = max(run.row.at, cut)
         archived_to = records.archived_to()
         through, holes = end, list[tuple[int, int]]()
-        # What is missing below that is lost: by the medium, or by retention. The durable end of a
-        # replicated log may be seen earlier than it was: what is behind it is not lost.
+        # What is missing below that is lost: by the medium, or by retention. What is behind the end
+        # that the log shows is not: it is read when it is shown.
         end = min(end, first + SLICE_RECORDS, records.durable_end())
         end = records.readable_to(first, end)
         size, size_max = 0, SLICE_BYTES // max(1, len(self._state.replays.all))
