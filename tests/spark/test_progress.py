@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from distributary.spark.delivery_source import COLUMNS, COUNTS, counted_rows
+from distributary.spark.delivery_columns import COLUMNS, COUNTS
+from distributary.spark.delivery_source import counted_rows
 from kit.answering_sinks import AnsweringSinks
 from kit.ports import free_port
 from kit.running_server import Role, RunningServer, wait_until

@@ -40,7 +40,7 @@ from distributary.partitions import (
 from distributary.spark._custody import CUSTODY
 from distributary.spark._owner import Owner
 from distributary.spark._search import Search
-from distributary.spark.delivery_source import COLUMNS
+from distributary.spark.delivery_columns import COLUMNS
 
 _T = TypeVar("_T")
 
@@ -72,7 +72,7 @@ def rows(
         entrusted: For an executor of a cluster; None: it sees the data directory.
 
     Yields:
-        Where the partition stands, every ``ROW_S``: columns as in ``delivery_source.SCHEMA``.
+        Where the partition stands, every ``ROW_S``: columns as in ``delivery_columns.SCHEMA``.
     """
     settings = msgspec.json.decode(settings_json, type=SessionSettings).of_executor(entrusted)
     task = _Task(settings, number, epoch)

@@ -5,8 +5,8 @@ start's work. Java can keep them as they stand in memory (class data sharing, JE
 that later JVMs map. It changes how classes get into memory, and nothing that they do. A JVM that
 cannot use it (another Java, another Spark) starts without.
 
-``server`` asks for the archive's path; ``cli`` makes it, with ``python -m`` of this module in a
-process of its own. Imports pyspark only there. Hides: Java's options.
+``server`` asks for the archive's path; ``cli`` makes it, by a process of its own that loads what
+the pipeline loads (``class_loading``). Imports no pyspark. Hides: Java's options.
 """
 
 import contextlib
@@ -16,17 +16,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from distributary.core.errors import SettingsError
 from distributary.core.files import sync_folder
 from distributary.spark.java import JavaHome, java_environment
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAKE_S_MAX: Final = 300.0
 """Longest time that making it takes: half a minute of CPU, on a machine that does much else."""
@@ -89,7 +84,7 @@ def _dump(java: JavaHome, folder: Path, target: Path) -> None:
     target.unlink(missing_ok=True)
     environ = os.environ | java_environment(java, folder / "java")
     environ[_LAUNCH_OPTIONS] = f"-XX:ArchiveClassesAtExit={target} {_QUIET}"
-    command = [sys.executable, "-m", "distributary.spark.class_archive", str(folder)]
+    command = [sys.executable, "-m", "distributary.spark.class_loading", str(folder)]
     try:
         ran = subprocess.run(
             command, env=environ, capture_output=True, text=True, timeout=MAKE_S_MAX, check=False
@@ -101,47 +96,3 @@ def _dump(java: JavaHome, folder: Path, target: Path) -> None:
             f"Java {java.version} at {java.path} has written no archive of classes:"
             f" {ran.stderr.strip()[-500:] or 'it says nothing'}"
         )
-
-
-def _load(folder: Path) -> None:
-    """Load what the pipeline loads: run a query of its form in *folder*, then end the JVM."""
-    from distributary.spark.delivery_source import counted_rows  # noqa: PLC0415 - loads Spark
-    from distributary.spark.python import write_shim  # noqa: PLC0415
-    from distributary.spark.session import open_session  # noqa: PLC0415
-
-    os.environ["PYSPARK_PYTHON"] = str(write_shim(folder / "bin"))
-    spark = open_session(
-        folder, 1, "local", {}, contextlib.nullcontext(), sockets=folder / "sockets"
-    )
-    query = (
-        counted_rows(spark, _rows, 1)
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(processingTime="1 second")
-        .start()
-    )
-    while not query.recentProgress:
-        if (error := query.exception()) is not None:
-            raise error
-        time.sleep(0.1)
-    query.stop()
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - nothing public names the process
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
-
-
-def _rows(numbers: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Rows as the pipeline has them."""
-    import pyarrow as pa  # noqa: PLC0415 - in the worker alone
-
-    from distributary.spark.delivery_source import COLUMNS  # noqa: PLC0415
-
-    for _ in numbers:
-        columns = [pa.array([0], pa.int32())] + [pa.array([0], pa.int64())] * (len(COLUMNS) - 1)
-        yield pa.record_batch(columns, names=list(COLUMNS))
-
-
-if __name__ == "__main__":
-    _load(Path(sys.argv[1]))

@@ -11,8 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,9 @@ from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, check_cluster
 from distributary.spark.cluster_conf import python_on_executors
-from distributary.spark.delivery_source import COUNTS, delivery_rows
+from distributary.spark.delivery_columns import COUNTS
+from distributary.spark.delivery_source import delivery_rows
+from distributary.spark.driver_settings import DriverSettings, Withheld
 from distributary.spark.history import History
 from distributary.spark.master import is_local
 from distributary.spark.package import give_package
@@ -60,49 +61,12 @@ EXIT_JVM_GONE = 71
 """Exit code: the JVM has died, restart the driver."""
 
 
-@dataclass(frozen=True, slots=True)
-class DriverSettings:
-    """Settings of the driver.
-
-    Attributes:
-        data_dir: The data directory.
-        session: For the owners: ``SessionSettings`` as JSON.
-        history: Where history lies, an absolute path or a URL; empty: none is kept.
-        history_age_max_s: Age above which its files are deleted, seconds.
-        history_bytes_max: Size above which its oldest files are deleted; 0: unlimited.
-        partitions: Of the log.
-        master: Spark master.
-        spark_conf: The operator's own Spark settings.
-        epoch_s: Length of an epoch, seconds.
-        drain_s: Longest orderly stop, seconds.
-        class_archive: Archive of the JVM's classes; empty: there is none.
-        entrusted: What executors of a cluster get, ``Entrusted`` as JSON; empty: all is in the data
-            directory, which executors see.
-        host: Where executors reach this process; empty: they are on this machine.
-        history_outbox: Whether owners write into the outbox, from which files are moved.
-    """
-
-    data_dir: str
-    session: str
-    history: str
-    history_age_max_s: float
-    history_bytes_max: int
-    partitions: int
-    master: str
-    spark_conf: Mapping[str, str]
-    epoch_s: float
-    drain_s: float
-    class_archive: str = ""
-    entrusted: bytes = field(default=b"", repr=False)
-    host: str = ""
-    history_outbox: bool = False
-
-
 class Driver:
     """Supervisor of the streaming query, until SIGTERM.
 
     Args:
         settings: Of the driver.
+        withheld: What none of its arguments shows.
         monotonic_s: The monotonic clock.
         sleep: Waits seconds.
         checked: Whether the executors are known to run what they need.
@@ -111,12 +75,14 @@ class Driver:
     def __init__(
         self,
         settings: DriverSettings,
+        withheld: Withheld,
         monotonic_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         *,
         checked: bool = False,
     ) -> None:
         self._settings = settings
+        self._withheld = withheld
         self._now_s = monotonic_s
         self._sleep = sleep
         self._stop = threading.Event()
@@ -147,13 +113,13 @@ class Driver:
 
     def _shared_side(self) -> "SharedSide | None":
         """What the driver of a cluster does beside; None: all is in the data directory."""
-        if not self._settings.entrusted:
+        entrusted = self._withheld.entrusted
+        if not entrusted:
             return None
         # Its clients, which no other form loads.
         from distributary.spark.shared_side import SharedSide  # noqa: PLC0415
 
-        settings = self._settings
-        return SharedSide(settings.entrusted, self._paths, settings.partitions, self._log)
+        return SharedSide(entrusted, self._paths, self._settings.partitions, self._log)
 
     def run(self) -> int:
         """Run until SIGTERM. Returns the exit code of the process.
@@ -253,10 +219,10 @@ class Driver:
         return True
 
     def _start_query(self) -> StreamingQuery:
-        settings = self._settings
+        settings, withheld = self._settings, self._withheld
         local = is_local(settings.master)
         opening = contextlib.nullcontext() if local else answering(settings.master, self._refuse)
-        spark = _session(settings, self._paths, opening)
+        spark = _session(settings, withheld, opening)
         if self._shared is not None:
             give_package(spark, self._paths.spark)
             self._shared.begin(spark)
@@ -265,7 +231,7 @@ class Driver:
             tried = data_dir is None and self._owned_lately()
             check_cluster(spark, settings.master, settings.partitions, data_dir, tried=tried)
             self._checked = True
-        rows = delivery_rows(spark, settings.session, settings.partitions, settings.entrusted)
+        rows = delivery_rows(spark, settings.session, settings.partitions, withheld.entrusted)
         return (
             rows.writeStream.format("noop")
             .queryName("distributary-pipeline")
@@ -327,18 +293,21 @@ class Driver:
 
 
 def _session(
-    settings: DriverSettings, paths: DataDir, opening: contextlib.AbstractContextManager[None]
+    settings: DriverSettings,
+    withheld: Withheld,
+    opening: contextlib.AbstractContextManager[None],
 ) -> SparkSession:
     """Open the session, or return the one that is open."""
+    paths = DataDir.of(settings.data_dir)
     return open_session(
         paths.spark,
         settings.partitions,
         settings.master,
-        settings.spark_conf,
+        withheld.spark_conf,
         opening,
         sockets=paths.worker_sockets,
         archive=settings.class_archive,
-        host=settings.host if settings.entrusted else "",
+        host=settings.host if withheld.entrusted else "",
     )
 
 
@@ -369,17 +338,17 @@ def _summary(progress: Any) -> dict[str, Any] | None:
     }
 
 
-def _stand_by(settings: DriverSettings, leads: Callable[[], bool]) -> bool:
+def _stand_by(settings: DriverSettings, withheld: Withheld, leads: Callable[[], bool]) -> bool:
     """Start Spark, and wait until the node leads; returns whether executors are warm."""
     paths = DataDir.of(settings.data_dir)
     page = MappedStatusPage(paths.driver_page)
     page[StatusField.PHASE] = ConsumerPhase.LOADING
     signal.signal(signal.SIGTERM, _end_with_jvm)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    spark = _session(settings, paths, contextlib.nullcontext())
+    spark = _session(settings, withheld, contextlib.nullcontext())
     give_package(spark, paths.spark)
     standby = StandBy(leads, _jvm_lives)
-    return standby.wait(spark, settings.session, settings.partitions, settings.entrusted)
+    return standby.wait(spark, settings.session, settings.partitions, withheld.entrusted)
 
 
 def _end_with_jvm(_number: int, _frame: FrameType | None) -> None:
@@ -390,22 +359,28 @@ def _end_with_jvm(_number: int, _frame: FrameType | None) -> None:
     os._exit(0)
 
 
-def run(settings: DriverSettings, scratch: Path, leads: Callable[[], bool] | None = None) -> int:
+def run(
+    settings: DriverSettings,
+    withheld: Withheld,
+    scratch: Path,
+    leads: Callable[[], bool] | None = None,
+) -> int:
     """Entry of the driver's process.
 
     Args:
         settings: Of the driver.
+        withheld: What none of its arguments shows.
         scratch: Folder for Spark's files.
         leads: Whether the node of this process leads: no query begins before. None: it is alone.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     # Where Spark's UI listens: nobody has to sign in there.
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    if settings.entrusted and not is_local(settings.master):
-        os.environ["PYSPARK_PYTHON"] = python_on_executors(settings.spark_conf)
+    if withheld.entrusted and not is_local(settings.master):
+        os.environ["PYSPARK_PYTHON"] = python_on_executors(withheld.spark_conf)
     else:  # tasks run on this machine, or see its disk: the "python3" of PATH may be another one
         os.environ["PYSPARK_PYTHON"] = str(write_shim(scratch / "bin"))
-    if settings.entrusted:
+    if withheld.entrusted:
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         # Executors have their sockets where they run, and this process by the same setting here.
         sockets = DataDir.of(settings.data_dir).worker_sockets
@@ -414,8 +389,8 @@ def run(settings: DriverSettings, scratch: Path, leads: Callable[[], bool] | Non
     warm = False
     if leads is not None:
         try:
-            warm = _stand_by(settings, leads)
+            warm = _stand_by(settings, withheld, leads)
         except (Py4JError, ConnectionError, EOFError) as error:
             structlog.get_logger().error("pipeline-jvm-gone", error=str(error)[:500])
             return EXIT_JVM_GONE
-    return Driver(settings, checked=warm).run()
+    return Driver(settings, withheld, checked=warm).run()

@@ -36,6 +36,7 @@ from distributary.partitions import SessionSettings
 from distributary.partitions._executor import LeaseHolder, lease_holder_of
 from distributary.resource import SinkRule
 from distributary.server.processes.pipeline_process import PipelineStart, spark_environ
+from distributary.spark import DriverSettings
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.service import rules
 from distributary.subscriptions.store import Keys, Sealer
@@ -148,9 +149,9 @@ class PipelineOnCluster:
             history=str(self.history),
             history_mark=self._shared.log.prefix,
         )
-        start = PipelineStart(
+        driver = DriverSettings(
             data_dir=str(self.paths.root),
-            session=msgspec.Raw(msgspec.json.encode(session)),
+            session=msgspec.json.encode(session).decode(),
             history=str(self.history),
             history_age_max_s=1e6,
             history_bytes_max=0,
@@ -158,9 +159,9 @@ class PipelineOnCluster:
             master=master,
             epoch_s=3600.0,
             drain_s=3.0,
-            log_level="info",
             host="127.0.0.1",
         )
+        start = PipelineStart(driver=driver, log_level="info")
         return msgspec.json.encode(start).decode()
 
     async def _publish(self) -> None:

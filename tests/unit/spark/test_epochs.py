@@ -3,7 +3,9 @@
 import pytest
 
 from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
-from distributary.spark.driver import Driver, DriverSettings
+from distributary.spark import DriverSettings
+from distributary.spark.driver import Driver
+from distributary.spark.driver_settings import Withheld
 from distributary.testing.virtual import VirtualClock
 
 EPOCH_S = 100.0
@@ -31,10 +33,10 @@ class World:
                 history_bytes_max=0,
                 partitions=partitions,
                 master="auto",
-                spark_conf={},
                 epoch_s=EPOCH_S,
                 drain_s=1.0,
             ),
+            Withheld(),
             self.clock.monotonic_s,
             lambda _seconds: None,
         )

@@ -19,6 +19,7 @@ from distributary.history.place import mark
 from distributary.server.processes.base.logging import configure, set_level
 from distributary.server.processes.supervision.children import end_with_parent
 from distributary.server.processes.supervision.ends import starting
+from distributary.spark import DriverSettings
 
 LOOK_S = 0.5
 """How often the process checks for a changed log level."""
@@ -33,36 +34,13 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
     """Start parameters of the driver process: its argument, as JSON. Holds no secret.
 
     Attributes:
-        data_dir: The data directory.
-        session: Settings of owners (``SessionSettings``), as JSON: the driver passes them on, and
-            its start does not wait for what owners import.
-        history: Where history lies; empty: none is kept.
-        history_age_max_s: Age above which its files are deleted, seconds.
-        history_bytes_max: Size above which its oldest files are deleted; 0: unlimited.
-        partitions: Of the log.
-        master: Spark master.
-        epoch_s: Length of an epoch, seconds.
-        drain_s: Longest orderly stop, seconds.
+        driver: Settings of the driver.
         log_level: Least level that is logged.
-        class_archive: Archive of the JVM's classes; empty: there is none.
-        host: Where executors of a cluster reach this node; empty: they are on this machine.
         waits: Whether it begins only when its node leads.
-        history_outbox: Whether owners write into the outbox, from which files are moved.
     """
 
-    data_dir: str
-    session: msgspec.Raw
-    history: str
-    history_age_max_s: float
-    history_bytes_max: int
-    partitions: int
-    master: str
-    epoch_s: float
-    drain_s: float
+    driver: DriverSettings
     log_level: str
-    class_archive: str = ""
-    host: str = ""
-    history_outbox: bool = False
     waits: bool = False
 
 
@@ -86,7 +64,7 @@ def take_spark_conf() -> dict[str, str]:
     return msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
 
 
-def _entrusted(shared: SharedPlaces | None, start: PipelineStart) -> bytes:
+def _entrusted(shared: SharedPlaces | None, settings: DriverSettings) -> bytes:
     """What executors get with their tasks; empty where all is in the data directory.
 
     Raises:
@@ -97,11 +75,11 @@ def _entrusted(shared: SharedPlaces | None, start: PipelineStart) -> bytes:
     # Imported here: no other driver needs what owners import.
     from distributary.partitions import SessionSettings, entrusted_of  # noqa: PLC0415
 
-    session = msgspec.json.decode(start.session, type=SessionSettings)
-    _mark(session.history, session.history_mark, DataDir.of(start.data_dir))
+    session = msgspec.json.decode(settings.session, type=SessionSettings)
+    _mark(session.history, session.history_mark, DataDir.of(settings.data_dir))
     given = entrusted_of(
         shared,
-        DataDir.of(start.data_dir),
+        DataDir.of(settings.data_dir),
         key_file=session.credential_key_file,
         issuer_key_file=session.issuer_key_file,
     )
@@ -141,31 +119,18 @@ def main(arguments: list[str]) -> int:
     spark_conf = take_spark_conf()
     shared = take_places(os.environ)
     configure(start.log_level, role="pipeline")
-    paths = DataDir.of(start.data_dir)
+    paths = DataDir.of(start.driver.data_dir)
     threading.Thread(target=_follow_level, args=(paths.live,), daemon=True).start()
     # Imported here, so that no other process loads Spark.
-    from distributary.spark.driver import EXIT_JVM_GONE, DriverSettings, run  # noqa: PLC0415
-
-    def settings() -> DriverSettings:
-        return DriverSettings(
-            data_dir=start.data_dir,
-            session=bytes(start.session).decode(),
-            history=start.history,
-            history_outbox=start.history_outbox,
-            history_age_max_s=start.history_age_max_s,
-            history_bytes_max=start.history_bytes_max,
-            partitions=start.partitions,
-            master=start.master,
-            spark_conf=spark_conf,
-            epoch_s=start.epoch_s,
-            drain_s=start.drain_s,
-            class_archive=start.class_archive,
-            entrusted=_entrusted(shared, start),
-            host=start.host,
-        )
+    from distributary.spark.driver import EXIT_JVM_GONE, Withheld, run  # noqa: PLC0415
 
     leads = _leads(paths) if start.waits else None
-    code = starting(lambda: run(settings(), paths.spark, leads), EXIT_FAILED)
+
+    def drive() -> int:
+        withheld = Withheld(spark_conf, _entrusted(shared, start.driver))
+        return run(start.driver, withheld, paths.spark, leads)
+
+    code = starting(drive, EXIT_FAILED)
     if code == EXIT_JVM_GONE:
         _end(code)
     return code

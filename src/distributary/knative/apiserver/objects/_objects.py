@@ -15,17 +15,15 @@ from distributary.knative.apiserver.objects import _addresses, _namespaces
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._refusals import not_found
 from distributary.knative.apiserver.objects._rows import Rows
+from distributary.knative.apiserver.objects._rules import Admit, Default, ObjectRules
 from distributary.knative.apiserver.objects._sweeper import Sweeper
 from distributary.knative.apiserver.objects._usage import Quota
 from distributary.knative.apiserver.objects._values import (
-    Admit,
     Create,
-    Default,
     DeleteObject,
     Edit,
     Made,
     ObjectChange,
-    ObjectRules,
     Outcome,
     PutObject,
     Request,

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Cause, Object, StatusError, invalid
 from distributary.knative.apiserver.machinery.names import forbidden
-from distributary.knative.apiserver.objects._values import ObjectRules, Stored
+from distributary.knative.apiserver.objects._rules import ObjectRules
+from distributary.knative.apiserver.objects._values import Stored
 from distributary.knative.kinds import SECRET
 from distributary.resource import SINKS, KeptSecret, sinks_in
 

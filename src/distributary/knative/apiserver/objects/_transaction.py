@@ -36,6 +36,7 @@ from distributary.knative.apiserver.objects._refusals import (
     no_room,
     not_found,
 )
+from distributary.knative.apiserver.objects._rules import ObjectRules
 from distributary.knative.apiserver.objects._secrets import Taken, take_values
 from distributary.knative.apiserver.objects._usage import Usage
 from distributary.knative.apiserver.objects._values import (
@@ -45,7 +46,6 @@ from distributary.knative.apiserver.objects._values import (
     Edit,
     Made,
     ObjectChange,
-    ObjectRules,
     Outcome,
     PutObject,
     Request,

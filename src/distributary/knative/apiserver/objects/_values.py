@@ -1,14 +1,10 @@
 """Values of the object store: objects, changes, requests and their results."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from distributary.knative.apiserver.machinery import Key, Kind, Object
-from distributary.resource import Vault
-
-if TYPE_CHECKING:
-    from distributary.knative.apiserver.objects._usage import Quota
 
 
 class Stored(NamedTuple):
@@ -90,13 +86,6 @@ class Write:
     permit: Permit = _anything
 
 
-Admit = Callable[[Kind, Object, Object | None], None]
-"""Checks a new content against the old one, if any; raises ``StatusError``."""
-
-Default = Callable[[Kind, Object, Object | None], Object]
-"""Returns a new content with defaults. Accepts any JSON object; does not modify its arguments."""
-
-
 class Create(NamedTuple):
     """Create an object that does not exist."""
 
@@ -146,28 +135,3 @@ class Made(NamedTuple):
 
 Outcome = Made | Exception
 """Result of a request, or why it was refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectRules:
-    """Rules and limits for requests.
-
-    Attributes:
-        kinds: By ``Kind.resource``.
-        admit: Checks contents.
-        default: Fills in defaults.
-        new_uid: Draws a fresh uid.
-        objects_max: Maximum number of objects.
-        json_bytes_max: Maximum size of all objects together, as JSON.
-        quota: Quotas of namespaces.
-        vault: Seals the values of Secrets; None: there are none.
-    """
-
-    kinds: Mapping[str, Kind]
-    admit: Admit
-    default: Default
-    new_uid: Callable[[], str]
-    objects_max: int
-    json_bytes_max: int
-    quota: "Quota"
-    vault: Vault | None

@@ -16,10 +16,10 @@ from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._rows import Rows
+from distributary.knative.apiserver.objects._rules import ObjectRules
 from distributary.knative.apiserver.objects._transaction import Transaction
 from distributary.knative.apiserver.objects._values import (
     ObjectChange,
-    ObjectRules,
     Outcome,
     Request,
 )

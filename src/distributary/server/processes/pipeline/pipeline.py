@@ -66,9 +66,9 @@ def pipeline_child(
         worked: See ``Child``.
         shared: Where log and state lie that several nodes share; None: in the data directory.
     """
-    start = PipelineStart(
+    driver = spark.DriverSettings(
         data_dir=str(paths.root),
-        session=msgspec.Raw(msgspec.json.encode(session)),
+        session=msgspec.json.encode(session).decode(),
         history=history,
         history_outbox=session.history != history,
         history_age_max_s=settings.history_age_max_s,
@@ -77,11 +77,10 @@ def pipeline_child(
         master=settings.spark_master,
         epoch_s=settings.epoch_s,
         drain_s=settings.drain_s,
-        log_level=settings.log_level,
         class_archive=jvm.class_archive,
         host=(settings.node_address or "").rpartition(":")[0],
-        waits=shared is not None,
     )
+    start = PipelineStart(driver=driver, log_level=settings.log_level, waits=shared is not None)
     return Child(
         "pipeline",
         program("distributary.server.processes.pipeline_process", start),
