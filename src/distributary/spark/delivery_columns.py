@@ -1,4 +1,4 @@
-"""Columns of the rows of the query, which its tasks make and its driver counts. Imports no pyspark."""
+"""Columns of the rows of the query: its tasks make them, its driver counts them. No pyspark."""
 
 COLUMNS = (
     "partition",
