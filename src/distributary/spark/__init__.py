@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from distributary.spark.class_archive import make as make_class_archive
 from distributary.spark.class_archive import usable as usable_class_archive
-from distributary.spark.driver_settings import DriverSettings
+from distributary.spark.driver_settings import DriverSettings, Withheld
 from distributary.spark.java import JavaHome, find_java, java_environment
 from distributary.spark.master import check_master
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DriverSettings",
     "JavaHome",
+    "Withheld",
     "check_master",
     "find_java",
     "java_environment",

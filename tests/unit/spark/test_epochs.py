@@ -3,9 +3,8 @@
 import pytest
 
 from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
-from distributary.spark import DriverSettings
+from distributary.spark import DriverSettings, Withheld
 from distributary.spark.driver import Driver
-from distributary.spark.driver_settings import Withheld
 from distributary.testing.virtual import VirtualClock
 
 EPOCH_S = 100.0

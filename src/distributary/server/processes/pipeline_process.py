@@ -19,7 +19,7 @@ from distributary.history.place import mark
 from distributary.server.processes.base.logging import configure, set_level
 from distributary.server.processes.supervision.children import end_with_parent
 from distributary.server.processes.supervision.ends import starting
-from distributary.spark import DriverSettings
+from distributary.spark import DriverSettings, Withheld
 
 LOOK_S = 0.5
 """How often the process checks for a changed log level."""
@@ -122,7 +122,7 @@ def main(arguments: list[str]) -> int:
     paths = DataDir.of(start.driver.data_dir)
     threading.Thread(target=_follow_level, args=(paths.live,), daemon=True).start()
     # Imported here, so that no other process loads Spark.
-    from distributary.spark.driver import EXIT_JVM_GONE, Withheld, run  # noqa: PLC0415
+    from distributary.spark.driver import EXIT_JVM_GONE, run  # noqa: PLC0415
 
     leads = _leads(paths) if start.waits else None
 
