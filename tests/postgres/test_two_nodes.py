@@ -18,7 +18,7 @@ from distributary.core.environment import CREDENTIAL_KEY_VARIABLE, STORE_PASSWOR
 from distributary.core.log.kafka import KafkaEnds
 from kit.answering_sinks import AnsweringSinks
 from kit.ports import free_port
-from kit.running_server import RunningServer, clean_environ, wait_until
+from kit.running_server import Role, RunningServer, clean_environ, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -52,6 +52,7 @@ class Nodes:
             f'log = "kafka://{",".join(kafka.servers)}/{prefix}"',
             f'store = "{database.url}"',
             f'history = "{folder / "history"}"',
+            'once_window_s = "1h"',
         ]
         environ = clean_environ() | {
             STORE_PASSWORD_VARIABLE: database.password,
@@ -159,6 +160,45 @@ def test_an_event_is_found_by_its_id_with_what_became_of_it(
             "the way has its outcome",
         )
         assert way().json()["attempts"] == "all"
+
+
+def test_an_event_that_comes_again_is_delivered_once(nodes: Nodes, sinks: AnsweringSinks) -> None:
+    """At another node, in other batches, and after all consumers were killed; its way says so."""
+    sink = sinks.sink("/once")
+    first, second = nodes.servers
+    second.subscribe(sink.url, filters=[{"exact": {"source": "/once"}}])
+    names = [f"once{number}" for number in range(20)]
+
+    def publish(server: RunningServer, *ids: str) -> None:
+        fields = {"specversion": "1.0", "source": "/once", "type": "t"}
+        batch = msgspec.json.encode([fields | {"id": each} for each in ids])
+        kind = {"content-type": "application/cloudevents-batch+json"}
+        assert server.request("POST", "/events", batch, kind).status == 202
+
+    def ways() -> list[tuple[str, bool, list[str | None]]]:
+        found = second.request("GET", "/events?source=/once&limit=100").json()
+        told = [second.request("GET", f"/events/{each['position']}").json() for each in found]
+        matched = [[one for one in each["matches"] if one["matched"]] for each in told]
+        return [
+            (each["event"]["id"], "repeats" in each, [one["outcome"] for one in mine])
+            for each, mine in zip(told, matched, strict=True)
+        ]
+
+    publish(first, *names)
+    publish(second, *reversed(names), names[0])
+    wanted = [(each, False, ["delivered"]) for each in names]
+    wanted += [(each, True, list[str | None]()) for each in [*names, names[0]]]
+    # What is durable is not sent again by the consumers of after the kill.
+    wait_until(lambda: sorted(ways()) == sorted(wanted), WAIT_S_MAX, "all ways are told")
+    workers = [*first.processes(Role.WORKER), *second.processes(Role.WORKER)]
+    assert workers
+    for worker in workers:
+        os.kill(worker.pid, signal.SIGKILL)
+    publish(second, *names)
+    last = [f"last{number}" for number in range(20)]  # some behind them in each partition
+    publish(first, *last)
+    sink.wait_for(*last)
+    assert sorted(sink.ids) == sorted(names + last)
 
 
 def test_partitions_are_added_to_a_log_in_use(nodes: Nodes, sinks: AnsweringSinks) -> None:

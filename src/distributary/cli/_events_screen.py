@@ -64,7 +64,9 @@ def _lines(way: Mapping[str, Any], states: Mapping[str, str]) -> Iterator[Line]:
         yield _pair("data", each if isinstance(each, str) else msgspec.json.encode(each).decode())
     yield Line()
     matches = way["matches"]
-    if not matches:
+    if "repeats" in way:
+        yield Line(f"a repeat of the event at {way['repeats']}: delivered to nobody", "yellow")
+    elif not matches:
         yield Line("no subscription or Trigger was there for it", "yellow")
     for match in matches:
         yield from _match(match, states.get(match.get("subscription", "")))

@@ -51,6 +51,7 @@ class Backfilling:
             context.limits.readers_max,
             None if context.log_reading is None else thread,
             self._brought,
+            context.once,
         )
         """Reads what backfills request."""
         self.begins_from: int | None = None

@@ -1,7 +1,7 @@
 """Splits chunks of the log into records, processed in slices between turns of the event loop."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from distributary.core.deliver import Soon, Timers
@@ -41,11 +41,20 @@ class Intake:
         pause_s: Length of a pause, seconds.
         at_offset: Offset of the first record.
         slice_records: Records between two turns of the loop.
+        judged: Returns a record as the receiver gets it; None: as it is.
     """
 
     def __init__(
-        self, taker: Taker, timers: Timers, pause_s: float, *, at_offset: int, slice_records: int
+        self,
+        taker: Taker,
+        timers: Timers,
+        pause_s: float,
+        *,
+        at_offset: int,
+        slice_records: int,
+        judged: Callable[[Logged], Logged] | None = None,
     ) -> None:
+        self._judged = judged
         self._slice_records = slice_records
         self._taker = taker
         self._pause_s = pause_s
@@ -111,5 +120,6 @@ class Intake:
             return False
         self._chunk_end, chunk = self._chunks.popleft()
         self.buffered_bytes -= len(chunk)
-        self._frames = iter_frames(chunk, verify=False)  # verified when it was read
+        frames = iter_frames(chunk, verify=False)  # verified when it was read
+        self._frames = frames if self._judged is None else map(self._judged, frames)
         return True

@@ -1,12 +1,14 @@
 """Reads the log for backfills, through a bounded set of shared readers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from distributary.core.engine.backfills import Name
 from distributary.core.engine.machine import Engine
+from distributary.core.flow import Logged
 from distributary.core.log import iter_frames
 from distributary.partitions._log_thread import LogThread
+from distributary.partitions._once import Once
 from distributary.partitions.recalls import Kept
 
 CHUNK_BYTES: Final = 64 * 1024
@@ -25,13 +27,13 @@ class _Chunk(NamedTuple):
         name: Of the backfill.
         from_offset: Where it asked for records.
         to_offset: The offset after them.
-        frames: The records.
+        records: The records.
     """
 
     name: Name
     from_offset: int
     to_offset: int
-    frames: bytes
+    records: Iterator[Logged]
 
 
 class LogReads:
@@ -42,6 +44,7 @@ class LogReads:
         open_max: Most open readers.
         thread: Where reads run; None: where they are requested, which costs some 0.2 ms.
         brought: Called on the loop when a job of the thread has given the engine its records.
+        once: Finds the repeats among the records; None: there are none.
     """
 
     def __init__(
@@ -50,7 +53,9 @@ class LogReads:
         open_max: int,
         thread: LogThread | None = None,
         brought: Callable[[], None] = lambda: None,
+        once: Once | None = None,
     ) -> None:
+        self._once = once
         self._make = make
         self._open_max = open_max
         self._thread = thread
@@ -100,7 +105,10 @@ class LogReads:
             frames, after = reader.read_chunk(from_offset, CHUNK_BYTES)
         finally:
             self._open.append((after, reader))
-        return _Chunk(name, from_offset, after, frames)
+        records = iter_frames(frames, verify=False)  # verified when it was read
+        if self._once is not None and from_offset >= reader.archived_to():
+            records = iter(list(self._once.judge(records, from_offset)))  # here: it may look back
+        return _Chunk(name, from_offset, after, records)
 
     def _take(self, from_offset: int) -> Kept:
         for index, (place, _) in enumerate(self._open):
@@ -127,5 +135,4 @@ class LogReads:
 
 
 def _give(engine: Engine, chunk: _Chunk) -> None:
-    records = iter_frames(chunk.frames, verify=False)  # verified when it was read
-    engine.log_read(chunk.name, chunk.from_offset, records, chunk.to_offset)
+    engine.log_read(chunk.name, chunk.from_offset, chunk.records, chunk.to_offset)

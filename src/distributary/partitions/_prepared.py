@@ -12,7 +12,10 @@ import gc
 import threading
 
 from distributary.core.errors import DistributaryError
+from distributary.core.log.repeats import Stretch
+from distributary.core.log.taken import OnceLimits
 from distributary.core.route import RouteTable
+from distributary.partitions._once import Once
 from distributary.partitions.places import Places
 from distributary.partitions.ports import Records
 from distributary.partitions.routes import RouteFollower, follow_again, follow_from, follow_on
@@ -30,6 +33,7 @@ class Prepared:
 
     def __init__(self, places: Places) -> None:
         self._places = places
+        self._once: tuple[int, OnceLimits, Stretch] | None = None
         self.targets = places.targets()
         self._table: RouteTable | None = None
         self._followed: tuple[int, tuple[int, int]] | None = None
@@ -82,9 +86,25 @@ class Prepared:
         self._table = follower.table
         self._followed = partition, follower.span
 
+    def begin(self, once: Once, partition: int, cursor: int) -> None:
+        """Begin *once* at *cursor*: with the ids that the last owner of *partition* knew here.
+
+        To read them again takes seconds.
+
+        Raises:
+            LogUnavailableError: The log cannot be read now.
+        """
+        kept, self._once = self._once, None
+        known = kept is not None and kept[:2] == (partition, once.limits)
+        once.begin(cursor, kept[2] if kept is not None and known else None)
+
+    def end(self, once: Once, partition: int) -> None:
+        """Keep the ids of *once*, which is no longer in use; it was that of *partition*."""
+        self._once = partition, once.limits, once.end()
+
     def close(self) -> None:
         """Close the stores."""
-        self._table = None
+        self._table = self._once = None
         self.targets.close()
 
 

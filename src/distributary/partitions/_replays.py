@@ -175,7 +175,10 @@ class Replays:
         end = min(end, first + SLICE_RECORDS, records.durable_end())
         end = records.readable_to(first, end)
         size, size_max = 0, SLICE_BYTES // max(1, len(self._state.replays.all))
-        for looked, logged in enumerate(records.read(at, end), 1):
+        read = records.read(at, end)
+        if self._context.once is not None and at >= archived_to:
+            read = self._context.once.judge(read, at)
+        for looked, logged in enumerate(read, 1):
             if logged.offset != at:
                 holes.append((at, logged.offset))
                 at = logged.offset

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from distributary.history.writer import HistoryWriter
 from distributary.partitions._history import finish as finish_history
 from distributary.partitions._holding import Holding
 from distributary.partitions._journaling import LoopWhileQuick, error_of
+from distributary.partitions._once import Once
 from distributary.partitions._owner_log import owner_log
 from distributary.partitions._prepared import SHELF
 from distributary.partitions._session_settings import SessionSettings
@@ -106,6 +108,8 @@ class PartitionSession:
     """Whether attempts wait for a renewal of the lease."""
     _log_reading: ThreadPoolExecutor | None = None
     """Reads a log that is on a cluster."""
+    _once: Once | None = None
+    """Finds repeats; None: every event is taken, or who appends finds them."""
 
     def __init__(
         self,
@@ -179,6 +183,12 @@ class PartitionSession:
             self._history_files = HistoryWriter(Path(folder), partition)
         self._follower = follower
         self._recalls = self._settings.recalls(partition, self._clock)
+        limits = self._settings.once_of_readers
+        if limits is not None:
+            make = partial(self._places.records, partition)
+            once = Once(limits, make, clock=self._clock, meter=self._meter, report=self._say)
+            self._prepared.begin(once, partition, cursor)
+            self._once = once
         timers, blocking = LoopTimers(self._loop), _Blocking(self._loop, self._pool)
         return PartitionConsumer(
             PartitionContext(
@@ -209,14 +219,18 @@ class PartitionSession:
                 on_failed=self._on_failed,
                 on_tick=self._on_tick,
                 on_taken=lambda: self._tail.look_soon(),  # noqa: PLW0108 - made later
-                report=lambda event, fields: self._log.info(event, **fields),
+                report=self._say,
                 warn=self._warn,
                 backfill_budget=self._settings.backfill_budget(),
                 limits=EngineLimits(partitions=max(self._settings.partitions, 1)),
                 tracing=self._tracing and self._tracing.attempts,
                 recalls=self._recalls,
+                once=self._once,
             )
         )
+
+    def _say(self, event: str, fields: dict[str, object]) -> None:
+        self._log.info(event, **fields)
 
     def _beside_the_log(self) -> _Blocking:
         self._log_reading = ThreadPoolExecutor(1, f"log-p{self._partition}")
@@ -228,6 +242,8 @@ class PartitionSession:
     def _put_back(self) -> None:
         """Keep targets and route table for the next owner in this process."""
         self._prepared.targets.report_to(lambda _event, _fields: None)
+        if self._once is not None:
+            self._prepared.end(self._once, self._partition)
         SHELF.put(self._places, self._prepared)
 
     def _make_dispatcher(
@@ -283,6 +299,8 @@ class PartitionSession:
             self.nudge()
         if self._recalls is not None:
             self._recalls.tick()
+        if self._once is not None:
+            self._once.tick()
         if self._clock.monotonic_s() - self._beat_s >= BEAT_S_MIN:
             self._beat()
 

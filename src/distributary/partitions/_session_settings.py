@@ -3,6 +3,7 @@
 import msgspec
 
 from distributary.core.clock import Clock
+from distributary.core.log.taken import OnceLimits
 from distributary.core.outcome import AGE_MAX_S, BYTES_MAX, ROUTE_BYTES_MAX, Budgets
 from distributary.core.quotas import QuotaTable
 from distributary.datadir import DataDir
@@ -41,6 +42,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
         otlp: What is sent to a collector.
         archive: Where the log is archived: what it has no more is recalled from there. Empty:
             nowhere.
+        once: Bounds of the window in which an event is taken once.
         entrusted: Of an owner on another machine than the server; the driver adds it to a task, and
             nobody writes it to a file. None: all is in the data directory.
     """
@@ -64,6 +66,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     quotas: QuotaTable = msgspec.field(default_factory=QuotaTable)
     otlp: OtlpSettings = OtlpSettings()
     archive: str = ""
+    once: OnceLimits = OnceLimits()
     entrusted: Entrusted | None = None
 
     def places(self) -> Places:
@@ -95,6 +98,11 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
             StretchesFile(paths.archived, self.archive, partition).read,
             clock,
         )
+
+    @property
+    def once_of_readers(self) -> OnceLimits | None:
+        """The window where readers find repeats; None: there is none, or who appends finds them."""
+        return self.once if self.once.age_max_s and self.entrusted is not None else None
 
     def backfill_budget(self) -> BackfillBudget:
         """Returns the backfill budget of one partition."""

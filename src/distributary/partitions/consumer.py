@@ -64,6 +64,7 @@ class PartitionConsumer:
             PAUSE_S,
             at_offset=mark.offset,
             slice_records=context.limits.slice_records,
+            judged=None if context.once is None else context.once.judged,
         )
         self._keeping = Keeping(context, context.follower.table.__contains__)
         self._resources = Resources(context, news=self._on_news, fail=self.fail)

@@ -14,6 +14,7 @@ from distributary.core.meter import Meter
 from distributary.core.outcome import FailingReports, Ownership, Quota, TallyStore
 from distributary.datadir import StatusPage
 from distributary.partitions._history import Files
+from distributary.partitions._once import Once
 from distributary.partitions._tracing import AttemptSpans
 from distributary.partitions.ports import BackfillBudget, Blocking, NewestTargets, Records
 from distributary.partitions.recalls import Kept, KeptRecords, LogAlone, Recalls
@@ -54,6 +55,7 @@ class PartitionContext:
         tracing: Traces attempts; None: nobody does.
         recalls: What is recalled of the archive; None: there is none.
         journaling: Runs small flushes of the journal; None: ``blocking`` does.
+        once: Finds the repeats among the records, where readers have to; None: there are none.
     """
 
     partition: int
@@ -88,6 +90,7 @@ class PartitionContext:
     tracing: AttemptSpans | None = None
     on_tick: Callable[[], None] = lambda: None
     recalls: Recalls | None = None
+    once: Once | None = None
 
     def kept(self) -> Kept:
         """Opens a reader of what log and archive have of the partition."""

@@ -116,6 +116,10 @@ class OutcomeChecker:
         self._published[str(event.attributes["id"])] = position, event
         self._at[position.offset, position.index] = str(event.attributes["id"])
 
+    def is_noted(self, position: Position) -> bool:
+        """Whether ``published`` was told of the event at *position*; of a repeat it is not."""
+        return (position.offset, position.index) in self._at
+
     def replayed(self, route: str) -> None:
         """Note a replay: *route* may get each event once more, or for once."""
         self._replays[route] += 1

@@ -94,6 +94,8 @@ def expect_history(
     for logged in log.read(log.offset_at(begin_ms), end):
         address, events = published(logged)
         for index, event in enumerate(events):
-            if address == record.address and matches(record, event.attributes):
-                position = Position(0, logged.offset, index)
+            position = Position(0, logged.offset, index)
+            if not checker.is_noted(position) or address != record.address:
+                continue
+            if matches(record, event.attributes):
                 checker.expect(position, record.uid, event, created_at=end)

@@ -16,10 +16,11 @@ from distributary.core.errors import TransportError
 from distributary.core.flow import TTL_DEFAULT
 from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
+from distributary.testing.simulated_once import OncePartition
 from distributary.testing.simulated_shared import SharedPartition
 from distributary.testing.simulation import Behaviour, Partition, answers, hangs, replies
 
-__all__ = ["play", "play_shared"]
+__all__ = ["play", "play_once", "play_shared"]
 
 URIS = tuple(f"http://sink-{number}.example/" for number in range(4))
 DEAD_URIS = ("http://dead-0.example/", "http://dead-1.example/")
@@ -313,6 +314,22 @@ class _SharedRun(_Run):
             self.partition.quotas.failing = not self.partition.quotas.failing
 
 
+class _OnceRun(_SharedRun):
+    """The same with a window: publishers repeat, and appends are stored twice."""
+
+    def __init__(self, partition: OncePartition, seed: int, limits: EngineLimits) -> None:
+        super().__init__(partition, seed, limits)
+        self.once = partition
+        self._steps = (*self._steps, (20, self._publish_again), (6, self._store_twice))
+
+    def _publish_again(self) -> None:
+        for _ in range(self.chance.choice([1, 3, 20])):
+            self.once.log.publish_again()
+
+    def _store_twice(self) -> None:
+        self.once.log.stored_twice = self.chance.randrange(1, 5)
+
+
 def play(
     folder: Path,
     seed: int,
@@ -344,4 +361,20 @@ def play_shared(
     """
     partition = SharedPartition(folder, seed)
     _SharedRun(partition, seed, limits).play(step_count)
+    return partition
+
+
+def play_once(
+    folder: Path,
+    seed: int,
+    step_count: int = 60,
+    limits: EngineLimits = EngineLimits(),  # noqa: B008 - a value
+) -> OncePartition:
+    """As ``play_shared``, with a window in which an event is taken once.
+
+    Returns:
+        The partition, which is closed.
+    """
+    partition = OncePartition(folder, seed)
+    _OnceRun(partition, seed, limits).play(step_count)
     return partition

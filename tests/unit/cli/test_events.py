@@ -175,6 +175,14 @@ def test_show_tells_the_way(server, run) -> None:
     assert "\x1b" not in out
 
 
+def test_show_says_what_a_repeat_repeats(server, run) -> None:
+    """It is for nobody, and no subscription is missing."""
+    server.says(WAY | {"matches": [], "repeats": "0-3-0"})
+    lines = [line.strip() for line in run("show", "0-7-0")[1].splitlines()]
+    assert "a repeat of the event at 0-3-0: delivered to nobody" in lines
+    assert "no subscription or Trigger was there for it" not in lines
+
+
 def test_show_says_why_an_event_waits(server, run) -> None:
     """The state of each subscription without an outcome, as far as it is told."""
     waiting = {"revision": 1, "matched": True, "outcome": None, "attempts": []}

@@ -207,6 +207,7 @@ def test_requests_on_the_status_page_end_a_wait_of_the_task(clock):
         _epoch=3,
         _words=(0, 0, 0),
         _recalls=None,
+        _once=None,
         _clock=clock,
         _beat_s=0.0,
         nudge=lambda: nudges.append(1),

@@ -30,7 +30,8 @@ from distributary.core.flow import Logged
 from distributary.core.log.frame import encode_frame, iter_frames
 
 ABSENT: Final = 255
-"""Kind of a record that is not there. It is in no log."""
+"""Kind of a record that readers pass over: it is not there, or a repeat (``core.log.repeats``).
+It is in no log."""
 
 _SUFFIX: Final = ".recalled"
 _HIDDEN: Final = ".new"

@@ -1,15 +1,34 @@
 """Ids of events that a partition has taken of late: a window, bounded in time and count.
 
-Caller: the receiver, where a window is switched on. Pure. Each id is a hash of 128 bits, so an
-accident in which two events share one is out of the question.
+Callers, where a window is switched on: the receiver that appends to a partition, and ``repeats``
+where many append to it. Pure. Each id is a hash of 128 bits, so an accident in which two events
+share one is out of the question.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
+
+from distributary.core.event import Event
+from distributary.core.flow import AddressedEvents, Logged, RecordKind, events_of
 
 ID_BYTES: Final = 16
 """Of a hash: among 10^9 ids, two share one with a probability of 10^-21."""
+
+_EVENTS: Final = frozenset({int(RecordKind.EVENTS), RecordKind.ADDRESSED, RecordKind.CARRIED})
+
+
+class OnceLimits(NamedTuple):
+    """Bounds of the window.
+
+    Attributes:
+        age_max_s: Age above which an id is forgotten, seconds; 0: there is no window.
+        count_max: Most ids of a partition.
+    """
+
+    age_max_s: float = 0.0
+    count_max: int = 1_000_000
 
 
 def id_of(address: str, source: str, event_id: str) -> bytes:
@@ -24,6 +43,24 @@ def id_of(address: str, source: str, event_id: str) -> bytes:
     texts = [text.encode("utf-8", "surrogatepass") for text in (address, source, event_id)]
     whole = b"".join([len(text).to_bytes(4, "little") + text for text in texts])
     return blake2b(whole, digest_size=ID_BYTES).digest()
+
+
+def ids_of(logged: Logged) -> Sequence[bytes]:
+    """The ids of a record's events; of one without published events, none.
+
+    Raises:
+        EventError: The record cannot be read.
+    """
+    if logged.kind not in _EVENTS:
+        return ()
+    found: AddressedEvents | None = events_of(logged)
+    assert found is not None
+    return [id_of(found.address, *named(event)) for event in found.events]
+
+
+def named(event: Event) -> tuple[str, str]:
+    """Source and id of *event*; empty: it has none."""
+    return event.text("source") or "", event.text("id") or ""
 
 
 class TakenIds:

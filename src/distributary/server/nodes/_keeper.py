@@ -13,7 +13,7 @@ from distributary.core.errors import DistributaryError
 from distributary.core.postgres_nodes import LIVE_S
 from distributary.datadir import DataDir, MappedStatusPage, PolledFile, StatusField
 from distributary.server.nodes._leader import NOBODY, Leader, LeaderFile
-from distributary.server.nodes._rows import MARGIN_S, SIGN_S, NodeRow, Nodes, NodeSign
+from distributary.server.nodes._rows import MARGIN_S, SIGN_S, NodeRow, Nodes, NodeSign, live
 
 STOP_S: Final = 5.0
 """Longest wait for the thread at a stop."""
@@ -66,6 +66,7 @@ class NodeKeeper:
         self._addresses = PolledFile(paths.addresses)
         self._leader_file = LeaderFile(paths.leader)
         self._access_number = self._addresses_number = -1
+        self._otherwise: list[str] = []
         self._stopping = threading.Event()
         self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
@@ -141,6 +142,7 @@ class NodeKeeper:
             self._addresses.write(msgspec.json.encode(filed))
             self._addresses_number = seen.addresses_number
         self.rows = seen.nodes
+        self._compare(sign)
         self.partitions = max(self.partitions, seen.partitions)
         leader = self._ask_leader()
         if leader != self.leader:
@@ -150,6 +152,15 @@ class NodeKeeper:
             self.leader = leader
         fresh_until_s = began_s + LIVE_S - MARGIN_S
         self._page[StatusField.FRESH_UNTIL_MS] = int(fresh_until_s * 1000)
+
+    def _compare(self, sign: NodeSign) -> None:
+        """Tell of living nodes that take events otherwise: an event may be taken twice."""
+        others = [row.sign for row in live(self.rows) if row.sign.once != sign.once]
+        if [each.name for each in others] != self._otherwise:
+            self._otherwise = [each.name for each in others]
+            if others:
+                windows = {each.name: each.once.age_max_s for each in others}
+                self._log.warning("once-window-differs", here=sign.once.age_max_s, nodes=windows)
 
 
 def _served(numbers: Iterable[int]) -> int:

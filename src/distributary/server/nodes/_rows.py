@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from distributary.core.errors import SettingsError
+from distributary.core.log.taken import OnceLimits
 from distributary.core.postgres_nodes import LIVE_S
 
 
@@ -42,6 +43,7 @@ class NodeSign(msgspec.Struct, frozen=True, kw_only=True):
         addresses: Number of the addresses that all of its receivers serve.
         takes: Whether its receivers accept events.
         run: Of this start alone: another one under this name is another machine's.
+        once: The window in which its receivers take an event once.
     """
 
     name: str
@@ -53,6 +55,7 @@ class NodeSign(msgspec.Struct, frozen=True, kw_only=True):
     addresses: int = 0
     takes: bool = False
     run: str = ""
+    once: OnceLimits = OnceLimits()
 
 
 class NodeRow(NamedTuple):

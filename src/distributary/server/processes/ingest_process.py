@@ -21,6 +21,7 @@ from distributary.access import AccessSnapshot, decode_snapshot
 from distributary.core.clock import SystemClock, boot_s, until_next_s
 from distributary.core.cluster import SharedPlaces, take_places
 from distributary.core.errors import StoreError
+from distributary.core.log.taken import OnceLimits
 from distributary.core.meter import Meter
 from distributary.datadir import (
     PARENT,
@@ -54,7 +55,6 @@ from distributary.server.processes.base.tls import ReceiverTls, count_handshakes
 from distributary.server.processes.receiver.channel_paths import ChannelPaths, book_of
 from distributary.server.processes.receiver.file_log import FileLog, ReceiverLog
 from distributary.server.processes.receiver.namespace_counters import namespace_counters
-from distributary.server.processes.receiver.once import OnceLimits
 from distributary.server.processes.receiver.retention import RetentionLimits
 from distributary.server.processes.receiver.shared_log import shared_log
 from distributary.server.processes.receiver.tracing import open_spans, publish_tracing
@@ -285,7 +285,8 @@ class IngestProcess:
         """Recover the partitions of this receiver, and make what appends to them."""
         start, addresses = self._start, self._addresses
         if self._places is not None:
-            return shared_log(self._places, start.partitions, self._log)
+            once = start.once.age_max_s > 0
+            return shared_log(self._places, start.partitions, self._log, once=once)
         assert isinstance(addresses, ChannelPaths)
         return FileLog(
             self._paths,

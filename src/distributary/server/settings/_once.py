@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from distributary.core.log.taken import OnceLimits
 from distributary.server.settings import _shapes as shapes
 from distributary.server.settings._archive import ArchiveSettings
 from distributary.server.settings._shapes import setting
@@ -19,14 +20,19 @@ class OnceSettings(ArchiveSettings):
         shapes.duration(0.0, 7 * 86400.0),
         0.0,
         "For how long an event is taken once: another one with its source and id, at the same"
-        " Broker, is answered 202 and not taken. 0 takes every event.",
+        " Broker, is answered 202 and not taken; with log, not delivered. 0 takes every event.",
     )
     once_window_events: int = setting(
         shapes.whole(1_000, 10_000_000),
         1_000_000,
         "Most events of a partition whose ids are kept for once_window_s; one more forgets the"
-        " oldest. Each takes some 120 bytes of memory.",
+        " oldest. Each takes some 120 bytes of memory; with log, 180, where a partition is read.",
     )
+
+    @property
+    def once(self) -> OnceLimits:
+        """Bounds of the window."""
+        return OnceLimits(self.once_window_s, self.once_window_events)
 
 
 def once_faults(chosen: Mapping[str, Any]) -> Iterator[str]:
@@ -38,11 +44,6 @@ def once_faults(chosen: Mapping[str, Any]) -> Iterator[str]:
     window_s = chosen.get("once_window_s")
     if not window_s:
         return
-    if chosen.get("log"):
-        yield (
-            "once_window_s: needs the log in the data directory: with log, no one process appends"
-            " all events of a partition"
-        )
     if window_s > chosen.get("retention_age_max_s", RETENTION_AGE_S_DEFAULT):
         yield (
             "once_window_s: at most retention_age_max_s: which events were taken is read from the"

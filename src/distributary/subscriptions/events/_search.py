@@ -7,6 +7,7 @@ from typing import Final
 from distributary.core.errors import EventError
 from distributary.core.flow import AddressedEvents, Logged, Position, events_of
 from distributary.core.log.finder import Budget, Finder, Question, SearchedLog, needle
+from distributary.core.log.taken import OnceLimits, named
 from distributary.subscriptions.events._cursor import Below, read_cursor, write_cursor
 from distributary.subscriptions.events._query import EventPage, EventQuery, FoundEvent
 
@@ -135,6 +136,47 @@ def search(log: SearchedLog, asked: EventQuery, scope: Scope) -> EventPage:
     finally:
         for side in sides:
             side.finder.close()
+
+
+def earlier_of(log: SearchedLog, found: FoundEvent, limits: OnceLimits) -> Position | None:
+    """The event that *found* repeats, so that readers pass it over; None: it repeats none.
+
+    As ``core.log.repeats`` decides, but for records between the two: where a clock of a broker was
+    set back there, owners may have delivered what this calls a repeat. Blocks as ``search`` does,
+    and finds no repeat where the work for it is more.
+
+    Args:
+        log: The log.
+        found: The event of a record of one.
+        limits: Bounds of the window.
+
+    Raises:
+        LogUnavailableError: The log cannot be read.
+    """
+    partition, offset, _ = found.position
+    mine = named(found.event)
+
+    def wanted(logged: Logged) -> bool:
+        events = decoded(logged)
+        return (
+            events is not None
+            and not events.route
+            and events.address == found.address
+            and any(named(event) == mine for event in events.events)
+        )
+
+    needles = tuple(each for text in mine if (each := needle(text)))
+    since = max(0, offset - limits.count_max)
+    finder = Finder(log, partition, Question(mine[1], needles, wanted), before=offset, since=since)
+    budget = Budget(LOOKED_RECORDS_MAX, LOOKED_BYTES_MAX)
+    try:
+        while not finder.done and not budget.spent:
+            for earlier in finder.step(budget):
+                young = found.time_ms - earlier.time_ms <= limits.age_max_s * 1000
+                return Position(partition, earlier.offset, 0) if young else None
+    finally:
+        finder.close()
+    return None
 
 
 def _merged(sides: Sequence[_Side], budget: Budget, limit: int) -> list[FoundEvent]:

@@ -17,10 +17,11 @@ from distributary.core.errors import (
 from distributary.core.flow import Logged, Position
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.log.finder import SearchedLog, read_one
+from distributary.core.log.taken import OnceLimits
 from distributary.core.tenant import BROKER_NAME, is_lifecycle, path_in
 from distributary.history.attempts import EventRows
 from distributary.subscriptions.events._query import EventPage, EventQuery, FoundEvent
-from distributary.subscriptions.events._search import Scope, decoded, search
+from distributary.subscriptions.events._search import Scope, decoded, earlier_of, search
 from distributary.subscriptions.events._way import EventWay, Routes, matches_of
 from distributary.subscriptions.store.store import Store
 
@@ -49,12 +50,14 @@ class EventPlaces(NamedTuple):
         history: Local folders with files of the history; empty: there is none.
         waiting: Returns the rows of a partition that files may not hold yet.
         attempts: Returns which attempts have rows; see ``EventWay``.
+        once: Returns the window within which readers of the log find repeats; None: they find none.
     """
 
     log: SearchedLog
     history: Sequence[Path]
     waiting: Callable[[int], Sequence[HistoryBlock]]
     attempts: Callable[[], str]
+    once: Callable[[], OnceLimits | None] = lambda: None
 
 
 class AskedRoute(NamedTuple):
@@ -187,7 +190,7 @@ class Events:
         return owner == namespace
 
     def _way(self, position: Position, namespace: str, asked: AskedRoute) -> EventWay:
-        found = self._found(position, namespace)
+        found, alone = self._found(position, namespace)
         only = asked.route
         if asked.subscription is not None:
             only = self._store.find(asked.subscription, namespace).uid
@@ -196,11 +199,17 @@ class Events:
         rows, attempts = [], self._places.attempts()
         if self._rows is not None:
             rows = self._rows.rows(position, found.time_ms)
+        limits = self._places.once() if alone and not found.route and not rows else None
+        earlier = None if limits is None else earlier_of(self._places.log, found, limits)
+        if earlier is not None:
+            return EventWay(
+                found, self._by(found), (), more=False, attempts=attempts, repeats=earlier
+            )
         matches, more = matches_of(found, rows, self._routes, self._store, only)
         return EventWay(found, self._by(found), matches, more, attempts)
 
-    def _found(self, position: Position, namespace: str) -> FoundEvent:
-        """The event at *position*, if it is of the namespace."""
+    def _found(self, position: Position, namespace: str) -> tuple[FoundEvent, bool]:
+        """The event at *position*, if it is of the namespace; whether its record has no other."""
         logged = self._read(position)
         events = None if logged is None else decoded(logged)
         if logged is None or events is None or position.index >= len(events.events):
@@ -209,7 +218,8 @@ class Events:
         scope = Scope(paths, lambda uid: self._is_of(uid, namespace), timers=True)
         if not scope.holds(events):
             raise _unknown()
-        return scope.found(position.partition, logged, events)[position.index]
+        found = scope.found(position.partition, logged, events)
+        return found[position.index], len(found) == 1
 
     def _read(self, position: Position) -> Logged | None:
         if position.partition >= self._places.log.partitions:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from distributary.core.flow import TOLD, RouteRecord
+from distributary.core.flow import TOLD, Position, RouteRecord
 from distributary.history.attempts import EventRow
 from distributary.subscriptions.events._query import FoundEvent
 from distributary.subscriptions.events._why import Reason, effort_of, passes, why_not
@@ -84,6 +84,8 @@ class EventWay(NamedTuple):
         matches: Routes, those that matched first.
         more: Whether there are more routes than were looked at.
         attempts: Which attempts have rows: ``all``, ``failures``, ``none``, or ``elsewhere``.
+        repeats: Position of an earlier record of the same event, which is why this one was
+            delivered to nobody; None: it is no repeat.
     """
 
     found: FoundEvent
@@ -91,6 +93,7 @@ class EventWay(NamedTuple):
     matches: Sequence[Match]
     more: bool
     attempts: str
+    repeats: Position | None = None
 
 
 def matches_of(

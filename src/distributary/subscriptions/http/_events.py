@@ -149,13 +149,15 @@ def _json(event: Event) -> msgspec.Raw | None:
 
 
 def _way(way: EventWay, *, answers: bool) -> dict[str, Any]:
-    found = way.found
-    return _head(found, way.by) | {
-        "event": _json(found.event),
+    told = _head(way.found, way.by) | {
+        "event": _json(way.found.event),
         "attempts": way.attempts,
         "matches": [_match(match, answers=answers) for match in way.matches],
         "more": way.more,
     }
+    if way.repeats is not None:
+        told["repeats"] = position_text(way.repeats)
+    return told
 
 
 def _match(match: Match, *, answers: bool) -> dict[str, Any]:

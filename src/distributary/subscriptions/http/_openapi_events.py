@@ -113,6 +113,11 @@ EVENT_SCHEMAS: Final[dict[str, Schema]] = {
                 "enum": ["all", "failures", "none", "elsewhere"],
                 "description": "Which attempts are recorded here.",
             },
+            "repeats": TEXT
+            | {
+                "description": "Position of an earlier record of the same event: this one was"
+                " delivered to nobody (once_window_s)."
+            },
             "matches": {"type": "array", "items": ref("EventMatch")},
             "more": {"type": "boolean", "description": "There are more than are told."},
         },

@@ -3,9 +3,11 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from distributary.core.errors import StoreError
+from distributary.core.log.taken import OnceLimits
 from distributary.datadir import DataDir, MappedStatusPage, PolledFile, StatusField
 from distributary.server.nodes import (
     LIVE_S,
@@ -92,6 +94,27 @@ def test_a_node_says_what_all_of_its_receivers_serve(world: World) -> None:
     world.pages[1][StatusField.ADDRESSES] = 3
     world.keeper.turn()
     assert world.nodes.rows()[0].sign.addresses == 3
+
+
+def test_a_node_tells_once_of_others_with_another_window(world: World) -> None:
+    """Their receivers put an event elsewhere, or its repeat."""
+    told: list[object] = []
+    world.keeper._log = SimpleNamespace(
+        warning=lambda event, **fields: told.append((event, fields)),
+        info=lambda *_a, **_k: None,
+    )
+    other = NodeSign(name="b", address="h:2", version="1", started_ms=1, role="follower")
+    world.nodes.sign(other, access=0, addresses=0)
+    world.keeper.turn()
+    assert told == []
+    with_window = msgspec.structs.replace(other, once=OnceLimits(60.0))
+    world.nodes.sign(with_window, access=0, addresses=0)
+    world.keeper.turn()
+    world.keeper.turn()
+    assert told == [("once-window-differs", {"here": 0.0, "nodes": {"b": 60.0}})]
+    world.nodes.sign(other, access=0, addresses=0)
+    world.keeper.turn()
+    assert len(told) == 1
 
 
 def test_a_node_that_is_not_heard_stops_serving_before_others_take_it_for_dead(

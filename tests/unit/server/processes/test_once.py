@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,16 +10,15 @@ from distributary.core.errors import LogError, LogUnavailableError
 from distributary.core.event import Event
 from distributary.core.flow import Logged, Received, RecordKind, events_of
 from distributary.core.log import Appender, open_folder
-from distributary.core.log.taken import TakenIds
+from distributary.core.log.taken import OnceLimits, TakenIds, ids_of
 from distributary.server.ingest import received_events
 from distributary.server.processes.receiver.once import (
     REPEATED,
     OnceAppends,
     OnceCommitter,
-    OnceLimits,
-    ids_of,
     read_taken,
 )
+from distributary.server.processes.receiver.shared_log import SharedLog
 
 Done = Callable[[int | LogError], None]
 
@@ -173,6 +173,19 @@ def test_one_identity_has_one_partition_and_two_addresses_have_two_events() -> N
     keys = [each.partition_key for each, _ in appends.got]
     assert keys[0] == keys[2]
     assert len(set(keys)) == 3
+
+
+def test_a_log_that_nodes_share_gets_events_by_their_ids_where_there_is_a_window() -> None:
+    """Readers find repeats in their partition; without a window a request is one record."""
+    for once, count in ((True, 2), (False, 1)):
+        appends: Any = Appends()
+        log = SharedLog(appends, 4, None, once=once)
+        assert log.appends.open
+        log.appends.submit(_received("a", "b"), lambda _error: None)
+        assert len(appends.got) == count
+        assert all(bool(each.partition_key) is once for each, _ in appends.got)
+        log.allow(False)
+        assert not log.appends.open
 
 
 def test_the_window_is_read_from_the_log(tmp_path: Path) -> None:

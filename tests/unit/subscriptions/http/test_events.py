@@ -27,6 +27,7 @@ from distributary.core.flow import (
     Task,
 )
 from distributary.core.journal_frames import HistoryBlock
+from distributary.core.log.taken import OnceLimits
 from distributary.core.policy import DELIVERED, Decision, Reply, Verdict
 from distributary.history.rows import Recorder, RouteNames
 from distributary.history.writer import HistoryWriter
@@ -237,6 +238,33 @@ def test_the_way_of_an_event_tells_matches_attempts_and_outcome(api, log):
     assert (waiting["uid"], waiting["matched"], waiting["outcome"]) == ("u-3", True, None)
     assert (not_["uid"], not_["matched"]) == ("u-2", False)
     assert [each["path"] for each in not_["why"]] == ["$.types", "$.filters[0].exact.subject"]
+
+
+def test_the_way_of_a_repeat_says_what_it_repeats(api, log):
+    """Where readers find repeats: within the window, at its address, and in a record of its own."""
+    first, other = log.append(numbered(1)), log.append(numbered(1), address="b")
+    batch = log.append(numbered(1), numbered(2), partition=1)
+    repeat = log.append(numbered(1))
+    elsewhere = log.append(numbered(2))
+    log.clock.jump(10_000)
+    late = log.append(numbered(1))
+    limits: list[OnceLimits | None] = [None]
+    places = api.places(api.folder)._replace(once=lambda: limits[0])
+    api.store.addresses = lambda _namespace: {"": "/events", "b": "/brokers/default/b"}
+    events = Events(places, api.store, api.routes)
+
+    def repeats_of(position: Position) -> Position | None:
+        return asyncio.run(events.way(position, "default")).repeats
+
+    assert repeats_of(repeat) is None
+    limits[0] = OnceLimits(5.0, 100)
+    assert repeats_of(repeat) == first
+    assert [repeats_of(each) for each in (first, other, batch, elsewhere, late)] == [None] * 5
+    limits[0] = OnceLimits(60.0, 100)
+    assert repeats_of(late) == repeat
+    limits[0] = OnceLimits(60.0, 1)
+    assert repeats_of(late) is None
+    events.close()
 
 
 def test_the_way_to_one_subscription_alone(api, log):

@@ -39,7 +39,8 @@ export async function event(view, { item: position, signal }) {
     ]),
     section("Its way", way(found, hit)),
     section("Attempts", RECORDED[found.attempts] ? h("p", { class: "note" }, RECORDED[found.attempts]) : null,
-      hit.length ? hit.map(lane) : h("p", { class: "empty" }, "Nobody was to get it.")),
+      hit.length ? hit.map(lane) : h("p", { class: "empty" }, found.repeats
+        ? `It repeats the event at ${found.repeats}, so nobody got it again.` : "Nobody was to get it.")),
     missed.length ? section("Why others did not get it", missed.slice(0, MISSED_MAX).map(missing)) : null,
     found.more || missed.length > MISSED_MAX ? oneOf(position, signal) : null,
     section("The event", found.event === null ? h("p", { class: "note" }, "A newer version wrote it.")

@@ -12,6 +12,7 @@ from distributary.core.database import StorePlace
 from distributary.core.errors import StoreTrimmedError
 from distributary.core.flow import RouteRecord
 from distributary.core.log import Reader
+from distributary.core.log.taken import OnceLimits
 from distributary.core.route import BlindMatcher, RouteTable
 from distributary.datadir import DataDir
 from distributary.datadir.shared_signs import place_of_store, signs_of
@@ -139,10 +140,16 @@ def events_of_server(
             return "none"
         return settings().log_attempts if here and seen_whole else "elsewhere"
 
+    def once() -> OnceLimits | None:
+        now = settings()
+        # Where one process appends, no repeat is in the log.
+        return now.once if now.log is not None and now.once_window_s else None
+
     places = EventPlaces(
         views.searched(indexed=indexed),
         [*here, paths.history_outbox] if history else [],
         views.waiting_rows,
         attempts,
+        once,
     )
     return Events(places, store, RoutesNow(paths, place, views.records), views.publisher)

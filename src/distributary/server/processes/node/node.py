@@ -312,8 +312,9 @@ class Node:
             version=__version__,
             started_ms=self._started_ms,
             role="leader" if self._control.leads else "follower",
-            takes=not self._health.ingest_silent if hasattr(self, "_health") else False,
+            takes=hasattr(self, "_health") and not self._health.ingest_silent,
             run=self._run,
+            once=self._settings.once,
         )
 
     async def _lead(self) -> None:
@@ -475,11 +476,9 @@ class Node:
         set_level(self._settings.log_level)
         self._write_live()
         self._write_control_settings()
-        control = self._control.child
-        pid = None if control is None else control.pid
-        if pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGHUP)
+        with contextlib.suppress(ProcessLookupError):
+            if (child := self._control.child) is not None and child.pid is not None:
+                os.kill(child.pid, signal.SIGHUP)
         if OF_SOURCES.intersection(change.applied):
             self._sources.replace(self._settings)
         self._log.info("reloaded", applied=change.applied, after_a_restart=change.waiting)
@@ -496,5 +495,6 @@ class Node:
         )
 
     def _write_control_settings(self) -> None:
-        content = pickle.dumps(self._settings)
-        write_atomically(self._paths.control_settings, content, mode=PRIVATE_MODE)
+        write_atomically(
+            self._paths.control_settings, pickle.dumps(self._settings), mode=PRIVATE_MODE
+        )

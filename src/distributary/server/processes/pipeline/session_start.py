@@ -50,4 +50,5 @@ def session_settings(
         quotas=read_namespaces(settings.namespaces)[0],
         otlp=otlp_of(settings),
         archive=settings.archive,
+        once=settings.once,
     )

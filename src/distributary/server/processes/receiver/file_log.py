@@ -13,6 +13,7 @@ from distributary.core.clock import Clock
 from distributary.core.errors import LogError
 from distributary.core.journal import read_journal
 from distributary.core.log import Appender, GroupCommitter
+from distributary.core.log.taken import OnceLimits
 from distributary.core.meter import Meter
 from distributary.datadir import Bell, DataDir, MappedStatusPage
 from distributary.datadir.publishers import PublisherBook
@@ -23,7 +24,6 @@ from distributary.server.processes.receiver._forward import ForwardServer, Link,
 from distributary.server.processes.receiver.once import (
     OnceAppends,
     OnceCommitter,
-    OnceLimits,
     read_taken,
 )
 from distributary.server.processes.receiver.retention import Retention, RetentionLimits

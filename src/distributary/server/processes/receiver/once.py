@@ -1,45 +1,33 @@
 """The window in which an event is taken once: events with the same id and source are one.
 
-Caller: ``file_log``, where a window is switched on; without it nothing here runs. Each event goes
-to the partition of its id, or of its ``partitionkey``, so one process decides about it: the one
-that appends to that partition. It keeps the ids of late, and reads them from the log when it
-starts; so neither several receivers nor a crash between append and response makes a difference.
+Callers: ``file_log`` and ``shared_log``, where a window is switched on; without it nothing here
+runs. Each event goes to the partition of its id, or of its ``partitionkey``. Where nodes share the
+log, that is all: who reads a partition decides (``core.log.repeats``).
+
+In a log of files one process decides about an event: the one that appends to its partition. It
+keeps the ids of late, and reads them from the log when it starts; so neither several receivers nor
+a crash between append and response makes a difference.
 
 An event that is on its way to the disk counts neither as taken nor as new: its repeat waits, and
 gets the same response.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from distributary.core.clock import Clock
 from distributary.core.errors import EventError, LogError
-from distributary.core.event import Event
-from distributary.core.flow import AddressedEvents, Logged, Received, RecordKind, events_of
+from distributary.core.flow import Logged, Received, events_of
 from distributary.core.log import Reader
-from distributary.core.log.taken import TakenIds, id_of
+from distributary.core.log.taken import OnceLimits, TakenIds, id_of, ids_of, named
 from distributary.server.ingest import AppendPort, Settle, received_once
 
 REPEATED: Final = -1
 """Given in place of an offset for an event that was taken before."""
 
-_EVENTS: Final = frozenset({RecordKind.EVENTS, RecordKind.ADDRESSED, RecordKind.CARRIED})
-
 Done = Callable[[int | LogError], None]
-
-
-class OnceLimits(NamedTuple):
-    """Bounds of the window.
-
-    Attributes:
-        age_max_s: Age above which an id is forgotten, seconds; 0: there is no window.
-        count_max: Most ids of a partition.
-    """
-
-    age_max_s: float = 0.0
-    count_max: int = 1_000_000
 
 
 class Committer(Protocol):
@@ -162,26 +150,9 @@ class OnceAppends:
                 done(failed)
 
         for index, event in enumerate(found.events):
-            key = event.text("partitionkey") or id_of(found.address, *_named(event)).hex()
+            key = event.text("partitionkey") or id_of(found.address, *named(event)).hex()
             one = received_once(found, index, received.by, key, whole)
             self._appends.submit(one, told)
-
-
-def ids_of(logged: Logged) -> Sequence[bytes]:
-    """The ids of a record's events; of one without published events, none.
-
-    Raises:
-        EventError: The record cannot be read.
-    """
-    if logged.kind not in _EVENTS:
-        return ()
-    found: AddressedEvents | None = events_of(logged)
-    assert found is not None
-    return [id_of(found.address, *_named(event)) for event in found.events]
-
-
-def _named(event: Event) -> tuple[str, str]:
-    return event.text("source") or "", event.text("id") or ""
 
 
 def read_taken(log_dir: Path, partition: int, limits: OnceLimits, now_ms: int) -> TakenIds:

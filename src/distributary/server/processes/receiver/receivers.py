@@ -15,7 +15,6 @@ from distributary.server.ingest import IngestSettings, Tenants
 from distributary.server.processes.base.owned import ROLE, role_of
 from distributary.server.processes.base.where import names_of
 from distributary.server.processes.ingest_process import IngestStart
-from distributary.server.processes.receiver.once import OnceLimits
 from distributary.server.processes.receiver.retention import RetentionLimits
 from distributary.server.processes.supervision.children import Child, program
 from distributary.server.processes.supervision.listeners import Listeners
@@ -118,7 +117,7 @@ def ingest_start(
         drain_s=INGEST_DRAIN_S,
         shares_calls=listeners.counts_calls,
         otlp=otlp_of(settings),
-        once=OnceLimits(settings.once_window_s, settings.once_window_events),
+        once=settings.once,
     )
 
 

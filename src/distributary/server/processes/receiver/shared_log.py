@@ -10,6 +10,7 @@ from distributary.core.flow import Received
 from distributary.core.log.committer import CommitStats
 from distributary.server.ingest import AppendPort
 from distributary.server.processes.receiver.file_log import ReceiverLog
+from distributary.server.processes.receiver.once import OnceAppends
 
 
 class ClosableAppends(AppendPort, Protocol):
@@ -37,10 +38,15 @@ class SharedLog:
         appends: Where events go; closed with this object.
         partitions: How many partitions they use.
         log: Takes lines for people.
+        once: Whether an event is taken once within a window: then each event goes to the partition
+            of its id, where readers find its repeats.
     """
 
-    def __init__(self, appends: ClosableAppends, partitions: int, log: Any) -> None:
+    def __init__(
+        self, appends: ClosableAppends, partitions: int, log: Any, *, once: bool = False
+    ) -> None:
         self._shared = appends
+        self._port: AppendPort = OnceAppends(self) if once else self
         self._partitions = partitions
         self._log = log
         self._changing: asyncio.Task[None] | None = None
@@ -49,7 +55,7 @@ class SharedLog:
     @property
     def appends(self) -> AppendPort:
         """See ``ReceiverLog.appends``."""
-        return self
+        return self._port
 
     @property
     def open(self) -> bool:
@@ -120,13 +126,16 @@ class SharedLog:
         await self._shared.close()
 
 
-def shared_log(places: SharedPlaces, partitions: int, log: Any) -> ReceiverLog:
+def shared_log(
+    places: SharedPlaces, partitions: int, log: Any, *, once: bool = False
+) -> ReceiverLog:
     """Returns the log at *places*; call it on the loop.
 
     Args:
         places: Where it is.
         partitions: How many partitions it has.
         log: Takes lines for people.
+        once: See ``SharedLog``.
 
     Raises:
         LogUnavailableError: What says where it is cannot be used.
@@ -137,4 +146,4 @@ def shared_log(places: SharedPlaces, partitions: int, log: Any) -> ReceiverLog:
     appends = shared.KafkaAppends(
         places.log, partitions, loop, lambda reason: log.warning("log-trouble", reason=reason)
     )
-    return SharedLog(appends, partitions, log)
+    return SharedLog(appends, partitions, log, once=once)

@@ -65,7 +65,7 @@ HELPS = {
     "received_bytes_total": "Bytes read from publishers and API clients",
     "relayed_requests_total": "Requests passed on to the API",
     "relay_failures_total": "Requests passed on that got no whole answer",
-    "repeated_events_total": "Events answered 202 and not taken: repeats (once_window_s)",
+    "repeated_events_total": "Events answered 202 that are repeats (once_window_s)",
     "forwarded_requests_total": "Publishing requests that another receiver appended: its keys",
     "connections_total": "Connections accepted",
     "connections_refused_total": "Connections turned away by a limit",
