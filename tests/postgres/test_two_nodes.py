@@ -190,6 +190,8 @@ def test_an_event_that_comes_again_is_delivered_once(nodes: Nodes, sinks: Answer
     wanted += [(each, True, list[str | None]()) for each in [*names, names[0]]]
     # What is durable is not sent again by the consumers of after the kill.
     wait_until(lambda: sorted(ways()) == sorted(wanted), WAIT_S_MAX, "all ways are told")
+    counted = functools.partial(first.metric, "repeated_events_total")
+    wait_until(lambda: counted() >= len(names) + 1, WAIT_S_MAX, "repeats are counted")
     workers = [*first.processes(Role.WORKER), *second.processes(Role.WORKER)]
     assert workers
     for worker in workers:

@@ -64,6 +64,7 @@ class Once:
         self._report = report
         self._lock = threading.Lock()  # of what follows, which is never the live path's
         self._stretches: list[Stretch] = []  # the last was used last
+        self._over: list[object] = []  # parts of windows that are to be freed
         self._used_s = float("-inf")
         self._closed = False
 
@@ -81,7 +82,8 @@ class Once:
         """
         records = self._make_records()
         try:
-            if kept is None or not kept.first <= cursor or records.durable_end() < kept.end:
+            end = records.durable_end()
+            if kept is None or not kept.first <= cursor or end < max(kept.end, cursor):
                 kept = None
             elif kept.end < cursor and cursor - kept.end <= self.limits.count_max:
                 for logged in records.read(kept.end, cursor):
@@ -155,7 +157,7 @@ class Once:
             made = self._looked_back(records, at)
             windows = [each for each in self._stretches if each.window is not None]
             if len(windows) >= WINDOWS_MAX:
-                windows[0].window = None
+                self._over += windows[0].give_up()
                 self._know_ahead(made, records)
         finally:
             records.close()
@@ -165,7 +167,7 @@ class Once:
         return made
 
     def _know_ahead(self, stretch: Stretch, records: Records) -> None:
-        limit = min(stretch.end + AHEAD_RECORDS, self._live.first)
+        limit = min(stretch.end + AHEAD_RECORDS, self._live.first, records.durable_end())
         for logged in records.read(stretch.end, limit):
             stretch.take(logged)
         stretch.pass_to(limit)
@@ -184,11 +186,13 @@ class Once:
         return Stretch(window)
 
     def tick(self) -> None:
-        """Give up windows that nobody has read on with of late. Never waits."""
-        if self._stretches and self._lock.acquire(blocking=False):
+        """Free windows that nobody has read on with of late, a part a tick. Never waits."""
+        if self._over:
+            self._over.pop()
+        elif self._stretches and self._lock.acquire(blocking=False):
             try:
                 if self._clock.monotonic_s() - self._used_s >= UNUSED_S:
                     for stretch in self._stretches:
-                        stretch.window = None
+                        self._over += stretch.give_up()
             finally:
                 self._lock.release()

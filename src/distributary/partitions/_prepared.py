@@ -12,7 +12,7 @@ import gc
 import threading
 
 from distributary.core.errors import DistributaryError
-from distributary.core.log.repeats import Stretch
+from distributary.core.log.repeats import Stretch, look_back
 from distributary.core.log.taken import OnceLimits
 from distributary.core.route import RouteTable
 from distributary.partitions._once import Once
@@ -38,11 +38,15 @@ class Prepared:
         self._table: RouteTable | None = None
         self._followed: tuple[int, tuple[int, int]] | None = None
 
-    def prepare(self, partition: int) -> None:
+    def prepare(self, partition: int, limits: OnceLimits | None = None) -> None:
         """Load what the next owner of *partition* needs; leaves to it what cannot be loaded now.
 
         Only reads: another process may own the partition meanwhile. Call it before this process
         holds objects of an owner: they would be frozen, and their cycles never collected.
+
+        Args:
+            partition: Its number.
+            limits: The window where readers find repeats; None: there is none.
         """
         places = self._places
         gc.collect()  # cycles of a former owner must not be frozen with what stays
@@ -53,6 +57,7 @@ class Prepared:
                 cursor = places.cursor(partition, records)
                 if records.durable_end() >= cursor:
                     self.keep(partition, self.follow(partition, records, cursor))
+                    self._look_back(partition, limits, records, cursor)
             finally:
                 records.close()
         except DistributaryError:
@@ -60,6 +65,17 @@ class Prepared:
         finally:
             # What stands here stays: collections need not look at it, nor copy its pages.
             gc.freeze()
+
+    def _look_back(
+        self, partition: int, limits: OnceLimits | None, records: Records, cursor: int
+    ) -> None:
+        """Get to know the ids below *cursor*, unless those of the partition are there."""
+        if self._once is not None and self._once[:2] == (partition, limits):
+            return  # what has come since is read by ``begin``
+        self._once = None  # before others are made
+        if limits is not None:
+            stretch = Stretch(look_back(records, cursor, limits))
+            self._once = partition, limits, stretch
 
     def follow(self, partition: int, records: Records, offset: int) -> RouteFollower:
         """Returns the routes in force at *offset* of *partition*; gives the cached table away.
@@ -87,9 +103,9 @@ class Prepared:
         self._followed = partition, follower.span
 
     def begin(self, once: Once, partition: int, cursor: int) -> None:
-        """Begin *once* at *cursor*: with the ids that the last owner of *partition* knew here.
+        """Begin *once* at *cursor*: with the ids that this process knows of *partition*.
 
-        To read them again takes seconds.
+        The last owner knew them here, or they were prepared: to read them takes seconds.
 
         Raises:
             LogUnavailableError: The log cannot be read now.
@@ -137,15 +153,20 @@ SHELF = _Shelf()
 """The cache of this process."""
 
 
-def prepare_next(places: Places, partition: int) -> None:
+def prepare_next(places: Places, partition: int, limits: OnceLimits | None = None) -> None:
     """Prepare this process to own *partition*.
 
     Call it before a ``PartitionSession``: another process may still own the partition. Costs only
     what has changed since this process last owned one.
+
+    Args:
+        places: Where the partitions lie.
+        partition: Its number.
+        limits: The window where readers find repeats; None: there is none.
     """
     try:
         prepared = SHELF.take(places)
     except DistributaryError:
         return  # There is no store yet: the owner will say so.
-    prepared.prepare(partition)
+    prepared.prepare(partition, limits)
     SHELF.put(places, prepared)

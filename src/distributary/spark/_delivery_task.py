@@ -94,7 +94,7 @@ def prepare(settings_json: str, number: int, entrusted: Entrusted | None) -> Non
         DistributaryError: Log or store cannot be used.
     """
     settings = msgspec.json.decode(settings_json, type=SessionSettings).of_executor(entrusted)
-    prepare_next(settings.places(), number)
+    prepare_next(settings.places(), number, settings.once_of_readers)
 
 
 def decode_entrusted(content: bytes) -> Entrusted | None:
@@ -270,7 +270,7 @@ class _Task:
         """Prepare this process, unless it has had a session in this task."""
         if not self._prepared:
             self._prepared = True
-            prepare_next(settings.places(), number)
+            prepare_next(settings.places(), number, settings.once_of_readers)
 
     def _open(self, number: int, lease: Lease) -> Owner | None:
         """Open the session; None if that fails, which is noted."""

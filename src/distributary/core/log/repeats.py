@@ -119,6 +119,11 @@ class RepeatWindow:
                 last[each] = stamp
         return repeats
 
+    def parts(self) -> list[object]:
+        """What the window has in memory; it is not used any more."""
+        parts, self._parts = self._parts, []
+        return list(parts)
+
     def _has(self, taken: bytes, offset: int) -> bool:
         for part in self._parts:
             stamp = part.last.get(taken)
@@ -215,6 +220,11 @@ class Stretch:
         self._end = logged.offset + 1
         return repeats
 
+    def give_up(self) -> list[object]:
+        """Grow no more; returns the parts of the window, each of which takes 4 ms to free."""
+        window, self.window = self.window, None
+        return [] if window is None else window.parts()
+
     def pass_to(self, offset: int) -> None:
         """Take note that there is no record from ``end`` up to *offset*."""
         assert self.window is not None
@@ -253,8 +263,9 @@ def look_back(
         pass
     first = floor
     if newest is not None:
-        # Whatever is older is too old for all from here on, as that one stands between.
-        since_ms = newest.time_ms - int(limits.age_max_s * 1000)
+        # Whatever is older is too old for all from here on, as that one stands between. A
+        # millisecond more: an index of Kafka may begin at the last of several of one time.
+        since_ms = newest.time_ms - int(limits.age_max_s * 1000) - 1
         first = max(floor, min(records.offset_at(since_ms), at))
     window = RepeatWindow(limits, first)
     for count, logged in enumerate(records.read(first, at), 1):

@@ -1,6 +1,6 @@
 """Which records are repeats: readers find what the list of records says, wherever they begin."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hypothesis import example, given
@@ -111,6 +111,23 @@ class Records:
         """Nothing is held."""
 
 
+def once_of(
+    limits: OnceLimits,
+    open_records: Callable[[], Records],
+    *,
+    clock: VirtualClock | None = None,
+    meter: Meter | None = None,
+) -> Once:
+    """The repeats of what *open_records* reads."""
+    return Once(
+        limits,
+        open_records,  # type: ignore[arg-type]  # what it needs of one
+        clock=clock or VirtualClock(),
+        meter=meter or Meter(),
+        report=lambda _event, _fields: None,
+    )
+
+
 @given(st.lists(record, max_size=40), limits)
 @example(  # the third is too young for the first to be repeated, though the fourth is not
     [
@@ -147,13 +164,7 @@ def test_readers_of_the_past_find_the_same(given_records, limits, reads, cursor)
     wanted, end = repeats_of(logged, limits), FIRST + len(given_records)
     records = Records(logged, end)
     meter = Meter()
-    once = Once(
-        limits,
-        lambda: records,  # type: ignore[arg-type,return-value]  # what it needs of one
-        clock=VirtualClock(),
-        meter=meter,
-        report=lambda _event, _fields: None,
-    )
+    once = once_of(limits, lambda: records, meter=meter)
     cursor = min(FIRST + cursor, end)
     once.begin(cursor)
     live = [once.judged(each) for each in logged if each.offset >= cursor]
@@ -201,13 +212,7 @@ def test_readers_that_take_turns_know_much_ahead(monkeypatch):
         opened.append(1)
         return Records(logged, end)
 
-    once = Once(
-        limits,
-        open_records,  # type: ignore[arg-type]
-        clock=VirtualClock(),
-        meter=Meter(),
-        report=lambda _event, _fields: None,
-    )
+    once = once_of(limits, open_records)
     once.begin(end)
     wanted = repeats_of(logged, limits)
     places = [FIRST + 10, FIRST + 100, FIRST + 200]
@@ -219,3 +224,35 @@ def test_readers_that_take_turns_know_much_ahead(monkeypatch):
                 each for each in wanted if at <= each < at + 2
             ]
     assert len(opened) <= 1 + 3 * 3
+
+
+def test_windows_that_nobody_reads_with_are_freed_in_parts():
+    """A minute later, a part a tick; what is known stays, and a reader looks back again."""
+    logged = logged_of([Given((number % 7,), "events", 1) for number in range(100)])
+    limits, end, clock = OnceLimits(60.0, 20), FIRST + 100, VirtualClock()
+    opened: list[int] = []
+
+    def open_records() -> Records:
+        opened.append(1)
+        return Records(logged, end)
+
+    once = once_of(limits, open_records, clock=clock)
+    once.begin(end)
+    wanted = repeats_of(logged, limits)
+
+    def judge(first: int, last: int) -> int:
+        before = len(opened)
+        found = list(once.judge(Records(logged, end).read(first, last), first))
+        assert [each.offset for each in found if each.kind == ABSENT] == [
+            each for each in wanted if first <= each < last
+        ]
+        return len(opened) - before
+
+    assert judge(40, 50) == 1
+    once.tick()
+    assert judge(50, 60) == 0
+    clock.move_to(clock.monotonic_s() + _once.UNUSED_S)
+    for _ in range(30):
+        once.tick()
+    assert judge(40, 60) == 0
+    assert judge(60, 70) == 1
