@@ -214,6 +214,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "conformance": clauses.draw,
     "errors": draw_errors,
     "kafka-topic": kafka_topic.draw,
+    "kafka-recalled-topic": kafka_topic.draw_recalled,
     "spark-tables": draw_spark_tables,
     "knative": knative_schemas.draw,
     "life": draw_life,

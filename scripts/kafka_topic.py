@@ -1,7 +1,8 @@
-"""The settings of the topic that holds the log on Kafka, as a table for people."""
+"""The settings of the topics on Kafka, as tables for people."""
 
 import clauses
 
+from distributary.core.log.kafka import recalled_topic
 from distributary.core.log.kafka.topics import MADE, REQUIRED
 
 
@@ -13,6 +14,12 @@ def draw() -> str:
         for why in (REQUIRED.get(name) or _OTHERWISE[name][1],)
     )
     return clauses.table(("Setting", "Made as", "Another value is", "Since otherwise"), rows)
+
+
+def draw_recalled() -> str:
+    """What each setting is in the topic of recalled events, when it is made."""
+    rows = ((f"`{name}`", f"`{value}`") for name, value in recalled_topic.MADE.items())
+    return clauses.table(("Setting", "Made as"), rows)
 
 
 _OTHERWISE = {

@@ -1,16 +1,29 @@
 """What processes of several machines tell each other by rows: pages and notes."""
 
+import contextlib
+import functools
+
 import pytest
 
 from contract.status_page import test_status_pages as pages_of_files
 from distributary.core import database
 from distributary.core.cluster import KafkaPlace, SharedPlaces
+from distributary.core.errors import LogUnavailableError
+from distributary.core.log.kafka.store_archived import (
+    StoredStretches,
+    prepare_archived,
+    read_positions,
+    write_archived,
+)
 from distributary.datadir import StatusField
 from distributary.partitions import _notes as notes_module
+from distributary.partitions._courier import Courier
 from distributary.partitions._notes import LiveNote, Mirror, Notes, Pusher, prepare_notes
 from distributary.partitions._shared_page import PageExchange, prepare_pages, read_page
 from distributary.partitions.cluster_places import ClusterPlaces
 from distributary.partitions.entrusted import Entrusted
+from distributary.partitions.recall_requests import RequestsFile, is_awaited, read_requests
+from kit.running_server import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -179,3 +192,80 @@ def test_settings_are_read_once_for_each_change(url, tables):
     assert live.look() is None
     notes.put(notes_module.LIVE, b"what a later version writes")
     assert live.look() is None
+
+
+class ByFile:
+    """``Requests`` of an owner on the leader's machine."""
+
+    def __init__(self, path, _url):
+        self.requests = RequestsFile(path)
+        self.look = lambda: None
+
+
+class ByNote:
+    """``Requests`` of an owner elsewhere, whose cluster is away."""
+
+    def __init__(self, path, url):
+        folder = path.parent.with_name("recalled")
+        folder.mkdir()
+        put = functools.partial(Notes(url).put, f"{notes_module.RECALL}3")
+        self.requests = Courier(put, self._connect, folder)
+        paths = {f"{notes_module.RECALL}3": path}
+        self.look = Mirror(Notes(url), paths.get, notes_module.RECALL).look
+
+    def _connect(self):
+        raise LogUnavailableError("no broker answers")
+
+
+@pytest.mark.parametrize("way", [ByFile, ByNote])
+def test_what_owners_ask_of_the_archive_comes_to_the_leader(way, url, tables, tmp_path):
+    """The newest request counts, in its order, whatever was asked for before; an empty one too."""
+    del tables
+    path = tmp_path / "leader" / "requests.json"
+    made = way(path, url)
+
+    def comes(wanted):
+        def there():
+            made.look()
+            return path.exists() and read_requests(path) == wanted
+
+        wait_until(there, 30.0, f"{wanted} is asked for")
+
+    for wanted in ([(20, 30), (0, 10)], [], [(30, 1 << 60)], [(0, 10)]):
+        made.requests.put(wanted)
+        comes(wanted)
+    assert is_awaited(path, 9)
+    assert not is_awaited(path, 10)
+    made.requests.close()
+
+
+def test_stretches_of_an_archive_are_known_to_owners(emptied_url):
+    """Once the job has written them; what an earlier version has written knows of none."""
+    with contextlib.ExitStack() as opened:
+        writer = database.open_writer(emptied_url, "tests")
+        opened.callback(writer.dispose)
+        reader = database.open_reader(emptied_url, "tests")
+        opened.callback(reader.dispose)
+        with database.migrating(writer) as connection:
+            connection.exec_driver_sql("DROP TABLE IF EXISTS distributary.log_archived")
+            connection.exec_driver_sql(
+                "CREATE TABLE distributary.log_archived (archive TEXT, partition INTEGER,"
+                " position BIGINT NOT NULL, PRIMARY KEY (archive, partition))"
+            )
+            connection.exec_driver_sql("INSERT INTO distributary.log_archived VALUES ('/a', 0, 7)")
+        assert read_positions(reader, "/a") == {0: 7}
+        for _ in range(2):
+            prepare_archived(writer)
+        stored = StoredStretches(reader, "/a", 0)
+        assert stored.read() == []
+        assert read_positions(reader, "/a") == {0: 7}
+        first, second = (0, 10, 1_000, 1_900), (10, 20, 2_000, 2_900)
+        for found in ([first], [first, second], [second]):
+            write_archived(emptied_url, "/a", {0: 20, 1: 5}, {0: found})
+            assert stored.read() == stored.read() == found
+            assert StoredStretches(reader, "/a", 1).read() == []
+            assert StoredStretches(reader, "/elsewhere", 0).read() == []
+        with database.writing(writer) as connection:  # a job of an earlier version
+            connection.exec_driver_sql("DELETE FROM distributary.log_archived")
+            connection.exec_driver_sql("INSERT INTO distributary.log_archived VALUES ('/a', 0, 9)")
+        assert stored.read() == []

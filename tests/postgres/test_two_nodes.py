@@ -4,6 +4,8 @@ import base64
 import functools
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +13,20 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 from confluent_kafka import Producer
 
+from distributary.core import database
+from distributary.core.clock import SystemClock
 from distributary.core.cluster import KafkaPlace
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE, STORE_PASSWORD_VARIABLE
 from distributary.core.log.kafka import KafkaEnds
+from distributary.core.log.kafka.retention import UNLIMITED
+from distributary.core.meter import Meter
+from distributary.core.postgres_lease import partition_lease, read_leases
+from distributary.partitions._executor import lease_holder_of
+from distributary.server.processes.node._shared_retention import LeaderRetention
+from distributary.server.processes.receiver.retention import LateArchive, RetentionLimits
 from kit.answering_sinks import AnsweringSinks
 from kit.ports import free_port
 from kit.running_server import Role, RunningServer, clean_environ, wait_until
@@ -24,6 +35,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 BEFORE, AFTER = 2, 5
 """Partitions of the log."""
+
+KEPT = 120
+"""Events that are archived; the log keeps few of them."""
 
 WAIT_S_MAX = 90.0
 """Longest wait for anything that a stalled machine delays."""
@@ -45,17 +59,19 @@ class Nodes:
 
     def __init__(self, folder: Path, kafka: Any, postgres: Any) -> None:
         self._folder = folder
-        database = postgres.new_database()
+        store = postgres.new_database()
+        self._url = database.database_url(store)
         prefix = f"nodes-{os.getpid()}"
         self.place = KafkaPlace(servers=kafka.servers, prefix=prefix)
         self._settings = [
             f'log = "kafka://{",".join(kafka.servers)}/{prefix}"',
-            f'store = "{database.url}"',
+            f'store = "{store.url}"',
             f'history = "{folder / "history"}"',
             'once_window_s = "1h"',
+            f'archive = "{folder / "archive"}"',
         ]
-        environ = clean_environ() | {
-            STORE_PASSWORD_VARIABLE: database.password,
+        self._environ = environ = clean_environ() | {
+            STORE_PASSWORD_VARIABLE: store.password,
             CREDENTIAL_KEY_VARIABLE: base64.b64encode(os.urandom(32)).decode(),
             "PATH": f"{self._without_python(folder)}{os.pathsep}{os.environ['PATH']}",
         }
@@ -95,12 +111,52 @@ class Nodes:
         for server in self.servers:
             os.kill(server.pid, signal.SIGHUP)
 
-    def publish(self, name: str, key: str = "") -> int:
+    def publish(self, name: str, key: str = "", type_: str = "t", body: bytes = b"") -> int:
         """Publish an event at the second node; the status."""
-        fields = {"ce-specversion": "1.0", "ce-id": name, "ce-source": "/s", "ce-type": "t"}
+        fields = {"ce-specversion": "1.0", "ce-id": name, "ce-source": "/s", "ce-type": type_}
         if key:
             fields["ce-partitionkey"] = key
-        return self.servers[1].request("POST", "/events", b"", fields).status
+        return self.servers[1].request("POST", "/events", body, fields).status
+
+    def archive(self) -> None:
+        """Archive the log as far as it goes."""
+        program = [sys.executable, "-m", "distributary.cli", "archive", "--all"]
+        program += ["--to", str(self._folder / "archive"), "--config", str(self._folder / "0.toml")]
+        done = subprocess.run(
+            program, env=self._environ, capture_output=True, text=True, timeout=240, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+    def kill_owner(self, partition: int) -> None:
+        """Kill the process that delivers *partition*."""
+        reader = database.open_reader(self._url, "leases")
+        (row,) = read_leases(reader, partition_lease(partition))
+        reader.dispose()
+        holder = lease_holder_of(row.holder)
+        assert holder is not None
+        os.kill(holder.pid, signal.SIGKILL)
+
+    def cut(self) -> None:
+        """Delete all of the log but the newest record of each partition, as the leader would."""
+        archive, meter = str(self._folder / "archive"), Meter()
+        retention = LeaderRetention(
+            self.place,
+            database.StorePlace(self._url),  # without its lease: it goes on leading
+            RetentionLimits(1, UNLIMITED, archive),
+            SystemClock(),
+            LateArchive(archive, meter, structlog.get_logger()),
+        )
+        ends = KafkaEnds(self.place)
+
+        def is_cut() -> bool:
+            for number in range(AFTER):
+                retention.retain(number)
+            wanted = [end - 1 for end in ends.read(AFTER)]
+            return ends.starts(AFTER) == wanted
+
+        wait_until(is_cut, WAIT_S_MAX, "retention has cut the log")
+        retention.close()
+        assert retention.retain(0) is None
 
 
 @pytest.fixture(scope="module")
@@ -244,6 +300,49 @@ def test_partitions_are_added_to_a_log_in_use(nodes: Nodes, sinks: AnsweringSink
         refused = functools.partial(says, server, "never become fewer")
         wait_until(refused, WAIT_S_MAX, "fewer are refused")
     nodes.configure(AFTER)
+
+
+def test_events_that_the_log_has_no_more_are_sent_from_the_archive(
+    nodes: Nodes, sinks: AnsweringSinks
+) -> None:
+    """A replay and a ``start`` get each of them, byte for byte, though owners are killed meanwhile.
+
+    Owners read them from a folder of their own, to which a topic has brought them.
+    """
+    first, second = nodes.servers
+    old = sinks.sink("/old")
+    uid = second.subscribe(old.url, filters=[{"exact": {"type": "kept"}}])
+    bodies = {f"kept{number}": os.urandom(20_000 + number) for number in range(KEPT)}
+    for name, body in bodies.items():
+        assert nodes.publish(name, key=name, type_="kept", body=body) == 202
+    old.wait_for(*bodies)
+    nodes.archive()
+    nodes.cut()
+
+    since = len(old.arrivals)
+    asked = {"from": "2000-01-01T00:00:00Z", "run": "again", "rateLimit": 50}
+    fields = {"content-type": "application/json"}
+    path = f"/subscriptions/{uid}/replay"
+    response = second.request("POST", path, msgspec.json.encode(asked), fields)
+    assert response.status == 202, response.body
+    wait_until(lambda: len(old.arrivals) > since + 5, WAIT_S_MAX, "the replay sends")
+    nodes.kill_owner(0)
+    new = sinks.sink("/history")
+    second.subscribe(new.url, filters=[{"exact": {"type": "kept"}}], config={"start": "earliest"})
+
+    def run() -> Any:
+        return second.request("GET", "/runs/again").json()
+
+    wait_until(lambda: run()["state"] == "done", WAIT_S_MAX, "the replay ends")
+    assert (run()["selected"], run()["handled"] + run()["passed"]) == (KEPT, KEPT)
+    assert "oldest" not in run()
+    wait_until(lambda: set(new.ids) == set(bodies), WAIT_S_MAX, "the new one has all of history")
+    assert set(old.ids[since:]) == set(bodies)
+    for arrival in (*old.arrivals[since:], *new.arrivals):
+        assert arrival.body == bodies[arrival.id]
+    wait_until(lambda: says(first, '"recalled"'), WAIT_S_MAX, "it says what it has brought")
+    assert not says(first, "recall-failed")
+    assert not says(first, "records-lost")
 
 
 def test_sources_are_reloaded_on_each_node(

@@ -14,8 +14,10 @@ from distributary.core.log.recalled import RecalledName, RecalledWriter
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir.archived import ArchivedStretch
 from distributary.partitions.ports import BackfillBudget
-from distributary.partitions.recalls import Recalls, read_requests
+from distributary.partitions.recall_requests import RequestsFile, read_requests
+from distributary.partitions.recalls import Recalls
 from distributary.testing.simulated_events import expect_history
+from distributary.testing.simulated_shared import SharedPartition
 from distributary.testing.simulation import Partition, answers
 
 A, B = "http://a.example/", "http://b.example/"
@@ -24,7 +26,7 @@ STRETCH = 16
 EVENTS = {int(kind) for kind in (RecordKind.EVENTS, RecordKind.ADDRESSED, RecordKind.CARRIED)}
 
 
-class ArchivedPartition(Partition):
+class Archives:
     """A partition whose log is archived before it is cut."""
 
     def __init__(self, folder, **named):
@@ -81,11 +83,30 @@ class ArchivedPartition(Partition):
             if not self.broken:
                 self.recall()
 
-    def _adapted(self, context, _timers):
+    def _adapted(self, context, timers):
         recalls = Recalls(
-            self._recalled, self._requests, lambda: self.stretches, self.clock, bytes_max=64 * 1024
+            self._recalled,
+            RequestsFile(self._requests),
+            lambda: self.stretches,
+            self.clock,
+            bytes_max=64 * 1024,
         )
-        return replace(context, recalls=recalls, on_tick=recalls.tick)
+        context = super()._adapted(context, timers)
+        others = context.on_tick
+
+        def tick():
+            others()
+            recalls.tick()
+
+        return replace(context, recalls=recalls, on_tick=tick)
+
+
+class ArchivedPartition(Archives, Partition):
+    """On one machine."""
+
+
+class ArchivedShared(Archives, SharedPartition):
+    """Of nodes: the log is read in a thread, and shows its end late."""
 
 
 class Archived:
@@ -109,8 +130,8 @@ def make_archived(tmp_path):
     """Makes such partitions; they are closed at the end."""
     made = []
 
-    def make(**named):
-        made.append(ArchivedPartition(tmp_path, **named))
+    def make(kind=ArchivedPartition, **named):
+        made.append(kind(tmp_path, **named))
         return made[-1]
 
     yield make
@@ -118,10 +139,10 @@ def make_archived(tmp_path):
         partition.close()
 
 
-@pytest.fixture
-def past(make_archived):
+@pytest.fixture(params=[ArchivedPartition, ArchivedShared], ids=["one machine", "nodes"])
+def past(request, make_archived):
     """The route ``r`` has had 150 events over 150 s, of which the log has the last 50."""
-    partition = make_archived(seed=7)
+    partition = make_archived(request.param, seed=7)
     partition.put_route("r", A, policy=POLICY)
     partition.start()
     partition.events = []

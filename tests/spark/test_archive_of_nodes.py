@@ -11,7 +11,11 @@ import pytest
 
 from distributary.core import database
 from distributary.core.errors import SettingsError, StoreError
-from distributary.core.log.kafka.store_archived import read_positions, write_positions
+from distributary.core.log.kafka.store_archived import (
+    StoredStretches,
+    read_positions,
+    write_archived,
+)
 from distributary.core.postgres_lease import PostgresLease, prepare_leases, read_leases
 from distributary.spark.archive.job import Wanted, archive
 from distributary.spark.archive.logs import TopicLog
@@ -173,7 +177,10 @@ def test_the_command_archives_what_nodes_share(
     with contextlib.closing(Engines(url)) as engines:
         assert read_positions(engines.reader, str(to)) == {0: 10, 1: 10}
         assert read_positions(engines.reader, "/elsewhere") == {}
-        write_positions(url, str(to), {0: 3})  # another archive at this place, of fewer records
+        stretches = [StoredStretches(engines.reader, str(to), number) for number in range(2)]
+        assert [each.read()[0][:2] for each in stretches] == [(0, 10), (0, 10)]
+        assert stretches[0].read()[0][2] == log.clock.now_ms
+        write_archived(url, str(to), {0: 3}, {})  # another archive at this place, of fewer records
         assert read_positions(engines.reader, str(to)) == {0: 3}
         (held,) = read_leases(engines.reader, "archive")
     assert held.released

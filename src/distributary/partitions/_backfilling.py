@@ -126,25 +126,28 @@ class Backfilling:
         }
 
         def look(records: Records) -> list[int]:
-            start = records.start()
-            return [max(records.offset_at(time_ms), start) for time_ms in times.values()]
+            kept = self._context.kept(records)
+            start = kept.start()
+            archived_to.append(kept.archived_to())
+            return [max(kept.before(time_ms), start) for time_ms in times.values()]
 
         def found(firsts: list[int]) -> None:
             if min(firsts) >= offset:
-                then(dict(zip(times, firsts, strict=True)))
+                begin(firsts)
                 return
             self.begins_from = min(firsts)
             self._keep_from(min(firsts))
             # Retention may have cut before it could know. What it gave up is no history any more;
             # what it gives up from now on lies below.
-            self._resources.ask_history(
-                look, lambda again: begin(dict(zip(times, map(max, firsts, again), strict=True)))
-            )
+            self._resources.ask_history(look, lambda again: begin(list(map(max, firsts, again))))
 
-        def begin(firsts: dict[str, int]) -> None:
-            then(firsts)
+        def begin(firsts: list[int]) -> None:
+            rows = self._state.rows
+            rows.archived_to = max(rows.archived_to, *archived_to)
+            then(dict(zip(times, firsts, strict=True)))
             self.begins_from = None
 
+        archived_to: list[int] = []
         if times:
             self._resources.ask_history(look, found)
         return bool(times)

@@ -1,10 +1,10 @@
 """Small texts by name in the database that several machines share, each with one writer.
 
 An owner on another machine than the leader tells by them what the leader shows people: its metrics,
-and why a partition could not be owned. The leader tells owners the settings that have changed.
-Nothing here is needed after a restart, and none of it is a secret.
+and why a partition could not be owned; and what it wants of the archive. The leader tells owners
+the settings that have changed. Nothing here is needed after a restart, and none of it is a secret.
 
-Callers: ``cluster_places`` (owners) and ``spark`` (the driver).
+Callers: ``cluster_places`` (owners), ``spark`` (the driver) and ``server`` (the leader).
 """
 
 import threading
@@ -34,6 +34,8 @@ METER: Final = "meter/"
 """Begins the names of notes with metrics; the role follows."""
 SICK: Final = "sick/"
 """Begins the names of notes with why a partition could not be owned; its number follows."""
+RECALL: Final = "recall/"
+"""Begins the names of notes with what owners ask for of the archive; the partition follows."""
 
 _meta: Final = sa.MetaData()
 _note: Final = sa.Table(
@@ -148,11 +150,15 @@ class Mirror:
     Args:
         notes: What it reads.
         path_of: Path of the file for the name of a note; None: it has none.
+        prefix: What the names of its notes begin with.
     """
 
-    def __init__(self, notes: Notes, path_of: Callable[[str], Path | None]) -> None:
+    def __init__(
+        self, notes: Notes, path_of: Callable[[str], Path | None], prefix: str = ""
+    ) -> None:
         self._notes = notes
         self._path_of = path_of
+        self._prefix = prefix
         self._seen: dict[str, int] = {}
 
     def look(self) -> None:
@@ -161,7 +167,7 @@ class Mirror:
         Raises:
             OSError, StoreError: Some are not written; the next look does so.
         """
-        for name, number in self._notes.numbers().items():
+        for name, number in self._notes.numbers(self._prefix).items():
             path = self._path_of(name)
             if path is None or self._seen.get(name) == number:
                 continue

@@ -43,6 +43,7 @@ from distributary.partitions.consumer import REST_TICK_S, PartitionConsumer
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.guardians import Guardians
 from distributary.partitions.places import meter_role
+from distributary.partitions.recalls import Recalls
 from distributary.partitions.routes import note_table
 
 ABRUPT_DRAIN_S = 0.5
@@ -110,6 +111,8 @@ class PartitionSession:
     """Reads a log that is on a cluster."""
     _once: Once | None = None
     """Finds repeats; None: every event is taken, or who appends finds them."""
+    _recalls: Recalls | None = None
+    """What is recalled of the archive; None: there is none."""
 
     def __init__(
         self,
@@ -178,11 +181,11 @@ class PartitionSession:
         cursor = ownership.state.mark.offset
         follower = self._prepared.follow(partition, holding.records, cursor)
         attempts = self._settings.log_attempts
-        folder = self._settings.history
+        folder, archive = self._settings.history, self._settings.archive
         if folder and attempts != "none" and self._has_history(Path(folder)):
             self._history_files = HistoryWriter(Path(folder), partition)
         self._follower = follower
-        self._recalls = self._settings.recalls(partition, self._clock)
+        self._recalls = self._places.recalls(partition, archive, self._clock) if archive else None
         limits = self._settings.once_of_readers
         if limits is not None:
             make = partial(self._places.records, partition)
@@ -488,3 +491,5 @@ class PartitionSession:
         if self._log_reading is not None:
             # A read may wait for the cluster for half a minute, and the next owner for the lease.
             self._log_reading.shutdown(wait=False)
+        if self._recalls is not None:
+            self._recalls.close()

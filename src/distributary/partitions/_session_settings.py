@@ -2,17 +2,14 @@
 
 import msgspec
 
-from distributary.core.clock import Clock
 from distributary.core.log.taken import OnceLimits
 from distributary.core.outcome import AGE_MAX_S, BYTES_MAX, ROUTE_BYTES_MAX, Budgets
 from distributary.core.quotas import QuotaTable
 from distributary.datadir import DataDir
-from distributary.datadir.archived import StretchesFile
 from distributary.net.otlp import OtlpSettings
 from distributary.partitions.entrusted import Entrusted
 from distributary.partitions.places import FilePlaces, Places
 from distributary.partitions.ports import BackfillBudget
-from distributary.partitions.recalls import Recalls
 from distributary.resource import Reach
 
 
@@ -85,18 +82,6 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
             return self
         return msgspec.structs.replace(
             self, entrusted=entrusted, issuer_key_file=entrusted.issuer_key_path
-        )
-
-    def recalls(self, partition: int, clock: Clock) -> Recalls | None:
-        """Returns what *partition* recalls of the archive; None: there is no archive."""
-        if not self.archive or self.entrusted is not None:
-            return None
-        paths = DataDir.of(self.data_dir)
-        return Recalls(
-            paths.recalled(partition),
-            paths.recall_requests(partition),
-            StretchesFile(paths.archived, self.archive, partition).read,
-            clock,
         )
 
     @property

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import functools
 import importlib
+import itertools
 import os
 import resource
 import time
@@ -24,6 +25,8 @@ from distributary.core.errors import LogLockedError, StoreError
 from distributary.core.journal import fit
 from distributary.core.lease import Lease
 from distributary.core.log.kafka import KafkaRecords, KafkaTail
+from distributary.core.log.kafka.recalled_topic import RecalledReader
+from distributary.core.log.kafka.store_archived import StoredStretches, prepare_archived
 from distributary.core.log.kafka.store_snapshots import StoreSnapshots
 from distributary.core.outcome import Budgets, FailingReports
 from distributary.core.outcome.postgres import (
@@ -47,11 +50,21 @@ from distributary.core.postgres_lease import (
 )
 from distributary.core.postgres_nodes import taking_addresses
 from distributary.datadir import DataDir, StatusPage
+from distributary.datadir.archived import ArchivedStretch
 from distributary.net import OwnNodes
 from distributary.net.own_nodes import OWN_ALPN, node_context
+from distributary.partitions._courier import Courier
 from distributary.partitions._executor import ended_beside, lease_holder, lease_holder_of
 from distributary.partitions._log_tail import Consumer
-from distributary.partitions._notes import METER, SICK, LiveNote, Notes, Pusher, prepare_notes
+from distributary.partitions._notes import (
+    METER,
+    RECALL,
+    SICK,
+    LiveNote,
+    Notes,
+    Pusher,
+    prepare_notes,
+)
 from distributary.partitions._owner_log import owner_log
 from distributary.partitions._scratch import make_scratch
 from distributary.partitions._shared_page import PageExchange, prepare_pages
@@ -69,11 +82,15 @@ from distributary.partitions.places import (
     stands_in,
 )
 from distributary.partitions.ports import Records
+from distributary.partitions.recalls import Recalls
 from distributary.subscriptions.store import Keys
 
 LOOK_S: Final = 0.2
 """Shortest interval of looks at the leases: a task that waits for one costs the database five
 statements a second."""
+ARCHIVED_LOOK_S: Final = 5.0
+"""Interval of looks at what is archived, while somebody reads it: only days that are deleted are
+seen so late."""
 EXIT_FENCED: Final = 72
 """Exit code of a process that has lost a lease: another one owns the partition, and whatever this
 one still sends is sent twice."""
@@ -96,7 +113,13 @@ def prepare_places(url: sa.URL) -> None:
         StoreError: They cannot be made, or a newer version has made them.
     """
     writer = database.open_writer(url, "delivery store")
-    for prepare in (prepare_leases, prepare_outcomes, prepare_pages, prepare_notes):
+    for prepare in (
+        prepare_leases,
+        prepare_outcomes,
+        prepare_pages,
+        prepare_notes,
+        prepare_archived,
+    ):
         prepare(writer)
     StoreSnapshots(database.StorePlace(url), leads=True).close()
 
@@ -233,6 +256,24 @@ class ClusterPlaces:
     def live(self) -> LiveSource:
         """See ``Places.live``."""
         return LiveNote(self._notes)
+
+    def recalls(self, partition: int, archive: str, clock: Clock) -> Recalls:
+        """See ``Places.recalls``: into a folder of this machine."""
+        folder = self._scratch.recalled(partition)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stored = StoredStretches(self._reader, archive, partition)
+        courier = Courier(
+            functools.partial(self._notes.put, f"{RECALL}{partition}"),
+            lambda: RecalledReader(self._log, partition),
+            folder,
+        )
+        return Recalls(
+            folder,
+            courier,
+            lambda: list(itertools.starmap(ArchivedStretch, stored.read())),
+            clock,
+            look_s=ARCHIVED_LOOK_S,
+        )
 
     def nodes(self) -> OwnNodes | None:
         """See ``Places.nodes``: any of them, with the proof that came with the task."""

@@ -14,7 +14,7 @@ from distributary.core.engine.machine import Engine
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt, Logged, RouteRecord
-from distributary.core.outcome import Grant, QuotaBatch
+from distributary.core.outcome import BackfillRow, Grant, QuotaBatch, RetryRow
 from distributary.history.rows import Recorder, RouteNames
 from distributary.partitions._backfill_budget import BackfillLimit
 from distributary.partitions._backfilling import Backfilling
@@ -112,9 +112,16 @@ class PartitionConsumer:
             replays_from=self._kept_for_past,
         )
         self._runs.keep_from = self._standing.keep_from
-        store = context.ownership.store
+        self._left = self._read_left()
+
+    def _read_left(self) -> tuple[list[RetryRow], list[BackfillRow]]:
+        """Read what the previous owner left; blocks."""
+        store = self._context.ownership.store
         self._state.load_parked(store.parked())
-        self._left = store.rows(), store.backfills()
+        if self._context.recalls is not None:
+            with contextlib.closing(self._context.kept()) as kept:
+                self._state.rows.archived_to = kept.archived_to()
+        return store.rows(), store.backfills()
 
     def _make_effects(self, context: PartitionContext) -> Effects:
         dispatcher, flusher, timers = self.dispatcher, self._flusher, context.timers
@@ -197,8 +204,6 @@ class PartitionConsumer:
         blocks, end = list(state.blocks), state.history_end
         self._history.load(blocks, state.filed, end, self._flusher.ask)
         (rows, backfills), self._left = self._left, ([], [])
-        with contextlib.closing(self._context.kept()) as kept:
-            self._state.rows.archived_to = kept.archived_to()
         self._now()
         self._engine.load(done, rows, backfills)
         self._quota.load(self._state.reservations, self._state.rows.rows)

@@ -92,7 +92,11 @@ class PartitionContext:
     recalls: Recalls | None = None
     once: Once | None = None
 
-    def kept(self) -> Kept:
-        """Opens a reader of what log and archive have of the partition."""
-        records = self.make_records()
+    def kept(self, records: Records | None = None) -> Kept:
+        """Returns a reader of what log and archive have of the partition.
+
+        Args:
+            records: Reads the log for it; None: a reader is opened.
+        """
+        records = records or self.make_records()
         return LogAlone(records) if self.recalls is None else KeptRecords(records, self.recalls)

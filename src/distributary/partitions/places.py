@@ -42,10 +42,13 @@ from distributary.datadir import (
     StatusPage,
     read_internal_key,
 )
+from distributary.datadir.archived import StretchesFile
 from distributary.net import OwnNodes
 from distributary.partitions._log_tail import Consumer, LogTail
 from distributary.partitions._targets import DirectoryTargets
 from distributary.partitions.ports import Records
+from distributary.partitions.recall_requests import RequestsFile
+from distributary.partitions.recalls import Recalls
 from distributary.subscriptions.store import Keys
 
 
@@ -185,6 +188,9 @@ class Places(Protocol):
     def live(self) -> LiveSource:
         """Open the settings that change while the server runs."""
 
+    def recalls(self, partition: int, archive: str, clock: Clock) -> Recalls:
+        """Open what the owner of *partition* recalls of the archive at *archive*."""
+
     def nodes(self) -> OwnNodes | None:
         """How the server's own receivers are reached from another machine; None: from none."""
 
@@ -268,6 +274,16 @@ class FilePlaces:
     def live(self) -> LiveSource:
         """See ``Places.live``."""
         return LiveFile(self.paths.live)
+
+    def recalls(self, partition: int, archive: str, clock: Clock) -> Recalls:
+        """See ``Places.recalls``."""
+        paths = self.paths
+        return Recalls(
+            paths.recalled(partition),
+            RequestsFile(paths.recall_requests(partition)),
+            StretchesFile(paths.archived, archive, partition).read,
+            clock,
+        )
 
     def nodes(self) -> OwnNodes | None:
         """See ``Places.nodes``."""

@@ -2,7 +2,7 @@
 
 Replays, subscriptions that begin in the past, and retries of their events read through
 ``KeptRecords``. Where the log begins later, ``Recalls`` asks for the stretch of the archive that
-has the record, by a file; the job that recalls writes the stretch into a file of this partition's
+has the record (``recall_requests``); the job that recalls brings it as a file of this partition's
 folder, and it is read from there like a segment. Nobody waits meanwhile: what reads it looks again.
 
 The files are a bounded cache. What is lost of it is asked for again.
@@ -14,15 +14,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-import msgspec
-
 from distributary.core.clock import Clock
 from distributary.core.errors import LogDamagedError, LogUnavailableError
-from distributary.core.files import write_atomically
 from distributary.core.flow import Logged
+from distributary.core.log import iter_frames
 from distributary.core.log.recalled import Recalled, list_recalled
 from distributary.datadir.archived import ArchivedStretch
 from distributary.partitions.ports import Records
+from distributary.partitions.recall_requests import Requests
 
 RECALLED_BYTES_MAX: Final = 512 * 1024 * 1024
 """Most bytes of recalled files of a partition, above which the one that was used least lately goes:
@@ -34,33 +33,9 @@ UNUSED_S: Final = 120.0
 AHEAD: Final = 1
 """Stretches that are asked for beside the one that is read: it is there when the first one ends."""
 LOOK_S: Final = 0.25
-"""Interval of looks for new files, and at what is archived."""
+"""Interval of looks for new files, and at what is archived where that is a file."""
 ASKS_MAX: Final = 64
 """Most stretches asked for at a time: readers at more places take turns."""
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """What a partition asks for: the content of the file of its requests.
-
-    Attributes:
-        stretches: First record of each stretch that is wanted, and the one after its last; the most
-            urgent first.
-    """
-
-    stretches: list[tuple[int, int]]
-
-
-def read_requests(path: Path) -> list[tuple[int, int]]:
-    """Returns the stretches that are asked for in the file at *path*, by urgency; see ``Asked``."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Asked).stretches
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return []
-
-
-def is_awaited(path: Path, offset: int) -> bool:
-    """Whether the record *offset* is in a stretch that is asked for in the file at *path*."""
-    return any(first <= offset < last for first, last in read_requests(path))
 
 
 class Kept(Protocol):
@@ -114,27 +89,36 @@ class Recalls:
 
     Args:
         folder: Folder of the partition's recalled files.
-        requests: File of what is asked for.
-        stretches: Returns what the archive has, in order.
+        requests: Takes what is asked for; closed by ``close``.
+        stretches: Returns what the archive has, in order; may block, and is called where records
+            are read.
         clock: Monotonic.
         bytes_max: See ``RECALLED_BYTES_MAX``.
+        look_s: Interval of looks at what is archived. Whatever it is, what retention has deleted is
+            looked for anew.
     """
 
     def __init__(
         self,
         folder: Path,
-        requests: Path,
+        requests: Requests,
         stretches: Callable[[], list[ArchivedStretch]],
         clock: Clock,
+        *,
         bytes_max: int = RECALLED_BYTES_MAX,
+        look_s: float = LOOK_S,
     ) -> None:
         self._folder = folder
         self._requests = requests
         self._look_up = stretches
         self._clock = clock
         self._bytes_max = bytes_max
-        self._lock = threading.Lock()
+        self._look_s = look_s
+        self._looking = threading.Lock()  # apart: a tick waits for no look-up
+        self._looked_up_s = float("-inf")
+        self._log_start = 0
         self._stretches: list[ArchivedStretch] = []
+        self._lock = threading.Lock()
         self._files: dict[int, Recalled] = {}
         self._used_s: dict[int, float] = {}
         self._asked: dict[tuple[int, int], float] = {}
@@ -142,10 +126,28 @@ class Recalls:
         self._looked_s = float("-inf")
 
     def stretches(self) -> list[ArchivedStretch]:
-        """What the archive has, in order."""
-        with self._lock:
-            self._look()
+        """What the archive has, in order.
+
+        Raises:
+            StoreError: It is on another machine, and cannot be asked now.
+        """
+        with self._looking:
+            now_s = self._clock.monotonic_s()
+            if now_s - self._looked_up_s >= self._look_s:
+                self._stretches = self._look_up()
+                self._looked_up_s = now_s
             return self._stretches
+
+    def begins(self, log_start: int) -> None:
+        """Note that the log begins at *log_start*: what is before is archived by now.
+
+        Whoever knows older stretches would take records for lost that were archived, and deleted
+        of the log, since.
+        """
+        if log_start > self._log_start:
+            with self._looking:
+                self._log_start = log_start
+                self._looked_up_s = float("-inf")
 
     def stretch_at(self, offset: int) -> ArchivedStretch | None:
         """The stretch with the record *offset*, else the next one; None: all end before it."""
@@ -153,12 +155,16 @@ class Recalls:
 
     def find(self, offset: int) -> Recalled | None:
         """Returns the file with the record *offset*; None: it is not there, and is asked for."""
+        ahead = [each for each in self.stretches() if offset < each.to_offset][: 1 + AHEAD]
         with self._lock:
             now_s = self._look()
             found = next((each for each in self._files.values() if _has(each, offset)), None)
             if found is not None:
                 self._used_s[found.name.from_offset] = now_s
-            self._ask(offset, now_s)
+            for each in ahead:
+                if each.from_offset not in self._files:
+                    self._asked[each.from_offset, each.to_offset] = now_s
+            self._tell(now_s)
             return found
 
     def forget(self, file: Recalled) -> None:
@@ -169,18 +175,21 @@ class Recalls:
     def tick(self) -> None:
         """Delete files that nobody reads, and withdraw requests that nobody repeats."""
         with self._lock:
-            if not self._files and not self._asked and self._told in (None, []):
-                return
+            if not self._files and not self._asked and self._told == []:
+                return  # At first what an owner before has asked for is withdrawn.
             now_s = self._look()
             self._tell(now_s)
             self._evict(now_s)
+
+    def close(self) -> None:
+        """Ask for nothing any more."""
+        self._requests.close()
 
     def _look(self) -> float:
         now_s = self._clock.monotonic_s()
         if now_s - self._looked_s < LOOK_S:
             return now_s
         self._looked_s = now_s
-        self._stretches = self._look_up()
         for name in list_recalled(self._folder):
             if name.from_offset not in self._files:
                 try:
@@ -190,14 +199,6 @@ class Recalls:
                     with contextlib.suppress(OSError):
                         name.path(self._folder).unlink(missing_ok=True)
         return now_s
-
-    def _ask(self, offset: int, now_s: float) -> None:
-        """Ask for the stretch with *offset* and the next ones, unless they are there."""
-        ahead = [each for each in self._stretches if offset < each.to_offset][: 1 + AHEAD]
-        for each in ahead:
-            if each.from_offset not in self._files:
-                self._asked[each.from_offset, each.to_offset] = now_s
-        self._tell(now_s)
 
     def _tell(self, now_s: float) -> None:
         self._asked = {
@@ -210,8 +211,7 @@ class Recalls:
         if wanted == self._told:
             return
         with contextlib.suppress(OSError):  # the next call tries again
-            self._requests.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(self._requests, msgspec.json.encode(Asked(wanted)), mode=0o600)
+            self._requests.put(wanted)
             self._told = wanted
 
     def _evict(self, now_s: float) -> None:
@@ -232,6 +232,12 @@ class Recalls:
             del self._used_s[first]
             with contextlib.suppress(OSError):
                 file.name.path(self._folder).unlink(missing_ok=True)
+
+
+def _begins_at(chunk: bytes, offset: int) -> bool:
+    """Whether the first frame of *chunk* is that of the record *offset*."""
+    first = next(iter_frames(chunk, verify=False), None)
+    return first is not None and first.offset == offset
 
 
 def _has(file: Recalled, offset: int) -> bool:
@@ -302,6 +308,7 @@ class KeptRecords:
     def archived_to(self) -> int:
         """See ``Kept``: the beginning of the log."""
         self._begins = max(self._begins, self._log.start())
+        self._recalls.begins(self._begins)
         return self._begins
 
     def readable_to(self, from_offset: int, to_offset: int) -> int:
@@ -410,7 +417,7 @@ class KeptRecords:
         if from_offset >= self._begins:
             chunk, after = self._log.read_chunk(from_offset, bytes_max)
             # What begins later may have been deleted meanwhile, and be archived.
-            if from_offset >= self.archived_to():
+            if _begins_at(chunk, from_offset) or from_offset >= self.archived_to():
                 return chunk, after
         stretch = self._recalls.stretch_at(from_offset)
         if stretch is None:

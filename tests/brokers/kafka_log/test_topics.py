@@ -98,7 +98,7 @@ def test_settings_that_cost_availability_are_warned_about(new_place):
 
 def test_a_cluster_that_does_not_answer_is_an_error_without_the_password(monkeypatch):
     """It says which cluster."""
-    monkeypatch.setattr("distributary.core.log.kafka.topics.ANSWER_S_MAX", 0.5)
+    monkeypatch.setattr("distributary.core.log.kafka._topic_admin.ANSWER_S_MAX", 0.5)
     place = KafkaPlace(
         servers=("127.0.0.1:1",), prefix="x", sasl_mechanism="PLAIN", user="u", password="s3cret"
     )

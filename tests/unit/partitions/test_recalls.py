@@ -6,14 +6,8 @@ from distributary.core.flow import RecordKind
 from distributary.core.log import iter_frames
 from distributary.core.log.recalled import ABSENT, RecalledName, RecalledWriter, list_recalled
 from distributary.datadir.archived import ArchivedStretch, StretchesFile, write_archived
-from distributary.partitions.recalls import (
-    ASKED_S,
-    LOOK_S,
-    UNUSED_S,
-    KeptRecords,
-    Recalls,
-    read_requests,
-)
+from distributary.partitions.recall_requests import RequestsFile, read_requests
+from distributary.partitions.recalls import ASKED_S, LOOK_S, UNUSED_S, KeptRecords, Recalls
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock
 
@@ -32,7 +26,11 @@ class World:
         self.folder, self.requests = folder / "recalled", folder / "recalled.json"
         self.stretches = list(STRETCHES)
         self.recalls = Recalls(
-            self.folder, self.requests, lambda: self.stretches, self.clock, bytes_max
+            self.folder,
+            RequestsFile(self.requests),
+            lambda: self.stretches,
+            self.clock,
+            bytes_max=bytes_max,
         )
 
     def asked(self):

@@ -34,7 +34,8 @@ ABSENT: Final = 255
 It is in no log."""
 
 _SUFFIX: Final = ".recalled"
-_HIDDEN: Final = ".new"
+HIDDEN: Final = ".new"
+"""Ends the names of files that are not whole."""
 _MAGIC: Final = b"recall02"
 _TRAILER: Final = struct.Struct("<8sQQQQI")
 _PLACE_BYTES: Final = 8
@@ -77,7 +78,7 @@ class RecalledWriter:
 
     def __init__(self, folder: Path, name: RecalledName) -> None:
         self._path = name.path(folder)
-        self._beside = self._path.with_name(f"{self._path.name}.{os.getpid()}{_HIDDEN}")
+        self._beside = self._path.with_name(f"{self._path.name}.{os.getpid()}{HIDDEN}")
         self._name = name
         self._next = name.from_offset
         self._time_ms = 0

@@ -1,23 +1,26 @@
 """The process that recalls archived records while owners ask for them, at a low priority.
 
-``serve`` starts it at the first request. It ends when nobody has asked for a minute, so a server
-whose replays stay within its log never has it.
+``serve``, or the node that leads, starts it at the first request. It ends when nobody has asked for
+a minute, so a server whose replays stay within its log never has it. Owners on other machines get
+the files by a topic of the cluster that has their log.
 """
 
 import contextlib
+import itertools
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from distributary.core.cluster import SharedPlaces, take_places
 from distributary.core.errors import DistributaryError
 from distributary.core.files import write_atomically
 from distributary.core.log import read_folder
-from distributary.core.log.recalled import list_recalled
+from distributary.core.log.recalled import HIDDEN, RecalledName, list_recalled
 from distributary.datadir import DataDir
-from distributary.partitions.recalls import read_requests
+from distributary.partitions.recall_requests import read_requests
 from distributary.server.processes.pipeline.archive_job import alone, is_path
 from distributary.server.processes.pipeline.job_process import JobStart, run_job
 from distributary.server.processes.pipeline_process import take_spark_conf
@@ -30,6 +33,9 @@ IDLE_S: Final = 60.0
 """How long the process, with its JVM, waits for another request."""
 LOOK_S: Final = 0.1
 """Interval of looks at the requests."""
+SENT_AGAIN_S: Final = 30.0
+"""How long an owner has to put together what was sent to it: a stretch of 64 MiB takes some
+seconds where it competes with deliveries."""
 MASTER: Final = "local[1]"
 """One core: a second task would compete with the owners. Python takes 8 us of it an event."""
 NICENESS: Final = 5
@@ -37,19 +43,93 @@ NICENESS: Final = 5
 busy. With 10 it got a tenth, less than a replay needs: owners waited for it, and a core idled."""
 
 
-def wanted_of(paths: DataDir, partitions: int) -> "list[tuple[int, int]]":
-    """Returns partition and record of each stretch that is asked for and not there yet."""
-    by_partition = []
-    for number in range(partitions):
-        there = list_recalled(paths.recalled(number))
-        asked = read_requests(paths.recall_requests(number))
-        by_partition.append(
-            [
-                (number, offset)
-                for offset, _ in asked
-                if not any(each.from_offset <= offset < each.to_offset for each in there)
-            ]
-        )
+class Files:
+    """Brings to owners on this machine: they read the files where they are written.
+
+    Args:
+        paths: Paths of the data directory.
+        partitions: How many the log has.
+    """
+
+    def __init__(self, paths: DataDir, partitions: int) -> None:
+        self._paths = paths
+        self._numbers = range(partitions)
+
+    def wanted(self) -> list[tuple[int, int]]:
+        """Returns partition and record of each stretch that is asked for and not there yet."""
+        return _in_turn([self._of(number) for number in self._numbers])
+
+    def _of(self, number: int) -> list[tuple[int, int]]:
+        there = list_recalled(self._paths.recalled(number))
+        return [
+            (number, offset)
+            for offset, _ in read_requests(self._paths.recall_requests(number))
+            if not any(each.from_offset <= offset < each.to_offset for each in there)
+        ]
+
+    def brought(self) -> None:
+        """Some files are there."""
+
+
+class Sends(Protocol):
+    """``RecalledSender.send``."""
+
+    def __call__(self, partition: int, folder: Path, name: RecalledName, /) -> None:
+        """Send a file."""
+
+
+class Sent:
+    """Brings to owners on other machines: sends the files, and deletes them here.
+
+    A stretch that is asked for still after ``SENT_AGAIN_S`` has not come, or not as a whole, and is
+    sent again; so is one that is asked for anew.
+
+    Args:
+        paths: Paths of the data directory of this node.
+        partitions: How many the log has.
+        send: Sends a file of a partition.
+        now_s: Monotonic clock.
+    """
+
+    def __init__(
+        self, paths: DataDir, partitions: int, send: Sends, now_s: Callable[[], float]
+    ) -> None:
+        self._paths = paths
+        self._numbers = range(partitions)
+        self._send = send
+        self._now_s = now_s
+        self._sent_s: dict[tuple[int, int], float] = {}
+
+    def wanted(self) -> list[tuple[int, int]]:
+        """As ``Files.wanted``, for what was not sent a moment ago."""
+        asked = [
+            [(number, offset) for offset, _ in read_requests(self._paths.recall_requests(number))]
+            for number in self._numbers
+        ]
+        since_s = self._now_s() - SENT_AGAIN_S
+        still = set(itertools.chain(*asked))
+        self._sent_s = {
+            each: at_s for each, at_s in self._sent_s.items() if each in still and at_s > since_s
+        }
+        return [each for each in _in_turn(asked) if each not in self._sent_s]
+
+    def brought(self) -> None:
+        """Send the files that are there.
+
+        Raises:
+            LogUnavailableError: The cluster does not take them.
+            OSError: One cannot be read.
+        """
+        for number in self._numbers:
+            folder = self._paths.recalled(number)
+            for name in list_recalled(folder):
+                self._send(number, folder, name)
+                name.path(folder).unlink()
+                self._sent_s[number, name.from_offset] = self._now_s()
+
+
+def _in_turn(by_partition: Sequence[Sequence[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """The most urgent one of each partition, then the next ones."""
     longest = max(map(len, by_partition), default=0)
     return [each[turn] for turn in range(longest) for each in by_partition if turn < len(each)]
 
@@ -87,19 +167,20 @@ def run(start: JobStart, log: Any) -> None:
         DistributaryError: Spark does not start, or the archive cannot be read.
     """
     paths = DataDir(Path(start.data_dir))
+    places = take_places(os.environ)  # so that neither Java nor Python's workers inherit them
     try:
-        _run(paths, start, log)
+        _run(paths, start, places, log)
     except DistributaryError as error:
         with contextlib.suppress(OSError):  # a disk that is full: the log says it
             write_atomically(paths.recall_failed, str(error).encode(), mode=0o600)
         raise
 
 
-def _run(paths: DataDir, start: JobStart, log: Any) -> None:
-    partitions = read_folder(paths.log).partitions
+def _run(paths: DataDir, start: JobStart, places: SharedPlaces | None, log: Any) -> None:
     java = find_java(os.environ, chosen=Path(start.java_home) if start.java_home else None)
-    with alone(paths.recall_lock, paths.recall_scratch):
-        _sweep(paths, partitions)
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(alone(paths.recall_lock, paths.recall_scratch))
+        to_owners = opened.enter_context(_to_owners(paths, start, places))
         os.environ.update(java_environment(java, paths.recall_scratch / "java"))
         # Imported here: it imports pyspark, which needs to know its Java.
         from distributary.spark.archive.recall import Needed, Recaller  # noqa: PLC0415 - see above
@@ -112,28 +193,49 @@ def _run(paths: DataDir, start: JobStart, log: Any) -> None:
             classes=usable_class_archive(java),
             short=is_path(start.to),  # Spark reads nothing of it: see ``Recaller``.
         )
-        with session as spark:
-            recaller = Recaller(spark, start.to)
+        recaller = Recaller(opened.enter_context(session), start.to)
 
-            def recall(asked: list[Needed]) -> "Brought":
-                brought = recaller.recall(asked)
-                paths.recall_failed.unlink(missing_ok=True)
-                return brought
+        def recall(asked: list[Needed]) -> "Brought":
+            brought = recaller.recall(asked)
+            to_owners.brought()
+            paths.recall_failed.unlink(missing_ok=True)
+            return brought
 
-            serve(
-                lambda: [
-                    Needed(number, offset, paths.recalled(number))
-                    for number, offset in wanted_of(paths, partitions)
-                ],
-                recall,
-                log,
-            )
+        serve(
+            lambda: [
+                Needed(number, offset, paths.recalled(number))
+                for number, offset in to_owners.wanted()
+            ],
+            recall,
+            log,
+        )
 
 
-def _sweep(paths: DataDir, partitions: int) -> None:
-    """Delete what a killed process has left half written."""
+@contextlib.contextmanager
+def _to_owners(
+    paths: DataDir, start: JobStart, places: SharedPlaces | None
+) -> Iterator[Files | Sent]:
+    """The way to the owners; deletes what a killed process has left half done."""
+    if places is None:
+        partitions = read_folder(paths.log).partitions
+        _sweep(paths, partitions, f"*{HIDDEN}")
+        yield Files(paths, partitions)
+        return
+    # The client of Kafka is loaded where there is one.
+    from distributary.core.log.kafka.recalled_topic import (  # noqa: PLC0415 - see above
+        RecalledSender,
+        prepare_recalled_topic,
+    )
+
+    _sweep(paths, start.partitions, "*")
+    prepare_recalled_topic(places.log, start.partitions)
+    with contextlib.closing(RecalledSender(places.log)) as sender:
+        yield Sent(paths, start.partitions, sender.send, time.monotonic)
+
+
+def _sweep(paths: DataDir, partitions: int, pattern: str) -> None:
     for number in range(partitions):
-        for path in paths.recalled(number).glob("*.new"):
+        for path in paths.recalled(number).glob(pattern):
             path.unlink(missing_ok=True)
 
 

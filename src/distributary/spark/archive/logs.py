@@ -40,6 +40,17 @@ class Opened(NamedTuple):
     who: Who
 
 
+def stretches_of(contents: Contents) -> dict[int, list[ArchivedStretch]]:
+    """Returns what of each partition can be read in an archive that holds *contents*."""
+    return {
+        number: [
+            ArchivedStretch(each.from_offset, each.to_offset, each.from_ms, each.to_ms)
+            for each in contents.readable(number)
+        ]
+        for number in contents.ranges
+    }
+
+
 class ArchivedLog(Protocol):
     """A log of which an archive is made."""
 
@@ -95,14 +106,7 @@ class FolderLog:
             to: Where the archive lies, as the setting ``archive`` has it.
             contents: What it holds.
         """
-        stretches = {
-            number: [
-                ArchivedStretch(each.from_offset, each.to_offset, each.from_ms, each.to_ms)
-                for each in contents.readable(number)
-            ]
-            for number in contents.ranges
-        }
-        write_archived(self.paths.archived, to, contents.positions(), stretches)
+        write_archived(self.paths.archived, to, contents.positions(), stretches_of(contents))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,18 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from distributary.core.cluster import KafkaPlace, PostgresPlace, SharedPlaces, take_places
 from distributary.core.errors import LogUnavailableError, SettingsError
 from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, open_folder
 from distributary.datadir import DataDir
 from distributary.datadir.archived import write_archived
-from distributary.partitions.recalls import Asked
+from distributary.partitions.recall_requests import Asked
 from distributary.server import settings
 from distributary.server.processes.control.views import RECALLING, FileViews
 from distributary.server.processes.pipeline import archiving
 from distributary.server.processes.pipeline.archiving import (
+    Shared,
     archive_child,
     has_work,
     is_recall_wanted,
@@ -169,12 +171,22 @@ def test_a_job_gets_settings_of_file_systems_and_no_secret_in_its_arguments(tmp_
         {},
         None,
     )
-    child = archive_child(chosen, DataDir(Path(tmp_path)), lambda _line: None)
+    paths = DataDir(Path(tmp_path))
+    child = archive_child(chosen, paths, lambda _line: None)
     assert "hush" not in " ".join(child._arguments)
     given = str(child._environ)
     assert "hush" in given
     assert "spark.driver.memory" not in given
     assert "DISTRIBUTARY_CREDENTIAL_KEY" not in given
+    assert take_places(dict(child._environ)) is None
+
+    places = SharedPlaces(
+        log=KafkaPlace(servers=("k:1",), prefix="p", password="psst"),
+        store=PostgresPlace(url="postgresql://u@h:1/d", password="psst"),
+    )
+    child = archive_child(chosen, paths, lambda _line: None, recalls=True, shared=Shared(places, 3))
+    assert "psst" not in " ".join(child._arguments)
+    assert take_places(dict(child._environ)) == places
 
 
 def test_an_interval_without_a_folder_is_refused():

@@ -5,7 +5,7 @@ import msgspec
 from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Position
 from distributary.datadir import DataDir
-from distributary.partitions.recalls import Asked
+from distributary.partitions.recall_requests import Asked
 from distributary.server.processes.control.views import RECALLING, FileViews
 from distributary.server.processes.node._shared_views import Ends
 from distributary.server.processes.supervision.health import Health

@@ -27,6 +27,9 @@ from distributary.core.log.kafka._value import BY, PREFIX_BYTES, frame_of, kind_
 TAKEN_MAX: Final = 512
 """Records taken from librdkafka at once: half a millisecond of Python."""
 
+VALUES_MAX: Final = 16
+"""Values taken at once: each may have a megabyte."""
+
 RECORD_BYTES_FIRST: Final = 1024
 """Assumed length of a record until some were read: how many to take for a chunk."""
 
@@ -64,6 +67,7 @@ class Fetcher:
             partition begins; else it fails there.
         publishers: Gets who published each gathered record that says so, by offset; None: nobody
             wants to know.
+        topic: Name of the topic; empty: that of the log.
 
     Attributes:
         at: Offset of the next record; None: it stands nowhere.
@@ -78,6 +82,7 @@ class Fetcher:
         *,
         waits: bool = True,
         publishers: dict[int, str] | None = None,
+        topic: str = "",
     ) -> None:
         self.partition = partition
         self.at: int | None = None
@@ -85,7 +90,7 @@ class Fetcher:
         self._publishers = publishers
         self.damages: dict[int, Damage] = {}
         self._held: deque[Any] = deque()
-        self._topic = topic_of(place)
+        self._topic = topic or topic_of(place)
         self._why: Any = None
         self._record_bytes = RECORD_BYTES_FIRST
         kafka = library()
@@ -263,6 +268,22 @@ class Fetcher:
                 size += len(frame) if frame else PREFIX_BYTES
             self._record_bytes = max((size - before) // len(messages), 64)
         return b"".join(frames), self.at
+
+    def values(self) -> list[bytes | None]:
+        """Returns the values of what was fetched, as they are. Never waits.
+
+        Raises:
+            LogUnavailableError: Reading cannot go on.
+        """
+        assert self.at is not None
+        found: list[bytes | None] = []
+        for message in self._take(VALUES_MAX):
+            if message.error() is None:
+                self.at = message.offset() + 1
+                found.append(message.value())
+            elif self._pass_error(message):
+                break
+        return found
 
     def _take(self, count: int) -> list[Any]:
         """Returns what there is, at most *count* messages, errors among them. Never waits."""

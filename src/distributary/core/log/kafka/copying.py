@@ -6,17 +6,16 @@ Called by ``server.migrate`` while nobody else writes to the topic. Blocking: no
 from typing import Any, Final
 
 from distributary.core.cluster import KafkaPlace
-from distributary.core.log.committer import QUEUE_BYTES_MAX, QUEUE_COUNT_MAX
 from distributary.core.log.frame import encode_frame
 from distributary.core.log.kafka._client import (
     ANSWER_S_MAX,
-    RECORD_BYTES_MAX,
     admin_library,
     library,
     log_error,
     settings_of,
     topic_of,
 )
+from distributary.core.log.kafka._sending import Sending
 from distributary.core.log.kafka._value import BY, encode
 
 COPIED_S_MAX: Final = 120
@@ -52,21 +51,17 @@ class TopicCopy:
     """
 
     def __init__(self, place: KafkaPlace) -> None:
-        self._place = place
-        self._topic = topic_of(place)
-        self._failed: Any = None
-        self._pending_bytes = 0
-        settings = settings_of(place) | {
-            "enable.idempotence": True,
-            "acks": "all",
-            "delivery.timeout.ms": COPIED_S_MAX * 1000,
-            "linger.ms": 20,
-            "compression.type": "none",
-            "message.max.bytes": RECORD_BYTES_MAX,
-            "queue.buffering.max.messages": QUEUE_COUNT_MAX,
-            "queue.buffering.max.kbytes": 2 * QUEUE_BYTES_MAX // 1024,
-        }
-        self._handle = library().Producer(settings)
+        self._sending = Sending(
+            place,
+            topic_of(place),
+            "copy to the topic",
+            {
+                "enable.idempotence": True,
+                "acks": "all",
+                "delivery.timeout.ms": COPIED_S_MAX * 1000,
+            },
+        )
+        self.flush, self.close = self._sending.flush, self._sending.close
 
     def append(self, partition: int, kind: int, body: bytes, time_ms: int, by: str) -> None:
         """Append a record; ``flush`` tells whether it came.
@@ -82,7 +77,7 @@ class TopicCopy:
             LogUnavailableError: One before it was refused.
         """
         headers = [(BY, by.encode("utf-8", "replace"))] if by else None
-        self._produce(partition, encode(kind, body), time_ms, headers)
+        self._sending.send(partition, encode(kind, body), max(time_ms, 1), headers)
 
     def leave_out(self, partition: int, time_ms: int) -> None:
         """Append what is no record, where one is damaged: those behind it keep their places.
@@ -90,48 +85,7 @@ class TopicCopy:
         Raises:
             LogUnavailableError: One before it was refused.
         """
-        self._produce(partition, b"", time_ms, None)
-
-    def _produce(self, partition: int, value: bytes, time_ms: int, headers: Any) -> None:
-        size = len(value)
-
-        def done(error: Any, _message: Any) -> None:
-            self._pending_bytes -= size
-            if error is not None and self._failed is None:
-                self._failed = error
-
-        while True:
-            self._check()
-            try:
-                self._handle.produce(
-                    self._topic, value, None, partition, done, None, max(time_ms, 1), headers
-                )
-            except BufferError:
-                self._handle.poll(0.1)
-            else:
-                break
-        self._pending_bytes += size
-        self._handle.poll(0 if self._pending_bytes < QUEUE_BYTES_MAX else 0.1)
-
-    def flush(self) -> None:
-        """Wait until everything appended is in all replicas in sync.
-
-        Raises:
-            LogUnavailableError: Something was refused.
-        """
-        while self._handle.flush(1.0):
-            self._check()
-        self._check()
-
-    def _check(self) -> None:
-        if self._failed is not None:
-            raise log_error(self._failed, "copy to the topic")
-
-    def close(self) -> None:
-        """End the connections."""
-        self._handle.purge()
-        self._handle.poll(0)
-        self._handle.close()
+        self._sending.send(partition, b"", max(time_ms, 1))
 
 
 def keep_times(place: KafkaPlace, *, given: bool) -> None:

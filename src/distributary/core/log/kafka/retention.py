@@ -72,7 +72,13 @@ class KafkaRetention:
         self._readers: dict[int, KafkaRecords] = {}
         self._admin: Any = None
 
-    def retain(self, partition: int, keep_from: Callable[[], int], routes_at: RoutesAt) -> Deleted:
+    def retain(
+        self,
+        partition: int,
+        keep_from: Callable[[], int],
+        routes_at: RoutesAt,
+        within: int | None = None,
+    ) -> Deleted:
         """Delete the oldest records of *partition* beyond the limits; the newest one stays.
 
         Args:
@@ -82,6 +88,7 @@ class KafkaRetention:
                 takes long enough for a reader to begin in the past. Then the cut is undone and
                 nothing is deleted.
             routes_at: Finds the routes in force at the cut.
+            within: What the method of this name has just returned; None: it is asked.
 
         Raises:
             LogError: The cluster failed a step; nothing needed is gone, call again later.
@@ -92,7 +99,7 @@ class KafkaRetention:
         before = self._snapshots.cut(partition)
         begun = first if before is None else max(before.offset, first)
         needed = keep_from()
-        cut = min(needed, self.within(partition))
+        cut = min(needed, self.within(partition) if within is None else within)
         if cut > begun:
             seq, snapshot = routes_at(records, cut)
             self._snapshots.put(partition, Cut(cut, seq), snapshot)

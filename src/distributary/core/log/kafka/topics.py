@@ -5,28 +5,16 @@ or cluster that may lose records, or delete them by itself, is refused, by the n
 and with the cure.
 """
 
-import contextlib
-import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from distributary.core.cluster import KafkaPlace
 from distributary.core.errors import LogUnavailableError, SettingsError
-from distributary.core.log.kafka._client import (
-    ANSWER_S_MAX,
-    RECORD_BYTES_MAX,
-    admin_library,
-    library,
-    log_error,
-    settings_of,
-    topic_of,
-)
+from distributary.core.log.kafka._client import RECORD_BYTES_MAX, topic_of
+from distributary.core.log.kafka._topic_admin import Topic, TopicAdmin, cure, look_until
 
 REPLICAS: Final = 3
 """Of each partition: one may be gone and one may fail."""
-
-LOOK_AGAIN_S: Final = 0.05
-"""Interval at which a topic is looked for that was made a moment ago."""
 
 SESSION_MS_MAX: Final = 9_000
 """Kafka's default; with more, publishing and deliveries stand still for longer after a failure."""
@@ -66,92 +54,6 @@ class Prepared(NamedTuple):
     warnings: tuple[str, ...]
 
 
-class _Topic(NamedTuple):
-    """What the cluster says.
-
-    Attributes:
-        partitions: How many.
-        replicas: Of the partition with the fewest.
-        config: Settings in force.
-    """
-
-    partitions: int
-    replicas: int
-    config: Mapping[str, str]
-
-
-class _Admin:
-    """A client that administers; its errors are ours."""
-
-    def __init__(self, place: KafkaPlace) -> None:
-        self._place = place
-        self.topic = topic_of(place)
-        self.kafka = library()
-        self.admin = admin_library()
-        with self.errors("open the log"):
-            self._client = self.admin.AdminClient(settings_of(place))
-
-    @contextlib.contextmanager
-    def errors(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except self.kafka.KafkaException as raised:
-            raise log_error(raised.args[0], doing) from raised
-
-    def brokers(self) -> dict[int, str]:
-        """Id and address of every broker that lives."""
-        with self.errors("reach the cluster"):
-            metadata = self._client.list_topics(self.topic, timeout=ANSWER_S_MAX)
-        return {number: f"{each.host}:{each.port}" for number, each in metadata.brokers.items()}
-
-    def look(self) -> _Topic | None:
-        """The topic; None: there is none."""
-        with self.errors(f"look at topic {self.topic}"):
-            metadata = self._client.list_topics(self.topic, timeout=ANSWER_S_MAX)
-        topic = metadata.topics[self.topic]
-        if topic.error is not None:
-            if topic.error.name() == "UNKNOWN_TOPIC_OR_PART":
-                return None
-            raise log_error(topic.error, f"look at topic {self.topic}")
-        replicas = min(len(each.replicas) for each in topic.partitions.values())
-        config = self.config(self.admin.ConfigResource.Type.TOPIC, self.topic)
-        return _Topic(len(topic.partitions), replicas, config)
-
-    def config(self, kind: Any, name: str) -> dict[str, str]:
-        """The settings in force of a topic or broker."""
-        resource = self.admin.ConfigResource(kind, name)
-        with self.errors(f"read the settings of {name}"):
-            asked = self._client.describe_configs([resource], request_timeout=ANSWER_S_MAX)
-            entries = asked[resource].result()
-        return {key: str(entry.value) for key, entry in entries.items()}
-
-    def make(self, partitions: int, replicas: int, in_sync: int) -> None:
-        """Make the topic; it may have been made by another node meanwhile."""
-        config = {**MADE, "min.insync.replicas": str(in_sync)}
-        topic = self.admin.NewTopic(self.topic, partitions, replicas, config=config)
-        try:
-            asked = self._client.create_topics([topic], operation_timeout=ANSWER_S_MAX)
-            asked[self.topic].result()
-        except self.kafka.KafkaException as raised:
-            error = raised.args[0]
-            if error.name() != "TOPIC_ALREADY_EXISTS":
-                raise SettingsError(
-                    f"topic {self.topic} with {partitions} partitions of {replicas} replicas cannot"
-                    f" be made: {error.str()}"
-                ) from raised
-
-    def grow(self, partitions: int) -> None:
-        """Add partitions to the topic."""
-        wanted = self.admin.NewPartitions(self.topic, partitions)
-        try:
-            asked = self._client.create_partitions([wanted], operation_timeout=ANSWER_S_MAX)
-            asked[self.topic].result()
-        except self.kafka.KafkaException as raised:
-            raise SettingsError(
-                f"topic {self.topic} cannot have {partitions} partitions: {raised.args[0].str()}"
-            ) from raised
-
-
 def prepare_topics(
     place: KafkaPlace, partitions: int, *, replicas: int = REPLICAS, one_replica: bool = False
 ) -> Prepared:
@@ -170,14 +72,14 @@ def prepare_topics(
         LogUnavailableError: The cluster does not answer, or lets us do nothing.
         SettingsError: Topic or cluster may lose events: every fault, each with the cure.
     """
-    admin = _Admin(place)
+    admin = TopicAdmin(place, topic_of(place))
     brokers = admin.brokers()
     topic, made = admin.look(), False
     if topic is None:
         # The number of brokers, not of replicas asked for: one broker may be down just now.
         wanted = 1 if len(brokers) == 1 or one_replica else replicas
-        admin.make(partitions, wanted, min(2, wanted))
-        topic, made = _look_until(admin, 1), True
+        admin.make(partitions, wanted, {**MADE, "min.insync.replicas": str(min(2, wanted))})
+        topic, made = look_until(admin, 1), True
     faults = list(_faults(topic, admin.topic))
     warnings = list(_warnings(topic, admin.topic, partitions))
     if topic.replicas == 1:
@@ -199,52 +101,36 @@ def grow_topic(place: KafkaPlace, partitions: int) -> None:
         LogUnavailableError: The cluster does not answer.
         SettingsError: It refuses.
     """
-    admin = _Admin(place)
+    admin = TopicAdmin(place, topic_of(place))
     topic = admin.look()
     if topic is None:
         raise LogUnavailableError(f"there is no topic {admin.topic}")
     if topic.partitions < partitions:
         admin.grow(partitions)
-        _look_until(admin, partitions)
+        look_until(admin, partitions)
 
 
-def _look_until(admin: _Admin, partitions: int) -> _Topic:
-    """Returns the topic once every broker is likely to know so many partitions of it.
-
-    Brokers learn of a change one after the other.
-    """
-    deadline_s = time.monotonic() + ANSWER_S_MAX
-    while True:
-        with contextlib.suppress(LogUnavailableError):
-            topic = admin.look()
-            if topic is not None and topic.partitions >= partitions:
-                return topic
-        if time.monotonic() > deadline_s:
-            raise LogUnavailableError(f"topic {admin.topic} was made and is not there yet")
-        time.sleep(LOOK_AGAIN_S)
-
-
-def _faults(topic: _Topic, name: str) -> Iterator[str]:
+def _faults(topic: Topic, name: str) -> Iterator[str]:
     for key, why in REQUIRED.items():
         found = topic.config.get(key, MADE[key])
         if found != MADE[key]:
-            yield f"{key} of topic {name} is {found}: {why}. {_cure(name, key, MADE[key])}"
+            yield f"{key} of topic {name} is {found}: {why}. {cure(name, key, MADE[key])}"
     key = "min.insync.replicas"
     in_sync = _number(topic.config, key, 1)
     if topic.replicas > 1 and in_sync < 2:
         yield (
             f"{key} of topic {name} is {in_sync}: an event that one broker has is acknowledged, and"
-            f" lost with it. {_cure(name, key, '2')}"
+            f" lost with it. {cure(name, key, '2')}"
         )
     key = "max.message.bytes"
     if _number(topic.config, key, RECORD_BYTES_MAX) < RECORD_BYTES_MAX:
         yield (
             f"{key} of topic {name} is {topic.config[key]}: records that the receiver accepts are"
-            f" refused. {_cure(name, key, str(RECORD_BYTES_MAX))}"
+            f" refused. {cure(name, key, str(RECORD_BYTES_MAX))}"
         )
 
 
-def _warnings(topic: _Topic, name: str, partitions: int) -> Iterator[str]:
+def _warnings(topic: Topic, name: str, partitions: int) -> Iterator[str]:
     if topic.partitions != partitions:
         yield f"topic {name} has {topic.partitions} partitions, not {partitions}"
     in_sync = _number(topic.config, "min.insync.replicas", 1)
@@ -257,11 +143,11 @@ def _warnings(topic: _Topic, name: str, partitions: int) -> Iterator[str]:
     if compression != "producer":
         yield (
             f"compression.type of topic {name} is {compression}: brokers compress all again."
-            f" {_cure(name, 'compression.type', 'producer')}"
+            f" {cure(name, 'compression.type', 'producer')}"
         )
 
 
-def _cluster_warnings(admin: _Admin, brokers: Mapping[int, str]) -> list[str]:
+def _cluster_warnings(admin: TopicAdmin, brokers: Mapping[int, str]) -> list[str]:
     """What the settings of one broker say: those of a cluster are alike."""
     number = min(brokers, default=0)
     try:
@@ -297,10 +183,3 @@ def _number(config: Mapping[str, str], key: str, default: int) -> int:
         return int(config[key])
     except (KeyError, ValueError):
         return default
-
-
-def _cure(topic: str, key: str, value: str) -> str:
-    return (
-        f"Run kafka-configs.sh --alter --entity-type topics --entity-name {topic}"
-        f" --add-config {key}={value}"
-    )

@@ -19,10 +19,21 @@ from distributary.core.outcome import (
 from distributary.datadir import DataDir
 from distributary.datadir.publishers import Publishers
 from distributary.partitions.ports import Records
-from distributary.partitions.recalls import is_awaited
+from distributary.partitions.recall_requests import is_awaited
 
 RECALLING: Final = "events are on their way from the archive"
 """What a run waits for while they are read."""
+
+
+def awaited_of(paths: DataDir, partition: int, offset: int) -> str:
+    """What the record *offset* is waited for where it is asked for of the archive; else empty."""
+    if not is_awaited(paths.recall_requests(partition), offset):
+        return ""
+    try:
+        reason = paths.recall_failed.read_text(errors="replace")
+    except OSError:
+        return RECALLING
+    return f"the archive cannot be read: {reason}"
 
 
 class Views(Protocol):
@@ -117,13 +128,7 @@ class FileViews:
 
     def awaited(self, partition: int, offset: int) -> str:
         """See ``Views.awaited``: for the archive."""
-        if not is_awaited(self._paths.recall_requests(partition), offset):
-            return ""
-        try:
-            reason = self._paths.recall_failed.read_text(errors="replace")
-        except OSError:
-            return RECALLING
-        return f"the archive cannot be read: {reason}"
+        return awaited_of(self._paths, partition, offset)
 
     def records(self, partition: int) -> Records:
         """See ``Views.records``."""

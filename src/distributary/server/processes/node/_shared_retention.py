@@ -6,6 +6,7 @@ two. So what a page says counts only once its owner has written it after the cut
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Final, Protocol, TypeAlias
 
 from distributary.core.clock import Clock
@@ -34,6 +35,9 @@ LOOK_S: Final = 0.5
 
 LOOKS_MAX: Final = 20
 """Then the cut is undone until the next run: an owner that is well writes four times a second."""
+
+CLOSE_S_MAX: Final = 1.0
+"""Longest wait for a run under way at the end."""
 
 CHANGES: Final = 2
 """Signs of life that must come after a cut. The first may have been under way already; the next one
@@ -156,44 +160,67 @@ class LeaderRetention:
         self._limits = limits
         self._clock = clock
         self._ended = threading.Event()
+        self._busy = threading.Lock()
+        self._opened = ExitStack()
         self._made: SharedRetention | None = None
 
     def retain(self, partition: int) -> Told:
         """See ``SharedRetention.retain``."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made.retain(partition)
+        with self._busy:
+            if self._ended.is_set():
+                return None
+            if self._made is None:
+                with ExitStack() as opened:
+                    self._made = self._make(opened)
+                    self._opened = opened.pop_all()
+            return self._made.retain(partition)
 
-    def _make(self) -> SharedRetention:
+    def _make(self, opened: ExitStack) -> SharedRetention:
+        snapshots = StoreSnapshots(self._store, leads=True)
+        opened.callback(snapshots.close)
         retention = KafkaRetention(
             self._log,
-            StoreSnapshots(self._store, leads=True),
+            snapshots,
             bytes_max=self._limits.bytes_max,
             age_max_s=self._limits.age_max_s,
             clock=self._clock,
         )
+        opened.callback(retention.close)
         history = DirectoryTargets(self._store.url)
+        opened.callback(history.close)
 
         def routes(records: KafkaRecords, cut: int) -> tuple[int, bytes]:
             return routes_at(records, history, cut)
 
         archive, reader = self._limits.archive, open_reader(self._store.url, "resource store")
+        opened.callback(reader.dispose)
+        within: dict[int, int] = {}  # for the run under way
 
         def archived(partition: int) -> int:
             if not archive:
                 return ALL
             position = read_positions(reader, archive).get(partition, NOTHING)
-            late = position < retention.within(partition)
-            self._late.look(partition, position, is_late=late)
+            within[partition] = retention.within(partition)
+            self._late.look(partition, position, is_late=position < within[partition])
             return position
 
         floors = Floors(lambda number: read_page(self._store.url, number), self._ended.wait)
         return SharedRetention(
             floors,
-            lambda partition, keep_from: retention.retain(partition, keep_from, routes),
+            lambda partition, keep_from: retention.retain(
+                partition, keep_from, routes, within.pop(partition, None)
+            ),
             archived,
         )
 
     def close(self) -> None:
-        """Wait for nothing any more; the process ends soon."""
+        """Wait for nothing any more, and close the connections; blocks.
+
+        A run under way that the cluster does not answer keeps its own: the process ends soon.
+        """
         self._ended.set()
+        if self._busy.acquire(timeout=CLOSE_S_MAX):
+            try:
+                self._opened.close()
+            finally:
+                self._busy.release()

@@ -16,6 +16,7 @@ from distributary.core.outcome import DeliveryRowsReader, TallyReader
 from distributary.core.outcome.postgres import PostgresDeliveryReader, PostgresTallyReader
 from distributary.datadir import DataDir
 from distributary.partitions.ports import Records
+from distributary.server.processes.control.views import awaited_of
 
 LOOK_S: Final = 2.0
 """Interval of questions where the log ends: metrics and the backlog shown are so late."""
@@ -59,7 +60,7 @@ class SharedViews:
         places: Where they lie.
         store: The store.
         partitions: Number of partitions.
-        paths: The data directory of this node, with its index.
+        paths: The data directory of this node, with its index, and what owners ask for.
 
     Raises:
         DistributaryError: The store cannot be opened.
@@ -70,6 +71,7 @@ class SharedViews:
     ) -> None:
         numbers = range(partitions)
         self._places = places
+        self._paths = paths
         self._snapshots = StoreSnapshots(StorePlace(store.url))
         self._searched = KafkaSearchedLog(
             places.log, partitions, self._snapshots, paths.topic_index
@@ -108,9 +110,9 @@ class SharedViews:
         """
         return self._searched.publisher(position)
 
-    def awaited(self, _partition: int, _offset: int) -> str:
-        """See ``Views.awaited``: replays of a log on Kafka reach into no archive."""
-        return ""
+    def awaited(self, partition: int, offset: int) -> str:
+        """See ``Views.awaited``: for the archive."""
+        return awaited_of(self._paths, partition, offset)
 
     def records(self, partition: int) -> Records:
         """See ``Views.records``."""

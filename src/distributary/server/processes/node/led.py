@@ -32,9 +32,16 @@ from distributary.server.processes.control.form import AccessBoard, AppendClient
 from distributary.server.processes.control.views import Views
 from distributary.server.processes.ingest_process import IngestStart
 from distributary.server.processes.node._growth import Growth
+from distributary.server.processes.node._node_recalls import NodeRecalls
 from distributary.server.processes.node._shared_cluster import SharedCluster
 from distributary.server.processes.node._shared_retention import LeaderRetention
 from distributary.server.processes.node._shared_views import SharedViews
+from distributary.server.processes.pipeline.archiving import (
+    Shared,
+    archive_child,
+    is_recall_wanted,
+    keep_recalling,
+)
 from distributary.server.processes.receiver.retention import (
     LateArchive,
     RetentionLimits,
@@ -209,21 +216,33 @@ class Led:
     async def upkeep(
         self, settings: Callable[[], Settings], meter: Meter, line: Callable[[str], None]
     ) -> None:
-        """Retention of all partitions, and more partitions where they are wanted."""
-        del line  # no process is started
+        """Retention, recalls of the archive, and more partitions where they are wanted."""
         assert self._routes is not None
         growth = Growth(self._places.log, self.store, self._routes, self._log)
-        growing = asyncio.create_task(growth.follow(lambda: settings().partitions or 0))
         bytes_max = settings().retention_bytes_max // self.partitions
         archive = settings().archive
         limits = RetentionLimits(bytes_max, settings().retention_age_max_s, archive)
         late = LateArchive(archive, meter, self._log)
         retention = LeaderRetention(self._places.log, self.store, limits, SystemClock(), late)
+        recalls = NodeRecalls(self._places, self.partitions, self._paths)
+        shared = Shared(self._places, self.partitions)
         try:
-            await keep_retaining(range(self.partitions), retention.retain, meter, self._log)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(growth.follow(lambda: settings().partitions or 0))
+                group.create_task(recalls.follow(lambda: settings().archive))
+                group.create_task(
+                    keep_recalling(
+                        settings,
+                        lambda: is_recall_wanted(self._paths, self.partitions),
+                        lambda chosen: archive_child(
+                            chosen, self._paths, line, recalls=True, shared=shared
+                        ),
+                        SystemClock().monotonic_s,
+                    )
+                )
+                await keep_retaining(range(self.partitions), retention.retain, meter, self._log)
         finally:
-            growing.cancel()
-            retention.close()
+            await asyncio.to_thread(retention.close)
 
     async def end(self) -> None:
         """Close what all users shared."""

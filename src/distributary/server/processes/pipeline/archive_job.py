@@ -124,10 +124,10 @@ def _of_nodes(wanted: "Wanted", shared: SharedPlaces) -> Iterator["Wanted"]:
     """*wanted*, of the log that nodes share."""
     # Clients of Kafka and PostgreSQL are loaded where there are some.
     from distributary.core.database import database_url  # noqa: PLC0415
-    from distributary.core.log.kafka.store_archived import write_positions  # noqa: PLC0415
+    from distributary.core.log.kafka.store_archived import write_archived  # noqa: PLC0415
     from distributary.core.postgres_lease import PostgresLease  # noqa: PLC0415
     from distributary.partitions._executor import LeaseHolder  # noqa: PLC0415
-    from distributary.spark.archive.logs import TopicLog  # noqa: PLC0415
+    from distributary.spark.archive.logs import TopicLog, stretches_of  # noqa: PLC0415
 
     url = database_url(shared.store)
     holder = LeaseHolder(host=socket.gethostname(), pid=os.getpid())
@@ -139,7 +139,9 @@ def _of_nodes(wanted: "Wanted", shared: SharedPlaces) -> Iterator["Wanted"]:
         yield replace(
             wanted,
             log=TopicLog(shared.log, int((time.time() - OLD_S) * 1000)),
-            note=lambda contents: write_positions(url, wanted.to, contents.positions()),
+            note=lambda contents: write_archived(
+                url, wanted.to, contents.positions(), stretches_of(contents)
+            ),
             check=lease.check,
             left_s=LEFT_S,
         )

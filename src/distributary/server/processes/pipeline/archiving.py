@@ -8,14 +8,15 @@ Spark.
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
+from distributary.core.cluster import SharedPlaces, encode_places
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import LogError
 from distributary.core.log import Reader
 from distributary.datadir import DataDir
 from distributary.datadir.archived import NOTHING, read_archived
-from distributary.partitions.recalls import read_requests
+from distributary.partitions.recall_requests import read_requests
 from distributary.server.processes.pipeline.job_process import JobStart
 from distributary.server.processes.pipeline_process import spark_environ
 from distributary.server.processes.supervision.children import Child, program
@@ -135,8 +136,25 @@ def is_recall_wanted(paths: DataDir, partitions: int) -> bool:
     return False
 
 
+class Shared(NamedTuple):
+    """The log that nodes share.
+
+    Attributes:
+        places: Where log and store lie, with their passwords.
+        partitions: Of the log.
+    """
+
+    places: SharedPlaces
+    partitions: int
+
+
 def archive_child(
-    settings: Settings, paths: DataDir, line: Callable[[str], None], *, recalls: bool = False
+    settings: Settings,
+    paths: DataDir,
+    line: Callable[[str], None],
+    *,
+    recalls: bool = False,
+    shared: Shared | None = None,
 ) -> Child:
     """Returns the process of one job, not started; nobody starts it again.
 
@@ -145,6 +163,7 @@ def archive_child(
         paths: Paths of the data directory.
         line: Called with each line of its standard error.
         recalls: Whether it recalls; otherwise it archives.
+        shared: The log, where nodes share it; None: it is in the data directory.
     """
     role = "recall" if recalls else "archive"
     start = JobStart(
@@ -153,6 +172,7 @@ def archive_child(
         java_home=str(settings.java_home or ""),
         log_level=settings.log_level,
         age_max_s=settings.archive_age_max_s,
+        partitions=shared.partitions if shared else 0,
     )
     conf = {
         name: value for name, value in settings.spark_conf.items() if name.startswith(PASSED_ON)
@@ -161,7 +181,7 @@ def archive_child(
         role,
         program(f"distributary.server.processes.{role}_process", start),
         line=line,
-        environ=spark_environ(conf),
+        environ=spark_environ(conf) | encode_places(shared and shared.places),
         withheld=(CREDENTIAL_KEY_VARIABLE,),
         ended=lambda _code: False,
     )

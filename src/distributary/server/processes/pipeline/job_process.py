@@ -27,6 +27,7 @@ class JobStart(msgspec.Struct, frozen=True, kw_only=True):
         java_home: Java to run Spark on; empty: one is looked for.
         log_level: Least level that is logged.
         age_max_s: Age above which days of the archive are deleted; 0: never.
+        partitions: Of a log that nodes share, whose place is in the environment; else 0.
     """
 
     data_dir: str
@@ -34,6 +35,7 @@ class JobStart(msgspec.Struct, frozen=True, kw_only=True):
     java_home: str
     log_level: str
     age_max_s: float = 0.0
+    partitions: int = 0
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
