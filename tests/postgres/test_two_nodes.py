@@ -22,8 +22,9 @@ from distributary.core.cluster import KafkaPlace
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE, STORE_PASSWORD_VARIABLE
 from distributary.core.log.kafka import KafkaEnds
 from distributary.core.log.kafka.retention import UNLIMITED
+from distributary.core.log.kafka.store_archived import StoredStretches, read_positions
 from distributary.core.meter import Meter
-from distributary.core.postgres_lease import partition_lease, read_leases
+from distributary.core.postgres_lease import PostgresLease, partition_lease, read_leases
 from distributary.partitions._executor import lease_holder_of
 from distributary.server.processes.node._shared_retention import LeaderRetention
 from distributary.server.processes.receiver.retention import LateArchive, RetentionLimits
@@ -119,13 +120,42 @@ class Nodes:
         return self.servers[1].request("POST", "/events", body, fields).status
 
     def archive(self) -> None:
-        """Archive the log as far as it goes."""
-        program = [sys.executable, "-m", "distributary.cli", "archive", "--all"]
-        program += ["--to", str(self._folder / "archive"), "--config", str(self._folder / "0.toml")]
-        done = subprocess.run(
-            program, env=self._environ, capture_output=True, text=True, timeout=240, check=False
-        )
+        """Archive the log as far as it goes: one job at a time, on whichever machine."""
+        to = str(self._folder / "archive")
+        lease = PostgresLease(self._url, "archive", holder="another job")
+        try:
+            refused = self._archive(to)
+        finally:
+            lease.release()
+        assert refused.returncode
+        assert "another job works for this log" in refused.stderr
+        ends = KafkaEnds(self.place).read(AFTER)
+        done = self._archive(to)
         assert done.returncode == 0, done.stderr
+        assert f"events of {AFTER} segments" in done.stdout
+        reader = database.open_reader(self._url, "tests")
+        positions = read_positions(reader, to)
+        assert read_positions(reader, "/elsewhere") == {}
+        for number, end in enumerate(ends):
+            assert positions[number] >= end
+            (stretch,) = StoredStretches(reader, to, number).read()
+            assert stretch[:2] == (0, positions[number])
+        (held,) = read_leases(reader, "archive")
+        assert held.released
+        assert held.generation > lease.generation
+        reader.dispose()
+
+    def _archive(self, to: str) -> "subprocess.CompletedProcess[str]":
+        config = str(self._folder / "0.toml")
+        program = [sys.executable, "-m", "distributary.cli", "archive", "--all"]
+        return subprocess.run(
+            [*program, "--to", to, "--config", config],
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
 
     def kill_owner(self, partition: int) -> None:
         """Kill the process that delivers *partition*."""

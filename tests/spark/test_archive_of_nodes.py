@@ -1,22 +1,11 @@
 """The archive of a log that nodes share: of a topic of Kafka, with a lease of PostgreSQL."""
 
-import contextlib
 import json
-import subprocess
-import sys
-import time
 
 import pyarrow.parquet as pq
 import pytest
 
-from distributary.core import database
 from distributary.core.errors import SettingsError, StoreError
-from distributary.core.log.kafka.store_archived import (
-    StoredStretches,
-    read_positions,
-    write_archived,
-)
-from distributary.core.postgres_lease import PostgresLease, prepare_leases, read_leases
 from distributary.spark.archive.job import Wanted, archive
 from distributary.spark.archive.logs import TopicLog
 from distributary.spark.archive.rows import event_of
@@ -133,55 +122,3 @@ def test_a_cluster_that_would_get_the_password_in_clear_is_refused(topic_log, tm
     for conf in ({}, {SHARED_KEY: "s", "spark.network.crypto.enabled": "false"}):
         with pytest.raises(SettingsError, match="The Spark cluster is not protected"):
             run(wanted, tmp_path / "scratch", "spark://localhost:1", conf, lambda _done: None)
-
-
-class Engines:
-    """A writer and a reader of a database."""
-
-    def __init__(self, url):
-        self.writer = database.open_writer(url, "tests")
-        self.reader = database.open_reader(url, "tests")
-
-    def close(self):
-        self.writer.dispose()
-        self.reader.dispose()
-
-
-def _command(*words):
-    command = [sys.executable, "-m", "distributary.cli", "archive", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-
-
-def test_the_command_archives_what_nodes_share(
-    topic_log, postgres_place, node_settings, event, tmp_path
-):
-    """One job at a time, on whichever machine; retention learns how far."""
-    log, to = topic_log, tmp_path / "archive"
-    log.clock.now_ms = int(time.time() * 1000)
-    made = [log.append(number % 2, event(f"id-{number}")) for number in range(20)]
-    url = database.database_url(postgres_place)
-    with contextlib.closing(Engines(url)) as engines:
-        prepare_leases(engines.writer)
-    settings = node_settings(log, postgres_place, tmp_path)
-    words = ["--to", str(to), "--config", settings, "--all"]
-    lease = PostgresLease(url, "archive", holder="another job")
-    try:
-        refused = _command(*words)
-    finally:
-        lease.release()
-    assert refused.returncode
-    assert "another job works for this log" in refused.stderr
-    done = _command(*words)
-    assert done.returncode == 0, done.stderr
-    assert f"{len(made)} events of 2 segments" in done.stdout
-    with contextlib.closing(Engines(url)) as engines:
-        assert read_positions(engines.reader, str(to)) == {0: 10, 1: 10}
-        assert read_positions(engines.reader, "/elsewhere") == {}
-        stretches = [StoredStretches(engines.reader, str(to), number) for number in range(2)]
-        assert [each.read()[0][:2] for each in stretches] == [(0, 10), (0, 10)]
-        assert stretches[0].read()[0][2] == log.clock.now_ms
-        write_archived(url, str(to), {0: 3}, {})  # another archive at this place, of fewer records
-        assert read_positions(engines.reader, str(to)) == {0: 3}
-        (held,) = read_leases(engines.reader, "archive")
-    assert held.released
-    assert held.generation > lease.generation
