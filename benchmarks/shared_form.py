@@ -48,9 +48,12 @@ def servers(stack):
 
 
 def shared_flags(folder, kafka, postgres):
-    """A function that returns the flags of a node on a new log and a new store."""
+    """A function that returns the flags of a node on a new log and a new store.
 
-    def flags(partitions):
+    It takes the number of partitions, and further lines of the node's configuration.
+    """
+
+    def flags(partitions, *more):
         place = postgres.new_database()
         secrets = {"store_password_file": place.password, "credential_key_file": KEY}
         for name, text in secrets.items():
@@ -63,6 +66,7 @@ def shared_flags(folder, kafka, postgres):
             f'store = "{place.url}"\n'
             + "".join(f'{name} = "{folder / name}"\n' for name in secrets)
             + f'node_name = "bench"\nnode_address = "{address}"\npartitions = {partitions}\n'
+            + "".join(f"{line}\n" for line in more)
         )
         return ["--config", str(config)]
 

@@ -27,6 +27,7 @@ from distributary.core.flow import (
 from distributary.core.outcome import RunRow
 from distributary.core.route import IndexMatcher, Matcher
 from distributary.partitions._flusher import Flusher
+from distributary.partitions._past_readers import PastReaders
 from distributary.partitions._run import Run
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.recalls import Kept
@@ -80,6 +81,16 @@ class Replays:
         self._flusher = flusher
         self._state = state
         self._engine = engine
+        self._readers = PastReaders(context.kept, context.clock)
+
+    def tick(self) -> None:
+        """Close readers that nobody needs any more."""
+        if self._readers.has_idle():
+            self._context.aside.run(self._readers.close_idle, _ignore)
+
+    def close(self) -> None:
+        """Close all readers, after the read under way."""
+        self._context.aside.run(self._readers.close, _ignore)
 
     def begin(self, demand: Demand) -> RunRow:
         since_ms, until_ms = _time(demand)
@@ -119,13 +130,11 @@ class Replays:
         found: list[_Found] = []
 
         def work() -> None:
-            records = self._context.kept()
             try:
-                found.append(self._look(run, record, records, count, (cut, end)))
+                with self._readers.of(run.demand.seq) as records:
+                    found.append(self._look(run, record, records, count, (cut, end)))
             except LogError as error:
                 raise StoreError(str(error)) from error
-            finally:
-                records.close()
 
         def done(error: StoreError | None) -> None:
             then(None if error is not None else self._take(run, *found))
@@ -282,6 +291,10 @@ class Replays:
         if replay is not None:
             self._state.replays.take(replay, fresh, row)
         return row
+
+
+def _ignore(_error: StoreError | None) -> None:
+    """Closing a reader loses nothing."""
 
 
 def _is_under_way(run: Run) -> bool:

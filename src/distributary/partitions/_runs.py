@@ -76,7 +76,7 @@ class Runs:
         self._state = state
         self._engine = engine
         letters = LetterRuns(context, flusher, state, engine)
-        replays = Replays(context, flusher, state, engine)
+        replays = self._replays = Replays(context, flusher, state, engine)
         self._kinds: dict[str, RunKind] = {
             "redrive": letters,
             "purge": letters,
@@ -140,7 +140,12 @@ class Runs:
             run.rests = False
             if run.replay is not None:
                 self._let_pass(run, run.replay)
+        self._replays.tick()
         self._turn()
+
+    def close(self) -> None:
+        """Close what replays read with."""
+        self._replays.close()
 
     def _let_pass(self, run: Run, replay: Replay) -> None:
         """Turn matches under way into rows where they alone hold up the run."""

@@ -490,8 +490,8 @@ class PartitionConsumer:
         self._ended = True
         self._tallying.finish()
         self._standing.post(self._state.live)
-        self._backfilling.reads.close()
-        self._reload.close()
+        for each in (self._backfilling.reads, self._reload, self._runs):
+            each.close()
         self._log_thread.stop()
         done(left)
 

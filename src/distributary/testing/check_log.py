@@ -134,6 +134,9 @@ def check_read_respects_its_bounds(log: LogUnderTest, _: VirtualClock) -> None:
     assert [r.body for r in log.read(first + 4, first + 100)] == bodies[4:]
     assert list(log.read(first + 3, first + 3)) == []
     assert list(log.read(first + 6, first + 9)) == []
+    # One that stops in the middle goes on there, or anywhere else.
+    assert [next(log.read(first + n, first + 6)).body for n in range(6)] == bodies
+    assert [r.body for r in log.read(first + 1, first + 5)] == bodies[1:5]
 
 
 def check_chunks_join_to_the_whole(log: LogUnderTest, _: VirtualClock) -> None:

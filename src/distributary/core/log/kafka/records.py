@@ -73,10 +73,15 @@ class KafkaRecords:
         self._snapshots = snapshots
         self._fetcher = Fetcher(place, partition, dict(_SETTINGS), publishers=publishers)
         self._end = 0
+        self._publishers = publishers
+        self._last = 0, 0, b""
+        """The chunk that ``read`` has taken last: its first record, the one after it, its frames. A
+        reader that stops in the middle of it goes on there."""
         self._means: dict[tuple[int, int], float] = {}
 
     def rest(self) -> None:
         """Fetch nothing ahead until the next read: it is not known when that will be."""
+        self._last = 0, 0, b""
         self._fetcher.rest()
 
     def close(self) -> None:
@@ -175,12 +180,24 @@ class KafkaRecords:
         start, end = self._watermarks()
         at, end = max(from_offset, start), min(to_offset, end)
         while at < end:
-            chunk, at = self._gathered(at, READ_BYTES, kind)
+            chunk, following = self._chunk(at, kind)
             for logged in iter_frames(chunk, verify=False):
                 if logged.offset >= end:
                     return
-                yield logged
+                if logged.offset >= at:
+                    yield logged
+            at = following
         self._fetcher.rest()
+
+    def _chunk(self, at: int, kind: int) -> tuple[bytes, int]:
+        """Returns a chunk with the record *at*, or with what follows it, and the offset after."""
+        first, following, chunk = self._last
+        if kind or self._publishers is not None:
+            return self._gathered(at, READ_BYTES, kind)
+        if not first <= at < following:
+            chunk, following = self._gathered(at, READ_BYTES)
+            self._last = at, following, chunk
+        return chunk, following
 
     def offset_at(self, time_ms: int) -> int:
         """Returns the first offset appended at *time_ms* or later; the end where none was.
