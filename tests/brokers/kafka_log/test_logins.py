@@ -13,7 +13,6 @@ from distributary.core.log.kafka import (
     MemorySnapshots,
     prepare_topics,
 )
-from distributary.core.log.kafka import topics as module
 from kit.servers import PASSWORD, USER
 
 pytestmark = pytest.mark.slow
@@ -63,7 +62,7 @@ def test_a_login_that_fails_is_an_error_without_secrets(
     kafka, authority, change, monkeypatch, capfd
 ):
     """Neither the error nor what librdkafka prints has the password."""
-    monkeypatch.setattr(module, "ANSWER_S_MAX", 2.0)
+    monkeypatch.setattr("distributary.core.log.kafka._topic_admin.ANSWER_S_MAX", 2.0)
     with pytest.raises(LogUnavailableError) as raised:
         prepare_topics(_place(kafka, authority, **change), 1)
     printed = capfd.readouterr()

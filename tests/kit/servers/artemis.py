@@ -144,6 +144,7 @@ _BROKER: Final = """<?xml version="1.0"?>
     <bindings-directory>{folder}/data/bindings</bindings-directory>
     <paging-directory>{folder}/data/paging</paging-directory>
     <large-messages-directory>{folder}/data/large</large-messages-directory>
+    <max-disk-usage>100</max-disk-usage>
     <acceptors>
       <acceptor name="plain">tcp://127.0.0.1:{port}?protocols=AMQP;amqpCredits=1000</acceptor>
       <acceptor name="tls">tcp://127.0.0.1:{tls_port}?protocols=AMQP;{keys}</acceptor>

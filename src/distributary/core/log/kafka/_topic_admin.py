@@ -65,7 +65,7 @@ class TopicAdmin:
             metadata = self._client.list_topics(self.topic, timeout=ANSWER_S_MAX)
         topic = metadata.topics[self.topic]
         if topic.error is not None:
-            if topic.error.name() == "UNKNOWN_TOPIC_OR_PART":
+            if _is_unknown(topic.error):
                 return None
             raise log_error(topic.error, f"look at topic {self.topic}")
         replicas = min(len(each.replicas) for each in topic.partitions.values())
@@ -75,10 +75,19 @@ class TopicAdmin:
     def config(self, kind: Any, name: str) -> dict[str, str]:
         """The settings in force of a topic or broker."""
         resource = self.admin.ConfigResource(kind, name)
+        deadline_s = time.monotonic() + ANSWER_S_MAX
         with self.errors(f"read the settings of {name}"):
-            asked = self._client.describe_configs([resource], request_timeout=ANSWER_S_MAX)
-            entries = asked[resource].result()
-        return {key: str(entry.value) for key, entry in entries.items()}
+            while True:
+                asked = self._client.describe_configs([resource], request_timeout=ANSWER_S_MAX)
+                try:
+                    entries = asked[resource].result()
+                except self.kafka.KafkaException as raised:
+                    # The broker that is asked may learn of a new topic later than another one.
+                    if not _is_unknown(raised.args[0]) or time.monotonic() > deadline_s:
+                        raise
+                    time.sleep(LOOK_AGAIN_S)
+                else:
+                    return {key: str(entry.value) for key, entry in entries.items()}
 
     def make(self, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
         """Make the topic; it may have been made by another node meanwhile."""
@@ -120,6 +129,11 @@ def look_until(admin: TopicAdmin, partitions: int) -> Topic:
         if time.monotonic() > deadline_s:
             raise LogUnavailableError(f"topic {admin.topic} was made and is not there yet")
         time.sleep(LOOK_AGAIN_S)
+
+
+def _is_unknown(error: Any) -> bool:
+    """Whether a broker knows no such topic."""
+    return bool(error.name() == "UNKNOWN_TOPIC_OR_PART")
 
 
 def cure(topic: str, key: str, value: str) -> str:
