@@ -78,16 +78,17 @@ def test_what_the_log_has_lost_is_told(past, more, cut):
 
 def test_a_replay_waits_where_the_log_is_seen_to_end_early(past, monkeypatch):
     """What is behind is read when it is shown: it is not lost."""
+    whole, shown = past.log.read, [past.log.durable_end()]
+    monkeypatch.setattr(past.log, "durable_end", lambda: shown[0])
+    monkeypatch.setattr(past.log, "read", lambda first, last: whole(first, min(last, shown[0])))
     run = replay(past, rate=50.0)
     past.advance(1.0)
-    whole, end = past.log.read, past.log.durable_end() - 100
-    monkeypatch.setattr(past.log, "durable_end", lambda: end)
-    monkeypatch.setattr(past.log, "read", lambda first, last: whole(first, min(last, end)))
+    shown[0] -= 100
     past.advance(5.0)
     sent = arrivals(past)[200:]
     assert sorted(sent) == sorted(past.events[: len(sent)])
     assert len(sent) < 200
-    monkeypatch.undo()
+    shown[0] += 100
     past.advance(30.0)
     row = row_of(past, run)
     assert (row.selected, row.handled, row.missing) == (200, 200, 0)

@@ -74,14 +74,16 @@ class KafkaRecords:
         self._fetcher = Fetcher(place, partition, dict(_SETTINGS), publishers=publishers)
         self._end = 0
         self._publishers = publishers
-        self._last = 0, 0, b""
-        """The chunk that ``read`` has taken last: its first record, the one after it, its frames. A
-        reader that stops in the middle of it goes on there."""
+        self._yielded = -1
+        """The record that ``read`` has yielded last: a reader that stops there goes on with it, or
+        with the next one, from the rest of the chunk."""
+        self._chunk = b"", 0
+        """The chunk with it, and the record after that."""
         self._means: dict[tuple[int, int], float] = {}
 
     def rest(self) -> None:
         """Fetch nothing ahead until the next read: it is not known when that will be."""
-        self._last = 0, 0, b""
+        self._chunk = b"", 0
         self._fetcher.rest()
 
     def close(self) -> None:
@@ -180,24 +182,25 @@ class KafkaRecords:
         start, end = self._watermarks()
         at, end = max(from_offset, start), min(to_offset, end)
         while at < end:
-            chunk, following = self._chunk(at, kind)
+            chunk, following = self._taken(at, kind)
             for logged in iter_frames(chunk, verify=False):
                 if logged.offset >= end:
                     return
                 if logged.offset >= at:
+                    self._yielded = -1 if kind else logged.offset
                     yield logged
             at = following
         self._fetcher.rest()
 
-    def _chunk(self, at: int, kind: int) -> tuple[bytes, int]:
+    def _taken(self, at: int, kind: int) -> tuple[bytes, int]:
         """Returns a chunk with the record *at*, or with what follows it, and the offset after."""
-        first, following, chunk = self._last
         if kind or self._publishers is not None:
+            self._chunk = b"", 0
             return self._gathered(at, READ_BYTES, kind)
-        if not first <= at < following:
-            chunk, following = self._gathered(at, READ_BYTES)
-            self._last = at, following, chunk
-        return chunk, following
+        goes_on = self._yielded in (at - 1, at) and at < self._chunk[1]
+        if not goes_on:
+            self._chunk = self._gathered(at, READ_BYTES)
+        return self._chunk
 
     def offset_at(self, time_ms: int) -> int:
         """Returns the first offset appended at *time_ms* or later; the end where none was.
