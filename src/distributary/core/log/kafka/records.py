@@ -187,7 +187,7 @@ class KafkaRecords:
                 if logged.offset >= end:
                     return
                 if logged.offset >= at:
-                    self._yielded = -1 if kind else logged.offset
+                    self._yielded = logged.offset
                     yield logged
             at = following
         self._fetcher.rest()
