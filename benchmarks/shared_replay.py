@@ -2,7 +2,8 @@
 
 COUNT events of 1 KB (200,000) lie in a topic of two partitions. A run replays them from the log,
 and another one does at 200/s for a while; the command archives them, the topic loses them, and a
-run replays them from the archive. Last, as many drain. One node, its owners on this machine, beside three brokers and PostgreSQL. Run:
+run replays them from the archive. Last, as many drain. One node, its owners on this machine, beside
+three brokers and PostgreSQL. Run:
 ``PYTHONPATH=src:benchmarks:tests python benchmarks/shared_replay.py [COUNT]``.
 """
 
