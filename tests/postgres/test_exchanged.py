@@ -15,6 +15,8 @@ from distributary.core.log.kafka.store_archived import (
     read_positions,
     write_archived,
 )
+from distributary.core.log.kafka.store_readers import ReaderRow, ReaderRows
+from distributary.core.log.reader_notes import ReaderNote
 from distributary.datadir import StatusField
 from distributary.partitions import _notes as notes_module
 from distributary.partitions._courier import Courier
@@ -269,3 +271,26 @@ def test_stretches_of_an_archive_are_known_to_owners(emptied_url):
             connection.exec_driver_sql("DELETE FROM distributary.log_archived")
             connection.exec_driver_sql("INSERT INTO distributary.log_archived VALUES ('/a', 0, 9)")
         assert stored.read() == []
+
+
+def test_readers_of_a_shared_log_say_in_the_store_how_far_they_are(emptied_url):
+    """Each has a row, which its next note replaces; what is no note counts for nothing."""
+    with contextlib.ExitStack() as opened:
+        rows = ReaderRows(emptied_url)
+        opened.callback(rows.close)
+        assert rows.read() == {}
+        for name, end in (("slow", 3), ("fast", 8)):
+            own = ReaderRow(emptied_url, name)
+            opened.callback(own.close)
+            for at in (0, end):
+                own.write({0: at, 1: at + 1}, 1_000 + at)
+        writer = database.open_writer(emptied_url, "tests")
+        opened.callback(writer.dispose)
+        with database.writing(writer) as connection:
+            connection.exec_driver_sql(
+                "INSERT INTO distributary.log_readers VALUES ('odd', '{\"positions\": 1}')"
+            )
+        slow, fast = ReaderNote({0: 3, 1: 4}, 1_003), ReaderNote({0: 8, 1: 9}, 1_008)
+        assert rows.read() == {"fast": fast, "slow": slow}
+        rows.forget("slow")
+        assert rows.read() == {"fast": fast}

@@ -28,6 +28,8 @@ from distributary.core.postgres_lease import PostgresLease, partition_lease, rea
 from distributary.partitions._executor import lease_holder_of
 from distributary.server.processes.node._shared_retention import LeaderRetention
 from distributary.server.processes.receiver.retention import LateArchive, RetentionLimits
+from distributary.spark._places import Places
+from distributary.spark._reader_notes import note_of
 from kit.answering_sinks import AnsweringSinks
 from kit.ports import free_port
 from kit.running_server import Role, RunningServer, clean_environ, wait_until
@@ -50,6 +52,16 @@ LEFT_S_MAX = 60.0
 """Longest orderly stop of a node; usual is a tenth."""
 
 
+class Lines:
+    """Keeps what retention tells of a reader."""
+
+    def __init__(self, told: list[tuple[str, int, int]]) -> None:
+        self._told = told
+
+    def warning(self, event: str, *, partition: int, last: int, **_fields: object) -> None:
+        self._told.append((event, partition, last))
+
+
 class Nodes:
     """Two nodes on one log and one store.
 
@@ -60,7 +72,7 @@ class Nodes:
 
     def __init__(self, folder: Path, kafka: Any, postgres: Any) -> None:
         self._folder = folder
-        store = postgres.new_database()
+        store = self._store = postgres.new_database()
         self._url = database.database_url(store)
         prefix = f"nodes-{os.getpid()}"
         self.place = KafkaPlace(servers=kafka.servers, prefix=prefix)
@@ -167,14 +179,23 @@ class Nodes:
         os.kill(holder.pid, signal.SIGKILL)
 
     def cut(self) -> None:
-        """Delete all of the log but the newest record of each partition, as the leader would."""
+        """Delete all of the log but the newest record of each partition, as the leader would.
+
+        A registered reader that is far behind holds as many bytes as the limit, and is told.
+        """
         archive, meter = str(self._folder / "archive"), Meter()
+        told = list[tuple[str, int, int]]()
+        slow = note_of(Places(log=self.place, store=self._store), "slow")
+        assert slow.place.startswith("the table log_readers of postgresql://")
+        slow.write(dict.fromkeys(range(AFTER), 0), SystemClock().wall_ms())
+        slow.close()
         retention = LeaderRetention(
             self.place,
             database.StorePlace(self._url),  # without its lease: it goes on leading
             RetentionLimits(1, UNLIMITED, archive),
             SystemClock(),
             LateArchive(archive, meter, structlog.get_logger()),
+            lines=Lines(told),
         )
         ends = KafkaEnds(self.place)
 
@@ -187,6 +208,10 @@ class Nodes:
         wait_until(is_cut, WAIT_S_MAX, "retention has cut the log")
         retention.close()
         assert retention.retain(0) is None
+        assert {(line, partition) for line, partition, _ in told} == {
+            ("reader-lost", number) for number in range(AFTER)
+        }
+        assert {number: last + 2 for _, number, last in told} == dict(enumerate(ends.read(AFTER)))
 
 
 @pytest.fixture(scope="module")

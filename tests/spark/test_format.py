@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from distributary.datadir import DataDir
-from distributary.datadir.readers import read_readers
+from distributary.datadir.readers import ReaderFiles
 from distributary.spark import _columns, register
 from distributary.spark._schema import arrow_schema, spark_schema
 
@@ -327,10 +327,10 @@ def test_a_stream_with_a_name_notes_how_far_it_is(
     for number in range(10):
         log.append(number % 2, event(str(number)))
     _drain(spark, log, tmp_path, reader="hourly")
-    assert read_readers(readers)["hourly"].positions in ({0: 0, 1: 0}, {0: 5, 1: 5})
+    assert ReaderFiles(readers).read()["hourly"].positions in ({0: 0, 1: 0}, {0: 5, 1: 5})
     log.append(0, event("10"))
     _drain(spark, log, tmp_path, reader="hourly")
-    assert read_readers(readers)["hourly"].positions in ({0: 5, 1: 5}, {0: 6, 1: 5})
+    assert ReaderFiles(readers).read()["hourly"].positions in ({0: 5, 1: 5}, {0: 6, 1: 5})
 
 
 def test_a_micro_batch_takes_no_more_than_it_may(

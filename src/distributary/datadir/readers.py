@@ -1,10 +1,8 @@
-"""Positions of registered readers, by which retention knows what they have not read yet.
+"""Positions of registered readers of a log in a data directory: a file ``readers/NAME.json`` each.
 
-A streaming query with a name writes a file, ``readers/NAME.json``, after each of its micro-batches.
-It is a wish, not a promise: retention holds records for a reader for so long, and so many.
+A streaming query with a name writes it after each of its micro-batches.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -12,65 +10,60 @@ from typing import Final
 import msgspec
 
 from distributary.core.files import write_atomically
+from distributary.core.log.reader_notes import NAME, READERS_MAX, ReaderNote
 
-READERS_MAX: Final = 100
-"""Most readers that retention looks at: the first by name."""
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-"""What a reader may be called: it is a file name."""
 _SUFFIX: Final = ".json"
 
 
-class ReaderNote(msgspec.Struct, frozen=True):
-    """How far a reader is.
-
-    Attributes:
-        positions: Partition -> offset of the first record that it has not done with.
-        at_ms: When it said so, wall clock, milliseconds.
-    """
-
-    positions: dict[int, int]
-    at_ms: int
-
-
-def write_reader(folder: Path, name: str, positions: Mapping[int, int], now_ms: int) -> None:
-    """Note how far the reader *name* is.
+class ReaderFiles:
+    """The notes of all readers of a data directory. Blocking.
 
     Args:
         folder: ``DataDir.readers``.
-        name: One that ``NAME`` matches.
-        positions: See ``ReaderNote``.
-        now_ms: Wall clock, milliseconds.
-
-    Raises:
-        OSError: It cannot be written.
     """
-    assert NAME.fullmatch(name)
-    folder.mkdir(mode=0o750, exist_ok=True)
-    content = msgspec.json.encode(ReaderNote(dict(positions), now_ms))
-    write_atomically(folder / f"{name}{_SUFFIX}", content, mode=0o640, contended=True)
 
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-def read_readers(folder: Path) -> dict[str, ReaderNote]:
-    """Returns the readers by name; what is no note is left out."""
-    found = {}
-    try:
-        paths = sorted(folder.glob(f"*{_SUFFIX}"))[:READERS_MAX]
-    except OSError:
-        return {}
-    for path in paths:
-        name = path.name.removesuffix(_SUFFIX)
-        if NAME.fullmatch(name):
-            try:
-                found[name] = msgspec.json.decode(path.read_bytes(), type=ReaderNote)
-            except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-                continue
-    return found
+    def write(self, name: str, positions: Mapping[int, int], now_ms: int) -> None:
+        """Note how far the reader *name* is.
 
+        Args:
+            name: One that ``NAME`` matches.
+            positions: See ``ReaderNote``.
+            now_ms: Wall clock, milliseconds.
 
-def forget_reader(folder: Path, name: str) -> None:
-    """Delete the note of the reader *name*, if there is one.
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._folder.mkdir(mode=0o750, exist_ok=True)
+        content = msgspec.json.encode(ReaderNote(dict(positions), now_ms))
+        write_atomically(self._path(name), content, mode=0o640, contended=True)
 
-    Raises:
-        OSError: It cannot be deleted.
-    """
-    (folder / f"{name}{_SUFFIX}").unlink(missing_ok=True)
+    def read(self) -> dict[str, ReaderNote]:
+        """Returns the readers by name; what is no note is left out."""
+        found = {}
+        try:
+            paths = sorted(self._folder.glob(f"*{_SUFFIX}"))[:READERS_MAX]
+        except OSError:
+            return {}
+        for path in paths:
+            name = path.name.removesuffix(_SUFFIX)
+            if NAME.fullmatch(name):
+                try:
+                    found[name] = msgspec.json.decode(path.read_bytes(), type=ReaderNote)
+                except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+                    continue
+        return found
+
+    def forget(self, name: str) -> None:
+        """Delete the note of the reader *name*, if there is one.
+
+        Raises:
+            OSError: It cannot be deleted.
+        """
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        assert NAME.fullmatch(name)
+        return self._folder / f"{name}{_SUFFIX}"

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, Literal, TypeVar
 
 from distributary.core.errors import SettingsError
-from distributary.datadir.readers import NAME
+from distributary.core.log.reader_notes import NAME
 from distributary.spark._places import PLACE_NAMES, Places, parse_places
 from distributary.spark._secret_names import looks_secret
 
@@ -140,8 +140,8 @@ def parse_options(
     others = sorted(_LOWER[name] for name in given.keys() & _OF_EVENTS)
     if parsed.table != "events" and others:
         faults.append(f"{', '.join(others)}: of the table events alone")
-    if parsed.reader and parsed.places.log is not None:
-        faults.append("reader: of a log in a data directory alone")
+    if parsed.reader and parsed.places.log is not None and parsed.places.store is None:
+        faults.append("reader: needs store: there it notes how far it is")
     _refuse(faults)
     return parsed
 

@@ -40,15 +40,14 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from distributary.core.clock import SystemClock
-from distributary.core.errors import SettingsError
-from distributary.datadir import DataDir
-from distributary.datadir.readers import write_reader
+from distributary.core.errors import SettingsError, StoreError
 from distributary.spark import _columns, _history_tables, _ranges, _schema, _state_tables
 from distributary.spark._bounded import TableReader
 from distributary.spark._history_tables import HistoryTable
 from distributary.spark._log_reads import EventReader, Log, Slice
 from distributary.spark._options import EARLIEST, FormatOptions, parse_options
 from distributary.spark._ranges import Offsets
+from distributary.spark._reader_notes import OwnNote, note_of
 from distributary.spark._schema import Column
 from distributary.spark._state_tables import DeadLetterTable, SubscriptionTable
 from distributary.spark.publish import batch_writer, stream_writer
@@ -154,6 +153,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._target: Offsets | None = None
         self._noted = False
+        self._own: OwnNote | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """For tasks, which note nothing."""
+        return self.__dict__ | {"_own": None}
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Returns where a query without a checkpoint begins."""
@@ -196,20 +200,27 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Tell retention what this query has not read yet.
 
         Raises:
-            SettingsError: The data directory cannot be written.
+            SettingsError: Data directory or store cannot be written.
         """
         self._noted = True
-        data_dir = self._options.places.data_dir
-        if not self._options.reader or data_dir is None:
+        options = self._options
+        if not options.reader:
             return
-        folder = DataDir(data_dir).readers
+        if self._own is None:
+            self._own = note_of(options.places, options.reader)
         try:
-            write_reader(folder, self._options.reader, positions, SystemClock().wall_ms())
-        except OSError as error:
+            self._own.write(positions, SystemClock().wall_ms())
+        except (OSError, StoreError) as error:
             raise SettingsError(
                 f"reader: its position cannot be noted, so retention would not hold the log for it:"
-                f" {error}. The query needs to write {folder}"
+                f" {error}. The query needs to write {self._own.place}"
             ) from error
+
+    def stop(self) -> None:
+        """End the connections."""
+        if self._own is not None:
+            self._own.close()
+            self._own = None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Plan one task for each partition with records to read, which keeps its order.

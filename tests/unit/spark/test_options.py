@@ -81,3 +81,12 @@ def test_every_fault_is_named_at_once() -> None:
     assert "startingOffsets and startingTimestamp exclude one another" in message
     assert "maxRecordsPerTrigger: " in message
     assert "path: missing" in message
+
+
+def test_a_reader_of_a_shared_log_needs_the_store() -> None:
+    """There it notes how far it is."""
+    shared = {"log": "kafka://127.0.0.1:9/p", "reader": "hourly"}
+    with pytest.raises(SettingsError, match="reader: needs store"):
+        parse_options(shared)
+    options = parse_options(shared | {"store": "postgresql://u@127.0.0.1/d"})
+    assert options.reader == "hourly"

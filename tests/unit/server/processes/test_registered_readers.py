@@ -6,13 +6,14 @@ import pytest
 
 from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, open_folder
+from distributary.core.log.reader_notes import READERS_MAX
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
-from distributary.datadir.readers import READERS_MAX, read_readers, write_reader
+from distributary.datadir.readers import ReaderFiles
 from distributary.server.processes.receiver import route_snapshot as _route_snapshot
+from distributary.server.processes.receiver.registered_readers import READERS_S_MAX
 from distributary.server.processes.receiver.retention import (
     READERS_DISK_SHARE,
-    READERS_S_MAX,
     Retention,
     RetentionLimits,
 )
@@ -53,7 +54,7 @@ class World:
 
     def read_to(self, name, offset):
         """A reader says how far it is."""
-        write_reader(self.paths.readers, name, {0: offset}, self.clock.wall_ms())
+        ReaderFiles(self.paths.readers).write(name, {0: offset}, self.clock.wall_ms())
 
     def wait(self, seconds):
         """Let time pass."""
@@ -81,7 +82,7 @@ def test_the_log_is_held_for_the_slowest_reader(world):
     """It goes on as the reader does; a reader of another partition holds nothing here."""
     world.read_to("fast", 90)
     world.read_to("slow", 35)
-    write_reader(world.paths.readers, "elsewhere", {7: 0}, world.clock.wall_ms())
+    ReaderFiles(world.paths.readers).write("elsewhere", {7: 0}, world.clock.wall_ms())
     assert 0 < world.cut() <= 35
     world.read_to("slow", 80)
     assert 35 < world.cut() <= 80
@@ -109,16 +110,16 @@ def test_records_are_held_so_long_and_a_silent_reader_is_forgotten(world):
     world.wait(READERS_S_MAX + 1.0)
     assert world.cut() > 50
     assert ("reader-forgotten", {"reader": "slow"}) in world.told
-    assert read_readers(world.paths.readers) == {}
+    assert ReaderFiles(world.paths.readers).read() == {}
 
 
 def test_what_is_no_note_is_left_out(world):
     """Nobody's file keeps retention from its work; so many readers count at most."""
     folder = world.paths.readers
-    assert read_readers(folder) == {}
+    assert ReaderFiles(folder).read() == {}
     for number in range(READERS_MAX + 5):
         world.read_to(f"r-{number:03d}", 3)
-    assert len(read_readers(folder)) == READERS_MAX
+    assert len(ReaderFiles(folder).read()) == READERS_MAX
     (folder / "r-000.json").write_bytes(b"{")
     (folder / "r-001.json").write_bytes(b'{"positions": {"0": "x"}, "at_ms": 1}')
-    assert len(read_readers(folder)) == READERS_MAX - 2
+    assert len(ReaderFiles(folder).read()) == READERS_MAX - 2

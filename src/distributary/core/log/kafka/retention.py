@@ -132,6 +132,18 @@ class KafkaRetention:
         oldest_ms = self._clock.wall_ms() - int(self._age_max_s * 1000)
         return min(max(within, records.offset_at(oldest_ms)), max(records.durable_end() - 1, 0))
 
+    def held_at_most(self, partition: int, since_ms: int) -> int:
+        """Returns from where on registered readers may hold *partition*, beyond its limits.
+
+        As many bytes again as the limit, where there is one, and nothing older than *since_ms*: of
+        the disks of brokers nothing is known here.
+
+        Raises:
+            LogError: The cluster does not answer.
+        """
+        records = self._records(partition)
+        return max(records.offset_at(since_ms), records.offset_within(2 * self._bytes_max))
+
     def _delete(self, partition: int, before_offset: int) -> None:
         if self._admin is None:
             self._admin = admin_library().AdminClient(settings_of(self._place))

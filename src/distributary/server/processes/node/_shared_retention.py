@@ -7,20 +7,21 @@ two. So what a page says counts only once its owner has written it after the cut
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from distributary.core.clock import Clock
 from distributary.core.cluster import KafkaPlace
 from distributary.core.database import StorePlace, open_reader
 from distributary.core.log.kafka import KafkaRecords, KafkaRetention
 from distributary.core.log.kafka.store_archived import read_positions
+from distributary.core.log.kafka.store_readers import ReaderRows
 from distributary.core.log.kafka.store_snapshots import StoreSnapshots
 from distributary.datadir import StatusField
 from distributary.datadir.archived import NOTHING
 from distributary.partitions import DirectoryTargets
 from distributary.partitions._shared_page import read_page
+from distributary.server.processes.receiver.registered_readers import ALL, RegisteredReaders
 from distributary.server.processes.receiver.retention import (
-    ALL,
     LateArchive,
     RetentionLimits,
     Told,
@@ -108,6 +109,7 @@ class SharedRetention:
         floors: What owners need.
         deletes: Deletes.
         archived: Returns to which offset a partition is archived: nothing above is deleted.
+        cut: Called with a partition and where it begins now, after records were deleted.
     """
 
     def __init__(
@@ -115,10 +117,12 @@ class SharedRetention:
         floors: Floors,
         deletes: Deletes,
         archived: Callable[[int], int] = lambda _partition: ALL,
+        cut: Callable[[int, int], None] = lambda _partition, _start: None,
     ) -> None:
         self._floors = floors
         self._deletes = deletes
         self._archived = archived
+        self._cut = cut
 
     def retain(self, partition: int) -> Told:
         """Delete old records of *partition*.
@@ -132,6 +136,7 @@ class SharedRetention:
         start, count = self._deletes(partition, lambda: min(next(asked)(partition), archived))
         if not count:
             return None
+        self._cut(partition, start)
         return "records-deleted", {"count": count, "start": start}
 
 
@@ -144,6 +149,7 @@ class LeaderRetention:
         limits: How much of a partition is kept.
         clock: Gives the age of records.
         late: Told of an archive that is behind.
+        lines: Takes lines for people.
     """
 
     def __init__(
@@ -153,8 +159,11 @@ class LeaderRetention:
         limits: RetentionLimits,
         clock: Clock,
         late: LateArchive,
+        *,
+        lines: Any,
     ) -> None:
         self._log = log
+        self._lines = lines
         self._late = late
         self._store = store
         self._limits = limits
@@ -204,13 +213,24 @@ class LeaderRetention:
             self._late.look(partition, position, is_late=position < within[partition])
             return position
 
+        rows = ReaderRows(self._store.url)
+        opened.callback(rows.close)
+        readers = RegisteredReaders(rows, self._clock, self._lines)
+
+        def free(partition: int) -> int:
+            held = readers.held(
+                partition, lambda since_ms: retention.held_at_most(partition, since_ms)
+            )
+            return min(archived(partition), held)
+
         floors = Floors(lambda number: read_page(self._store.url, number), self._ended.wait)
         return SharedRetention(
             floors,
             lambda partition, keep_from: retention.retain(
                 partition, keep_from, routes, within.pop(partition, None)
             ),
-            archived,
+            free,
+            readers.tell,
         )
 
     def close(self) -> None:

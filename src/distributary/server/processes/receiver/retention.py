@@ -15,17 +15,13 @@ from distributary.core.log import Reader, Retained, partition_dir, read_folder, 
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField, unless_held
 from distributary.datadir.archived import NOTHING, read_archived
-from distributary.datadir.readers import forget_reader, read_readers
+from distributary.datadir.readers import ReaderFiles
+from distributary.server.processes.receiver.registered_readers import ALL, RegisteredReaders
 
 RETAIN_S: Final = 15.0
 """Interval between two runs, after a failure too."""
 
 
-ALL: Final = 1 << 62
-"""Above every offset: no archive holds anything back."""
-
-READERS_S_MAX: Final = 7 * 86400.0
-"""How long records are held for a registered reader, and how long it may be silent."""
 READERS_DISK_SHARE: Final = 0.1
 """Share of the disk that may be held for registered readers."""
 
@@ -134,7 +130,7 @@ class Retention:
     ) -> None:
         self._paths = paths
         self._disk_bytes = disk_bytes or (lambda: shutil.disk_usage(paths.log).total)
-        self._told_lost: dict[tuple[str, int], int] = {}
+        self._readers = RegisteredReaders(ReaderFiles(paths.readers), clock, log)
         self._partitions = partitions
         self._limits = limits
         self._clock = clock
@@ -185,37 +181,20 @@ class Retention:
         return archived
 
     def _held(self, partition: int) -> int:
-        """Offset from which on *partition* is held for registered readers; forgets silent ones.
+        """Offset from which on *partition* is held for registered readers.
 
         Raises:
             LogError: The log cannot be read.
             OSError: The disk cannot be asked.
         """
-        now_ms = self._clock.wall_ms()
-        since_ms = now_ms - int(READERS_S_MAX * 1000)
-        positions = []
-        for name, note in read_readers(self._paths.readers).items():
-            if note.at_ms < since_ms:
-                forget_reader(self._paths.readers, name)
-                self._log.info("reader-forgotten", reader=name)
-            elif partition in note.positions:
-                positions.append(note.positions[partition])
-        if not positions:
-            return ALL
-        share = self._disk_bytes() * READERS_DISK_SHARE / read_folder(self._paths.log).partitions
-        with contextlib.closing(Reader(self._paths.log, partition)) as reader:
-            bound = max(reader.offset_at(since_ms), reader.offset_within(int(share)))
-        return max(min(positions), bound)
 
-    def _tell_readers(self, partition: int, start: int) -> None:
-        """Say which readers have lost records below *start*, once for each cut."""
-        for name, note in read_readers(self._paths.readers).items():
-            position = note.positions.get(partition, start)
-            if position < start and self._told_lost.get((name, partition)) != start:
-                self._told_lost[name, partition] = start
-                self._log.warning(
-                    "reader-lost", reader=name, partition=partition, first=position, last=start - 1
-                )
+        def bound(since_ms: int) -> int:
+            partitions = read_folder(self._paths.log).partitions
+            share = int(self._disk_bytes() * READERS_DISK_SHARE / partitions)
+            with contextlib.closing(Reader(self._paths.log, partition)) as reader:
+                return max(reader.offset_at(since_ms), reader.offset_within(share))
+
+        return self._readers.held(partition, bound)
 
     def _retain(self, partition: int) -> Retained:
         paths = self._paths
@@ -246,5 +225,5 @@ class Retention:
             keep_from_again=keep_from,
         )
         if retained.segment_count:
-            self._tell_readers(partition, retained.start)
+            self._readers.tell(partition, retained.start)
         return retained
