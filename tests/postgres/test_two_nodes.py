@@ -181,37 +181,45 @@ class Nodes:
     def cut(self) -> None:
         """Delete all of the log but the newest record of each partition, as the leader would.
 
-        A registered reader that is far behind holds as many bytes as the limit, and is told.
+        A registered reader that is far behind holds all of it, as long as only its age tells
+        against it. As many bytes as the limit are held at most, and the reader is told.
         """
-        archive, meter = str(self._folder / "archive"), Meter()
         told = list[tuple[str, int, int]]()
         slow = note_of(Places(log=self.place, store=self._store), "slow")
         assert slow.place.startswith("the table log_readers of postgresql://")
-        slow.write(dict.fromkeys(range(AFTER), 0), SystemClock().wall_ms())
+        slow.write(dict.fromkeys(range(AFTER), 1), SystemClock().wall_ms())
         slow.close()
-        retention = LeaderRetention(
-            self.place,
-            database.StorePlace(self._url),  # without its lease: it goes on leading
-            RetentionLimits(1, UNLIMITED, archive),
-            SystemClock(),
-            LateArchive(archive, meter, structlog.get_logger()),
-            lines=Lines(told),
-        )
         ends = KafkaEnds(self.place)
 
-        def is_cut() -> bool:
+        def is_cut(retention: LeaderRetention, starts: list[int]) -> bool:
             for number in range(AFTER):
                 retention.retain(number)
-            wanted = [end - 1 for end in ends.read(AFTER)]
-            return ends.starts(AFTER) == wanted
+            return ends.starts(AFTER) == starts
 
-        wait_until(is_cut, WAIT_S_MAX, "retention has cut the log")
+        held = self._retention(1 << 40, 0.001, told)
+        wait_until(lambda: is_cut(held, [1] * AFTER), WAIT_S_MAX, "the log is held at the reader")
+        held.close()
+        assert told == []
+        newest = [end - 1 for end in ends.read(AFTER)]
+        retention = self._retention(1, UNLIMITED, told)
+        wait_until(lambda: is_cut(retention, newest), WAIT_S_MAX, "retention has cut the log")
         retention.close()
         assert retention.retain(0) is None
-        assert {(line, partition) for line, partition, _ in told} == {
-            ("reader-lost", number) for number in range(AFTER)
-        }
-        assert {number: last + 2 for _, number, last in told} == dict(enumerate(ends.read(AFTER)))
+        assert sorted(told) == [("reader-lost", n, end - 1) for n, end in enumerate(newest)]
+
+    def _retention(
+        self, bytes_max: int, age_max_s: float, told: list[tuple[str, int, int]]
+    ) -> LeaderRetention:
+        """Retention of the leader, without its lease: it goes on leading."""
+        archive = str(self._folder / "archive")
+        return LeaderRetention(
+            self.place,
+            database.StorePlace(self._url),
+            RetentionLimits(bytes_max, age_max_s, archive),
+            SystemClock(),
+            LateArchive(archive, Meter(), structlog.get_logger()),
+            lines=Lines(told),
+        )
 
 
 @pytest.fixture(scope="module")

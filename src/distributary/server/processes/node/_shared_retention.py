@@ -103,12 +103,13 @@ class Deletes(Protocol):
 
 
 class SharedRetention:
-    """Deletes records that are beyond the limits, archived, and needed by no owner. Blocking.
+    """Deletes records that are beyond the limits, and that nobody needs any more. Blocking.
 
     Args:
         floors: What owners need.
         deletes: Deletes.
-        archived: Returns to which offset a partition is archived: nothing above is deleted.
+        free: Returns to which offset a partition may be deleted for the sake of all others: archive
+            and registered readers.
         cut: Called with a partition and where it begins now, after records were deleted.
     """
 
@@ -116,12 +117,12 @@ class SharedRetention:
         self,
         floors: Floors,
         deletes: Deletes,
-        archived: Callable[[int], int] = lambda _partition: ALL,
+        free: Callable[[int], int] = lambda _partition: ALL,
         cut: Callable[[int, int], None] = lambda _partition, _start: None,
     ) -> None:
         self._floors = floors
         self._deletes = deletes
-        self._archived = archived
+        self._free = free
         self._cut = cut
 
     def retain(self, partition: int) -> Told:
@@ -132,8 +133,8 @@ class SharedRetention:
         """
         floors = self._floors
         asked = iter((floors.told, floors.told_anew))
-        archived = self._archived(partition)
-        start, count = self._deletes(partition, lambda: min(next(asked)(partition), archived))
+        free = self._free(partition)
+        start, count = self._deletes(partition, lambda: min(next(asked)(partition), free))
         if not count:
             return None
         self._cut(partition, start)
