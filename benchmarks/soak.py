@@ -27,7 +27,7 @@ import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
 from kit.broker_kills import Silence, run_broker_kills
 from kit.broker_scenarios import SCENARIOS
-from kit.cluster.faults import CUTS, KILLS
+from kit.cluster.faults import CUTS, FORGOTTEN, KILLS
 from kit.cluster.runs import run_faults
 from kit.cluster.trial import table
 from kit.kills import run_kills
@@ -145,7 +145,7 @@ def _resource_kills(changes, seed):
 
 
 def _cluster_faults(kills, cuts, sleeps, seed):
-    faults = [*KILLS * kills, *CUTS * cuts]
+    faults = [*KILLS * kills, *(*CUTS, FORGOTTEN) * cuts]
     random.Random(seed).shuffle(faults)
     with tempfile.TemporaryDirectory(prefix="distributary-soak-") as folder:
         report, woken = run_faults(

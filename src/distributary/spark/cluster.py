@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
+from distributary.partitions._executor import lease_holder
 from distributary.spark.master import ANSWER_S, too_few, unanswered
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _check_imports(spark: SparkSession, master: str, count: int) -> None:
     faults: list[str] = []
     for _ in range(TRIES_MAX):
         try:
-            faults = _faults_of(spark, count, barrier=True)
+            faults = _faults_of(_tries_of(spark, count, barrier=True))
             break
         except (PySparkException, Py4JJavaError) as error:  # an executor may have been lost
             reason = str(error)
@@ -116,46 +117,69 @@ def _check_imports(spark: SparkSession, master: str, count: int) -> None:
         )
 
 
-def warm_spare(spark: SparkSession, partitions: int, log: Any) -> None:
+def warm_spare(spark: SparkSession, partitions: int, log: Any) -> frozenset[str]:
     """Have the task slots that no partition uses start their Python: a task that moves finds it.
 
     Args:
         spark: The session.
         partitions: Of the log; each has a slot.
         log: Takes lines for people.
+
+    Returns:
+        Spark's ids of the executors whose Python has run a task.
     """
     try:
         count = task_slots(spark) - partitions
-        faults = _faults_of(spark, count, barrier=False) if count > 0 else []
-    except (PySparkException, Py4JError, ConnectionError) as error:  # it is warmed when it is used
-        faults = [str(error)[:REASON_CHARS_MAX]]
-    for fault in faults:
+        tries = _tries_of(spark, count, barrier=False) if count > 0 else []
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        tries = [_Try("", str(error)[:REASON_CHARS_MAX])]
+    for fault in _faults_of(tries):
         log.warning("spare-executor-cold", reason=fault)
+    return frozenset(each.executor for each in tries if not each.fault)
 
 
-def _faults_of(spark: SparkSession, count: int, *, barrier: bool) -> list[str]:
-    """What is wrong with the Python in so many task slots, each with its host.
+class _Try(NamedTuple):
+    """What a task has found.
+
+    Attributes:
+        executor: Spark's id of the executor where it ran; empty: unknown.
+        fault: What is wrong with its Python, with the host; empty: nothing.
+    """
+
+    executor: str
+    fault: str
+
+
+def _tries_of(spark: SparkSession, count: int, *, barrier: bool) -> list[_Try]:
+    """Try the Python in so many task slots.
 
     It runs as the tasks of the query do: so the processes that this starts are those that they use.
     By another way Spark would start a second daemon on each executor, for nothing.
     """
     numbers = spark.range(0, count, 1, count)
-    rows = numbers.mapInArrow(_import, "fault string", barrier=barrier).collect()
-    return sorted({row["fault"] for row in rows})
+    rows = numbers.mapInArrow(_import, "executor string, fault string", barrier=barrier).collect()
+    return [_Try(row["executor"], row["fault"]) for row in rows]
+
+
+def _faults_of(tries: Iterable[_Try]) -> list[str]:
+    return sorted({each.fault for each in tries if each.fault})
 
 
 def _import(numbers: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Task on an executor: yields what is wrong with its Python."""
+    """Task on an executor: yields where it ran, and what is wrong with the Python there."""
     import pyarrow as pa  # noqa: PLC0415 - for executors: this process needs none of it
 
     for _ in numbers:
         pass
+    fault = ""
     try:
         for name in NEEDED:
             importlib.import_module(name)
         importlib.import_module(NEEDED[-1]).import_clients()
     except Exception as error:  # noqa: BLE001 - told to the operator, whatever it is
-        yield pa.record_batch([pa.array([f"{socket.gethostname()}: {error}"])], names=["fault"])
+        fault = f"{socket.gethostname()}: {error}"
+    found = _Try(lease_holder().executor, fault)
+    yield pa.record_batch([pa.array([value]) for value in found], names=list(_Try._fields))
 
 
 def _blind(master: str, data_dir: Path, reason: str) -> SettingsError:

@@ -174,6 +174,10 @@ class Driver:
     def _refuse(self, error: SettingsError) -> None:
         """Kill the JVM, which ends the call that waits for a master that does not answer."""
         self._refused = error
+        self._end_jvm()
+
+    @staticmethod
+    def _end_jvm() -> None:
         jvm = _jvm()
         if jvm is not None:
             jvm.kill()
@@ -208,10 +212,13 @@ class Driver:
         """Whether the query is active.
 
         Raises:
-            ConnectionError: The JVM has ended.
+            ConnectionError: The JVM has ended, or its application has no executors any more.
         """
         if not _jvm_lives():
             raise ConnectionError("the JVM has ended")
+        if self._shared is not None and self._shared.deserted:
+            self._end_jvm()
+            raise ConnectionError("the application has no executors: another one asks for some")
         now_s = self._now_s()
         if now_s - self._asked_s >= ASK_S:
             self._asked_s = now_s

@@ -50,6 +50,7 @@ from distributary.partitions._shared_page import PageExchange
 from distributary.partitions.cluster_places import prepare_places
 from distributary.partitions.entrusted import Entrusted
 from distributary.spark._spread import Spread, worker_of
+from distributary.spark._warming import Warming
 from distributary.spark.cluster import warm_spare
 
 LOOK_S: Final = 0.5
@@ -69,6 +70,8 @@ partition: it hears of that within a second, and drains for half of one."""
 SILENT_S: Final = 6.0
 """How long an owner may be late with its renewals, beyond the end of its lease. One that is cut off
 for some seconds goes on; the next owner of one that hangs waits for this time."""
+DESERTED_S: Final = 30.0
+"""As long as a start waits for task slots, after which it gives up."""
 SILENCE_LOOK_S: Final = 1.0
 """Interval of looks at the leases for owners that are silent."""
 FIELDS: Final = tuple(
@@ -144,6 +147,30 @@ class Left:
         return sorted(new), sorted(ended)
 
 
+class Desertion:
+    """Finds that there has been no executor for so long that Spark's master may place none any more.
+
+    One that comes back without what it knew has the executors of this application ended, and tells
+    its driver nothing. Another application gets executors as soon as there are slots.
+    """
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def look(self, alive: set[str], now_s: float) -> bool:
+        """Whether there has been none for ``DESERTED_S``.
+
+        Args:
+            alive: The executors.
+            now_s: Monotonic clock.
+        """
+        if alive:
+            self._since_s = None
+        elif self._since_s is None:
+            self._since_s = now_s
+        return self._since_s is not None and now_s - self._since_s > DESERTED_S
+
+
 class Silence:
     """Finds executors that run, and whose owners let leases run out."""
 
@@ -192,6 +219,7 @@ class SharedSide:
 
     Attributes:
         status_pages: Of the partitions.
+        deserted: Whether the application has to be ended, for another one to get executors.
 
     Raises:
         StoreError: The database cannot be used now.
@@ -216,13 +244,15 @@ class SharedSide:
         self._live = LiveFile(paths.live)
         self._mirrored_s = float("-inf")
         self._seen: set[str] = set()
+        self._desertion, self.deserted = Desertion(), False
         self._missing_until_s = 0.0
         self._left, self._silence, self._spread = Left(), Silence(), Spread()
         self._workers: dict[str, str] = {}
         self._leases_read_s = float("-inf")
-        self._warm: set[str] = set()
-        self._warming: threading.Thread | None = None
-        self._make_warm: Callable[[], None] = lambda: None
+        self._owning: set[str] = set()
+        self._warming = Warming()
+        self._round: threading.Thread | None = None
+        self._make_warm: Callable[[], frozenset[str]] = frozenset
         self._ask: Callable[[], tuple[str, set[str]]] | None = None
         self._replace: Callable[[str], bool] = lambda _executor: False
         self._ask_workers: Callable[[], dict[str, str]] = dict
@@ -244,6 +274,8 @@ class SharedSide:
                 for each in (found.apply(index) for index in range(found.size()))
             }
 
+        self._desertion, self.deserted = Desertion(), False
+        self._warming = Warming()  # Spark counts the executors of each session from zero
         self._ask, self._ask_workers = ask, ask_workers
         self._replace = lambda executor: bool(scala.killAndReplaceExecutor(executor))
         self._make_warm = lambda: warm_spare(spark, len(self.status_pages), self._log)
@@ -289,8 +321,11 @@ class SharedSide:
         if self._ask is None:
             return
         application, alive = self._ask()
-        self._warm_up(alive)
         now_s = time.monotonic()
+        if self._desertion.look(alive, now_s) and not self.deserted:
+            self.deserted = True
+            self._log.error("application-deserted", application=application)
+        self._warm_up(alive, now_s)
         if self._seen - alive:
             self._missing_until_s = now_s + MISSED_S
         self._seen = alive
@@ -312,19 +347,17 @@ class SharedSide:
         for executor in self._take(silent, "executor-silent"):
             # Not all that it does may hang; yet what hangs is not told to Spark by anybody else.
             self._replace(executor)
-        warming = self._warming is not None and self._warming.is_alive()
-        if not (missing or warming) and self._ready:
-            self._keep_apart(rows, application, alive, now_s)
+        leases = (_lease_in(row, application) for row in rows if row.left_s > 0)
+        owners = [lease.executor for lease in leases if lease is not None]
+        self._owning = set(owners)
+        if not (missing or self._in_round) and self._ready:
+            self._keep_apart(owners, alive, now_s)
 
-    def _keep_apart(
-        self, rows: list[LeaseRow], application: str, alive: set[str], now_s: float
-    ) -> None:
+    def _keep_apart(self, owners: list[str], alive: set[str], now_s: float) -> None:
         """Have an executor moved where all of them lie on one worker."""
         if not alive <= self._workers.keys():
             self._workers = self._ask_workers()
         workers = {each: self._workers.get(each, "") for each in alive}
-        leases = (_lease_in(row, application) for row in rows if row.left_s > 0)
-        owners = [lease.executor for lease in leases if lease is not None]
         moved = self._spread.look(workers, owners, now_s)
         if moved is not None:
             self._log.warning("executors-on-one-worker", worker=workers[moved], executor=moved)
@@ -335,14 +368,21 @@ class SharedSide:
         """Whether all partitions are delivered."""
         return all(page[StatusField.READY] for page in self.status_pages)
 
-    def _warm_up(self, alive: set[str]) -> None:
+    def _warm_up(self, alive: set[str], now_s: float) -> None:
         """Have executors that have come start their Python, once all partitions are delivered."""
-        if alive <= self._warm or (self._warming is not None and self._warming.is_alive()):
+        if self._in_round or not self._ready:
             return
-        if self._ready:
-            self._warm = alive
-            self._warming = threading.Thread(target=self._make_warm, name="warming", daemon=True)
-            self._warming.start()
+        if self._warming.due(alive, self._owning, now_s):
+            self._round = threading.Thread(target=self._run_round, name="warming", daemon=True)
+            self._round.start()
+
+    @property
+    def _in_round(self) -> bool:
+        """Whether executors are being made warm."""
+        return self._round is not None and self._round.is_alive()
+
+    def _run_round(self) -> None:
+        self._warming.told(self._make_warm())
 
     def _asked(self, partition: int) -> bool:
         return bool(self.status_pages[partition][StatusField.SUCCESSOR])

@@ -13,6 +13,7 @@ import collections
 import contextlib
 import http.client
 import secrets
+import shutil
 import sys
 import tempfile
 import threading
@@ -28,7 +29,7 @@ from distributary.core.environment import CREDENTIAL_KEY_VARIABLE, STORE_PASSWOR
 from kit.cutting_proxy import CuttingProxy
 from kit.peers import MEMBER, member_of, members
 from kit.ports import free_port
-from kit.running_server import RunningServer, clean_environ, wait_until
+from kit.running_server import RunningServer, ServerError, clean_environ, wait_until
 from kit.servers.kafka_cluster import KafkaCluster
 from kit.servers.postgres import Postgres
 from kit.servers.spark import SECRET, SparkMaster, SparkWorker
@@ -56,6 +57,9 @@ DAEMON: Final = "distributary.spark.worker_daemon"
 
 TRIED: Final = "Finished task"
 """In ``stderr`` in the folder of an executor: its Python has run a task, so it is warm."""
+
+TAIL_LINES: Final = 30
+"""Of each member, where executors do not become ready."""
 
 SLOTS: Final = 3
 """Cores of a worker, in executors: a new driver starts while those of the one before end, and a
@@ -291,10 +295,42 @@ class Cluster:
         names = {worker.member for worker in self.workers}
 
         def ready() -> bool:
-            found = list(_ready())
-            return len(found) >= WORKERS and (not apart or names <= set(found))
+            found = [name for _, name in self._warm_executors()]
+            there = len(found) >= WORKERS and (not apart or names <= set(found))
+            return there and self.master.workers() == WORKERS
 
-        wait_until(ready, READY_S_MAX, "executors are ready", 0.2)
+        try:
+            wait_until(ready, READY_S_MAX, "executors are ready", 0.2)
+        except ServerError as error:
+            raise ServerError(f"{error}\n{self._said()}") from error
+
+    def wait_anew(self) -> None:
+        """Wait until all executors are others than now."""
+        before = {process for process, _, _ in _executors()}
+
+        def anew() -> bool:
+            now = {process for process, _, _ in _executors()}
+            return len(now) >= WORKERS and not now & before
+
+        wait_until(anew, READY_S_MAX, "other executors run", 0.2)
+
+    def _warm_executors(self) -> Iterator[tuple[psutil.Process, str]]:
+        """The JVM and the worker of each executor whose Python runs.
+
+        It has ended tasks, or runs owners, whose tasks end with an epoch: in hours.
+        """
+        owning = {jvm.pid for jvm in map(_jvm_of, self.owners()) if jvm is not None}
+        for process, name, said in _executors():
+            if TRIED in said or process.pid in owning:
+                yield process, name
+
+    def _said(self) -> str:
+        """The last lines of all that has to do with executors."""
+        said = [(f"executor on {name}", text) for _, name, text in _executors()]
+        said += [(worker.member, worker.output()) for worker in self.workers]
+        said += [(self.master.name, self.master.output())]
+        said += [(node.name, node.log_tail()) for node in self.nodes]
+        return "\n".join(f"== {who}\n{_tail(text)}" for who, text in said)
 
     def busy_worker(self) -> "WiredWorker":
         """The worker with most owners: Spark may have put all on one."""
@@ -307,11 +343,8 @@ class Cluster:
 
         def owns() -> bool:
             found.clear()
-            for pid in self.owners():
-                with contextlib.suppress(psutil.Error):
-                    for jvm in psutil.Process(pid).parents()[1:2]:  # above the daemon
-                        found[jvm.pid] += EXECUTOR in jvm.cmdline()
-            return bool(+found)
+            found.update(jvm.pid for jvm in map(_jvm_of, self.owners()) if jvm is not None)
+            return bool(found)
 
         wait_until(owns, READY_S_MAX, "an executor has owners", 0.2)
         return psutil.Process(found.most_common(1)[0][0])
@@ -335,28 +368,59 @@ class Cluster:
         return "" if row is None else str(msgspec.json.decode(row[0])[0])
 
 
-def _ready() -> Iterator[str]:
-    """The worker of each executor that has run tasks, if only those that make it ready for more.
+def _jvm_of(owner: int) -> psutil.Process | None:
+    """The executor's JVM above an owner; None: it is gone, which its owners may outlive."""
+    with contextlib.suppress(psutil.Error):
+        for jvm in psutil.Process(owner).parents()[1:2]:  # above the daemon
+            if EXECUTOR in jvm.cmdline():
+                return jvm
+    return None
 
-    Owners are no such tasks until an epoch ends: but who has them was made ready before.
-    """
+
+def _executors() -> Iterator[tuple[psutil.Process, str, str]]:
+    """The JVM of each executor, its worker, and what it has said."""
     for pid, name in members():
         with contextlib.suppress(psutil.Error, OSError):
-            if EXECUTOR in psutil.Process(pid).cmdline():
+            process = psutil.Process(pid)
+            if EXECUTOR in process.cmdline():
                 said = Path(f"/proc/{pid}/cwd/stderr").read_text(errors="replace")
-                if TRIED in said:
-                    yield name
+                yield process, name, said
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.splitlines()[-TAIL_LINES:])
 
 
 class _Master(SparkMaster):
     """A master that knows workers and applications again after it was killed."""
+
+    def workers(self) -> int:
+        """How many it has; none until it has found again what it knew, and places executors."""
+        with contextlib.suppress(OSError, http.client.HTTPException, msgspec.DecodeError):
+            said = self._state()
+            return int(said["aliveworkers"]) if said["status"] == "ALIVE" else 0
+        return 0
+
+    def forget(self) -> None:
+        """Remove all that it keeps for another start."""
+        shutil.rmtree(self._recovery, ignore_errors=True)
+
+    def _state(self) -> Any:
+        asked = http.client.HTTPConnection("127.0.0.1", self.web_port, timeout=5.0)
+        with contextlib.closing(asked):
+            asked.request("GET", "/json/")
+            return msgspec.json.decode(asked.getresponse().read())
+
+    @property
+    def _recovery(self) -> Path:
+        return self.folder / "recovery"
 
     def command(self) -> list[str]:
         """See ``BrokerServer``."""
         words = super().command()
         with (self.folder / "spark.properties").open("a") as conf:
             conf.write("spark.deploy.recoveryMode FILESYSTEM\n")
-            conf.write(f"spark.deploy.recoveryDirectory {self.folder / 'recovery'}\n")
+            conf.write(f"spark.deploy.recoveryDirectory {self._recovery}\n")
         return words
 
 

@@ -17,7 +17,7 @@ from kit.cutting_proxy import CuttingProxy, Fate, Way
 from kit.peers import members
 from kit.running_server import Role
 
-__all__ = ["CUTS", "KILLS", "Fault", "cut", "stopped_owners"]
+__all__ = ["CUTS", "FORGOTTEN", "KILLS", "Fault", "cut", "stopped_owners"]
 
 Doing: TypeAlias = Callable[[Cluster], contextlib.AbstractContextManager[None]]
 
@@ -72,6 +72,21 @@ def _master(cluster: Cluster) -> Iterator[None]:
         yield
     finally:
         cluster.master.start()
+
+
+@contextlib.contextmanager
+def _forgetful_master(cluster: Cluster) -> Iterator[None]:
+    """A master that comes back knowing nothing, as one without ``spark.deploy.recoveryMode`` does.
+
+    It has executors of applications ended that it does not know, and tells no driver.
+    """
+    cluster.master.kill()
+    cluster.master.forget()
+    try:
+        yield
+    finally:
+        cluster.master.start()
+        cluster.wait_anew()
 
 
 @contextlib.contextmanager
@@ -132,6 +147,9 @@ def _postgres(cluster: Cluster) -> Iterator[None]:
     cluster.postgres.start()
     yield
 
+
+FORGOTTEN: Final = Fault("lose: state of Spark master", _forgetful_master)
+"""The driver asks for executors anew after half a minute: longer than the gate has for a fault."""
 
 KILLS: Final = (
     Fault("kill: executor", _executor, delivering_s=5.0),

@@ -10,6 +10,7 @@ from typing import Any, Final
 from distributary.core.errors import SettingsError
 from distributary.spark import find_java
 from kit.ports import free_port
+from kit.running_server import wait_until
 from kit.servers import _maven
 from kit.servers._base import (
     PASSWORD,
@@ -212,6 +213,8 @@ class Kafka(BrokerServer):
         admin = self._admin()  # ends its requests when it is forgotten
         for made in admin.create_topics(topics).values():
             made.result(_ANSWER_S_MAX)
+        # The controller has answered; the broker hears of it a moment later, and refuses until then.
+        wait_until(lambda: _led(admin, names), _ANSWER_S_MAX, "the topics have leaders", 0.02)
 
     def _forbid(self) -> None:
         admin = _library()
@@ -229,6 +232,17 @@ class Kafka(BrokerServer):
 
     def _admin(self) -> Any:
         return _library().AdminClient(self.client(user=_ADMIN, password=_ADMIN_PASSWORD))
+
+
+def _led(admin: Any, names: Sequence[str]) -> bool:
+    """Whether the broker knows who leads each partition of the topics."""
+    known = admin.list_topics(timeout=_ANSWER_S_MAX).topics
+    return all(
+        name in known
+        and known[name].partitions
+        and all(each.leader >= 0 for each in known[name].partitions.values())
+        for name in names
+    )
 
 
 def _library() -> Any:

@@ -2,7 +2,15 @@
 
 from distributary.core.postgres_lease import TTL_S, LeaseRow, partition_lease
 from distributary.partitions._executor import LeaseHolder
-from distributary.spark.shared_side import GIVEN_S, RENEWED_S, SILENT_S, Left, Silence
+from distributary.spark.shared_side import (
+    DESERTED_S,
+    GIVEN_S,
+    RENEWED_S,
+    SILENT_S,
+    Desertion,
+    Left,
+    Silence,
+)
 
 APPLICATION = "app-1"
 
@@ -122,3 +130,21 @@ def test_only_owners_of_this_application_that_run_are_silent():
         row(2, "0", left_s=-1.0, application="app-0"),
     ]
     assert silent(rows, rows, rows) == []
+
+
+def test_an_application_without_executors_is_deserted():
+    """After a while; one executor is enough for Spark's master to place others."""
+    seen = Desertion()
+    late_s = 50.0 + DESERTED_S + 1.0
+    assert not seen.look(set(), 50.0)
+    assert not seen.look({"3"}, 51.0)
+    assert not seen.look(set(), 52.0)
+    assert not seen.look(set(), late_s)
+    assert seen.look(set(), late_s + 2.0)
+
+
+def test_a_driver_that_slept_blames_nobody():
+    """The clock went on meanwhile, and executors are there."""
+    seen = Desertion()
+    assert not seen.look({"0"}, 50.0)
+    assert not seen.look(set(), 50.0 + 10 * DESERTED_S)
