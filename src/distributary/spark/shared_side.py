@@ -148,7 +148,7 @@ class Left:
 
 
 class Desertion:
-    """Finds that there has been no executor for so long that Spark's master may place none any more.
+    """Finds that there has been no executor for so long that the master may place none any more.
 
     One that comes back without what it knew has the executors of this application ended, and tells
     its driver nothing. Another application gets executors as soon as there are slots.
