@@ -213,7 +213,7 @@ class Kafka(BrokerServer):
         admin = self._admin()  # ends its requests when it is forgotten
         for made in admin.create_topics(topics).values():
             made.result(_ANSWER_S_MAX)
-        # The controller has answered; the broker hears of it a moment later, and refuses until then.
+        # The controller has answered; the broker hears of it later, and refuses until then.
         wait_until(lambda: _led(admin, names), _ANSWER_S_MAX, "the topics have leaders", 0.02)
 
     def _forbid(self) -> None:
