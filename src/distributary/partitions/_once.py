@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from distributary.core.clock import Clock
+from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Logged
 from distributary.core.log.repeats import Stretch, look_back, passed_over
 from distributary.core.log.taken import OnceLimits
@@ -58,7 +59,7 @@ class Once:
         report: Report,
     ) -> None:
         self.limits = limits
-        self._make_records = make_records
+        self._make_records = lambda: _Breakable(make_records(), lambda: self._closed)
         self._clock = clock
         self._meter = meter
         self._report = report
@@ -106,10 +107,17 @@ class Once:
         self._meter.add("repeated_events_total")
         return passed_over(logged)
 
+    def stop(self) -> None:
+        """End a look back under way, which raises, and let none begin. For any thread.
+
+        A million ids take some seconds, and the next owner waits for the partition.
+        """
+        self._closed = True
+
     def end(self) -> Stretch:
         """Stop; returns what the next owner of the partition in this process begins with."""
+        self.stop()
         with self._lock:
-            self._closed = True
             self._stretches.clear()
         return self._live
 
@@ -161,18 +169,17 @@ class Once:
                 self._know_ahead(made, records)
         finally:
             records.close()
-        if not self._closed:
-            self._stretches.append(made)
-            del self._stretches[:-STRETCHES_MAX]
+        self._stretches.append(made)
+        del self._stretches[:-STRETCHES_MAX]
         return made
 
-    def _know_ahead(self, stretch: Stretch, records: Records) -> None:
+    def _know_ahead(self, stretch: Stretch, records: "_Breakable") -> None:
         limit = min(stretch.end + AHEAD_RECORDS, self._live.first, records.durable_end())
         for logged in records.read(stretch.end, limit):
             stretch.take(logged)
         stretch.pass_to(limit)
 
-    def _looked_back(self, records: Records, at: int) -> Stretch:
+    def _looked_back(self, records: "_Breakable", at: int) -> Stretch:
         began_s = self._clock.monotonic_s()
 
         def tell(read: int, left: int) -> None:
@@ -196,3 +203,24 @@ class Once:
                         self._over += stretch.give_up()
             finally:
                 self._lock.release()
+
+
+class _Breakable:
+    """Records of a partition, whose reading raises once *over* says so."""
+
+    def __init__(self, records: Records, over: Callable[[], bool]) -> None:
+        self.start, self.durable_end = records.start, records.durable_end
+        self.offset_at, self.close = records.offset_at, records.close
+        self._read = records.read
+        self._over = over
+
+    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+        """See ``Records``.
+
+        Raises:
+            LogUnavailableError: It is over.
+        """
+        for logged in self._read(from_offset, to_offset):
+            if self._over():
+                raise LogUnavailableError("the partition is let go of")
+            yield logged

@@ -473,6 +473,8 @@ class PartitionSession:
 
     def _end_loop(self) -> None:
         self._closing = True
+        if self._once is not None:
+            self._once.stop()
         self._loop.call_soon_threadsafe(self._tail.stop)
         closing = asyncio.run_coroutine_threadsafe(
             self.consumer.dispatcher.close(abort=True), self._loop

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from distributary.core.errors import LogUnavailableError
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import Logged, RecordKind, encode_addressed, events_of
@@ -256,3 +258,25 @@ def test_windows_that_nobody_reads_with_are_freed_in_parts():
         once.tick()
     assert judge(40, 60) == 0
     assert judge(60, 70) == 1
+
+
+def test_a_look_back_ends_where_the_partition_is_let_go_of():
+    """In the middle: the next owner waits for it."""
+    logged = logged_of([Given((number,), "events", 1) for number in range(100)])
+    end, read = FIRST + 100, []
+
+    class Watched(Records):
+        def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+            for each in super().read(from_offset, to_offset):
+                read.append(each.offset)
+                if read[-1] == FIRST + 30:
+                    once.stop()
+                yield each
+
+    once = once_of(OnceLimits(60.0, 50), lambda: Watched(logged, end))
+    once.begin(end)
+    read.clear()
+    with pytest.raises(LogUnavailableError):
+        list(once.judge(Records(logged, end).read(FIRST + 45, end), FIRST + 45))
+    assert read[-1] == FIRST + 30
+    once.end()
