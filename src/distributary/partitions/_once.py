@@ -59,7 +59,7 @@ class Once:
         report: Report,
     ) -> None:
         self.limits = limits
-        self._make_records = lambda: _Breakable(make_records(), lambda: self._closed)
+        self._make_records = make_records
         self._clock = clock
         self._meter = meter
         self._report = report
@@ -81,7 +81,7 @@ class Once:
         Raises:
             LogUnavailableError: The log cannot be read now.
         """
-        records = self._make_records()
+        records = self._opened()
         try:
             end = records.durable_end()
             if kept is None or not kept.first <= cursor or end < max(kept.end, cursor):
@@ -160,7 +160,7 @@ class Once:
                 self._stretches.remove(stretch)
                 self._stretches.append(stretch)
                 return stretch
-        records = self._make_records()
+        records = self._opened()
         try:
             made = self._looked_back(records, at)
             windows = [each for each in self._stretches if each.window is not None]
@@ -172,6 +172,9 @@ class Once:
         self._stretches.append(made)
         del self._stretches[:-STRETCHES_MAX]
         return made
+
+    def _opened(self) -> "_Breakable":
+        return _Breakable(self._make_records(), lambda: self._closed)
 
     def _know_ahead(self, stretch: Stretch, records: "_Breakable") -> None:
         limit = min(stretch.end + AHEAD_RECORDS, self._live.first, records.durable_end())
