@@ -137,6 +137,9 @@ class Trial:
         self._open = Traffic(_made(folder / "open"), sinks | {"dead": Behaviour()})
         self._keyed = Traffic(_made(folder / "keyed"), {})
         self._report = TrialReport()
+        # What came before is not looked through once more for each fault: runs take hours.
+        self._settled = (0, 0)
+        self._settled_before = (0, 0)
 
     @property
     def seen(self) -> list[Seen]:
@@ -193,6 +196,7 @@ class Trial:
             touches_s: Events that arrive so long after the fault may be those in flight.
         """
         first = self._open.begun, self._keyed.begun
+        self._settled_before = self._settled
         at_s = time.monotonic()
         yield
         time.sleep(max(0.0, at_s + watch_s - time.monotonic()))
@@ -217,25 +221,29 @@ class Trial:
         waits = (came_s - max(acked_s, at_s) for acked_s, came_s in self._deliveries(at_s))
         return {
             "delivering_s": max(waits, default=0.0),
-            "publishing_s": _longest(self._open, at_s),
-            "keyed_s": _longest(self._keyed, at_s),
+            "publishing_s": _longest(self._open, self._settled_before[0], at_s),
+            "keyed_s": _longest(self._keyed, self._settled_before[1], at_s),
         }
 
     def _deliveries(self, since_s: float) -> Iterator[tuple[float, float]]:
         """When each event was acknowledged and when it came, of those that came after *since_s*."""
         taken = self._open.sinks["everything"].taken
-        for traffic, name in zip(self._both, (_name, _keyed_name), strict=True):
-            for number, acked_s in traffic.acked.copy().items():
-                came_s = taken.get(name(number))
-                if came_s is not None and came_s > since_s:
+        names = (_name, _keyed_name)
+        for traffic, start, name in zip(self._both, self._settled_before, names, strict=True):
+            for number in range(start, traffic.begun):
+                acked_s, came_s = traffic.acked.get(number), taken.get(name(number))
+                if acked_s is not None and came_s is not None and came_s > since_s:
                     yield acked_s, came_s
 
     def _wait_arrived(self, first: tuple[int, int], what: str) -> None:
         """Wait until many events of both publishers, and all acknowledged by then, came."""
         wait_until(lambda: self._enough(first), RECOVER_S_MAX, what)
-        owed = self._owed()
+        begun = self._open.begun, self._keyed.begun
+        settled = tuple(map(_all_acked, self._both, self._settled, begun))
+        owed = self._owed(since=self._settled)
         taken = self._open.sinks["everything"].taken
         wait_until(lambda: owed <= taken.keys(), RECOVER_S_MAX, f"{what}: all events come")
+        self._settled = settled[0], settled[1]
 
     def _enough(self, first: tuple[int, int]) -> bool:
         taken = self._open.sinks["everything"].taken
@@ -246,13 +254,17 @@ class Trial:
                 return False
         return True
 
-    def _owed(self, matches: Callable[[int, str], bool] = lambda _n, _name: True) -> set[str]:
-        """Ids of all acknowledged events that match."""
+    def _owed(
+        self,
+        matches: Callable[[int, str], bool] = lambda _n, _name: True,
+        since: tuple[int, int] = (0, 0),
+    ) -> set[str]:
+        """Ids of all acknowledged events that match, from the numbers *since* on."""
         return {
             name(number)
-            for traffic, name in zip(self._both, (_name, _keyed_name), strict=True)
-            for number in traffic.acked.copy()
-            if matches(number, name(number))
+            for traffic, start, name in zip(self._both, since, (_name, _keyed_name), strict=True)
+            for number in range(start, traffic.begun)
+            if number in traffic.acked and matches(number, name(number))
         }
 
     def missing(self) -> set[str]:
@@ -347,16 +359,23 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _longest(traffic: Traffic, since_s: float) -> float:
-    """Longest time from the first attempt to the acknowledgement, of those that came since."""
+def _all_acked(traffic: Traffic, start: int, end: int) -> int:
+    """Up to which number, *end* at most, all events from *start* on have been acknowledged."""
+    return next((number for number in range(start, end) if number not in traffic.acked), end)
+
+
+def _longest(traffic: Traffic, start: int, since_s: float) -> float:
+    """Longest time from the first attempt to the acknowledgement, of those that came since.
+
+    Those before the number *start* came earlier.
+    """
     now_s = time.monotonic()
-    begun = traffic.begun_s.copy().items()
-    waits = (
-        traffic.acked.get(number, now_s) - max(begun_s, since_s)
-        for number, begun_s in begun
-        if traffic.acked.get(number, now_s) > since_s
-    )
-    return max(waits, default=0.0)
+    waits = [0.0]
+    for number in range(start, traffic.begun):
+        begun_s, acked_s = traffic.begun_s.get(number), traffic.acked.get(number, now_s)
+        if begun_s is not None and acked_s > since_s:
+            waits.append(acked_s - max(begun_s, since_s))
+    return max(waits)
 
 
 def _name(number: int) -> str:
