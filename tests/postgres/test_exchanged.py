@@ -9,6 +9,7 @@ from contract.status_page import test_status_pages as pages_of_files
 from distributary.core import database
 from distributary.core.cluster import KafkaPlace, SharedPlaces
 from distributary.core.errors import LogUnavailableError
+from distributary.core.flow import RouteRecord
 from distributary.core.log.kafka.store_archived import (
     StoredStretches,
     prepare_archived,
@@ -17,14 +18,17 @@ from distributary.core.log.kafka.store_archived import (
 )
 from distributary.core.log.kafka.store_readers import ReaderRow, ReaderRows
 from distributary.core.log.reader_notes import ReaderNote
+from distributary.core.route import RouteTable
 from distributary.datadir import StatusField
 from distributary.partitions import _notes as notes_module
+from distributary.partitions import cluster_places
 from distributary.partitions._courier import Courier
 from distributary.partitions._notes import LiveNote, Mirror, Notes, Pusher, prepare_notes
 from distributary.partitions._shared_page import PageExchange, prepare_pages, read_page
 from distributary.partitions.cluster_places import ClusterPlaces
 from distributary.partitions.entrusted import Entrusted
 from distributary.partitions.recall_requests import RequestsFile, is_awaited, read_requests
+from distributary.partitions.routes import STANDING_BYTES, Standing, move_table, save_table
 from kit.running_server import wait_until
 
 pytestmark = pytest.mark.slow
@@ -170,6 +174,32 @@ def test_the_leader_learns_why_a_partition_cannot_be_owned(emptied_url, emptied_
     shown = tmp_path / "sick-3"
     Mirror(Notes(emptied_url), {f"{notes_module.SICK}3": shown}.get).look()
     assert shown.read_text() == "the rows are damaged"
+
+
+def test_the_next_owner_learns_which_routes_stand_where(
+    emptied_url, emptied_place, tmp_path, monkeypatch
+):
+    """On whichever machine it is; however many routes there are, the note is as short."""
+    monkeypatch.setattr(cluster_places, "Pusher", functools.partial(Pusher, every_s=0.05))
+    prepare_notes(database.open_writer(emptied_url, "notes"))
+    log = KafkaPlace(servers=("127.0.0.1:1",), prefix="p")
+    given = Entrusted(shared=SharedPlaces(log=log, store=emptied_place))
+    here, there = (ClusterPlaces(given, tmp_path / name) for name in ("here", "there"))
+    assert there.standing(3) is None
+
+    path = here.scratch.routes(3)
+    path.parent.mkdir(parents=True)
+    table = RouteTable()
+    for seq in range(1, 41):
+        table.apply(RouteRecord(seq=seq, op="put", uid=f"route-{seq}", revision=1, types=("t",)))
+    save_table(path, 70, table.snapshot())
+    ends = here.tell(3)
+    wait_until(lambda: there.standing(3) == Standing(70, 40), 20.0, "it is told")
+    move_table(path, 95)
+    wait_until(lambda: there.standing(3) == Standing(95, 40), 20.0, "it is told anew")
+    assert there.standing(2) is None
+    assert len(Notes(emptied_url).get(f"{notes_module.ROUTES}3")) == STANDING_BYTES
+    ends()
 
 
 def test_a_note_has_a_bound(url, tables, monkeypatch):

@@ -34,6 +34,8 @@ METER: Final = "meter/"
 """Begins the names of notes with metrics; the role follows."""
 SICK: Final = "sick/"
 """Begins the names of notes with why a partition could not be owned; its number follows."""
+ROUTES: Final = "routes/"
+"""Begins the names of notes with which routes an owner has found where; the partition follows."""
 RECALL: Final = "recall/"
 """Begins the names of notes with what owners ask for of the archive; the partition follows."""
 
@@ -110,13 +112,20 @@ class Pusher:
         notes: Takes them.
         files: Name of a note -> its file, which need not exist.
         every_s: Interval of looks.
+        heads: Name of a note -> as many bytes of its file, from the beginning, are the note.
     """
 
     def __init__(
-        self, notes: Notes, files: Mapping[str, Path], every_s: float = PUSHED_EVERY_S
+        self,
+        notes: Notes,
+        files: Mapping[str, Path],
+        every_s: float = PUSHED_EVERY_S,
+        *,
+        heads: Mapping[str, int] | None = None,
     ) -> None:
         self._notes = notes
         self._files = files
+        self._heads = heads or {}
         self._every_s = every_s
         self._seen: dict[str, tuple[int, int]] = {}
         self._ended = threading.Event()
@@ -134,7 +143,8 @@ class Pusher:
                 found = path.stat()
                 stamp = found.st_ino, found.st_mtime_ns
                 if stamp != self._seen.get(name):
-                    self._notes.put(name, path.read_bytes())
+                    with path.open("rb") as file:
+                        self._notes.put(name, file.read(self._heads.get(name, BYTES_MAX)))
                     self._seen[name] = stamp
             except (OSError, StoreError):
                 continue

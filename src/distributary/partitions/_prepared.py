@@ -18,7 +18,13 @@ from distributary.core.route import RouteTable
 from distributary.partitions._once import Once
 from distributary.partitions.places import Places
 from distributary.partitions.ports import Records
-from distributary.partitions.routes import RouteFollower, follow_again, follow_from, follow_on
+from distributary.partitions.routes import (
+    RouteFollower,
+    follow_again,
+    follow_from,
+    follow_on,
+    kept_at,
+)
 
 
 class Prepared:
@@ -86,16 +92,20 @@ class Prepared:
         """
         path = self._places.scratch.routes(partition)
         table, self._table = self._table, None
+        if table is not None and self._followed is not None and self._followed[0] == partition:
+            span = self._followed[1]
+            follower = follow_again(table, span, records, self.targets, offset)
+            if follower is not None:
+                return follower
+        standing = self._places.standing(partition)
         if table is not None:
-            follower = None
-            if self._followed is not None and self._followed[0] == partition:
-                span = self._followed[1]
-                follower = follow_again(table, span, records, self.targets, offset)
-            follower = follower or follow_on(table, path, records, self.targets, offset)
+            known = (each for each in (kept_at(path), standing) if each is not None)
+            kept = max((each for each in known if each.offset <= offset), default=None)
+            follower = follow_on(table, kept, records, self.targets, offset)
             if follower is not None:
                 return follower
             del table  # before another one is made
-        return follow_from(path, records, self.targets, offset)
+        return follow_from(path, records, self.targets, offset, standing=standing)
 
     def keep(self, partition: int, follower: RouteFollower) -> None:
         """Cache the table of *follower*, which is no longer in use; it followed *partition*."""

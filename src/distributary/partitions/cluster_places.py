@@ -59,6 +59,7 @@ from distributary.partitions._log_tail import Consumer
 from distributary.partitions._notes import (
     METER,
     RECALL,
+    ROUTES,
     SICK,
     LiveNote,
     Notes,
@@ -83,6 +84,7 @@ from distributary.partitions.places import (
 )
 from distributary.partitions.ports import Records
 from distributary.partitions.recalls import Recalls
+from distributary.partitions.routes import STANDING_BYTES, Standing, standing_of
 from distributary.subscriptions.store import Keys
 
 LOOK_S: Final = 0.2
@@ -223,6 +225,14 @@ class ClusterPlaces:
         fitting = fit(state, lambda mark: stands_in(records, mark))
         return max(fitting.mark.offset, 0)
 
+    def standing(self, partition: int) -> Standing | None:
+        """See ``Places.standing``."""
+        try:
+            content = self._notes.get(f"{ROUTES}{partition}")
+        except StoreError:
+            return None
+        return None if content is None else standing_of(content)
+
     def quota(self, partition: int, lease: Lease, clock: Clock) -> OpenQuota:
         """See ``Places.quota``."""
         return PostgresQuota(self._url, _fence(partition, lease), clock)
@@ -237,8 +247,12 @@ class ClusterPlaces:
 
     def tell(self, partition: int) -> Callable[[], None]:
         """See ``Places.tell``."""
-        role = meter_role(partition)
-        return Pusher(self._notes, {f"{METER}{role}": self._scratch.meter(role)}).close
+        role, routes = meter_role(partition), f"{ROUTES}{partition}"
+        files = {
+            f"{METER}{role}": self._scratch.meter(role),
+            routes: self._scratch.routes(partition),
+        }
+        return Pusher(self._notes, files, heads={routes: STANDING_BYTES}).close
 
     def tell_why(self, partition: int, reason: str) -> None:
         """See ``Places.tell_why``: at once, as there may be no owner here any more."""

@@ -49,6 +49,7 @@ from distributary.partitions._targets import DirectoryTargets
 from distributary.partitions.ports import Records
 from distributary.partitions.recall_requests import RequestsFile
 from distributary.partitions.recalls import Recalls
+from distributary.partitions.routes import Standing
 from distributary.subscriptions.store import Keys
 
 
@@ -159,6 +160,12 @@ class Places(Protocol):
         lost its tail.
         """
 
+    def standing(self, partition: int) -> Standing | None:
+        """Returns which routes an owner of *partition* on another machine has found; may block.
+
+        None: nobody tells, as where a file in ``scratch`` outlives the owner.
+        """
+
     def quota(self, partition: int, lease: Lease, clock: Clock) -> OpenQuota:
         """Open the counts of deliveries, for the owner of *partition*."""
 
@@ -238,6 +245,10 @@ class FilePlaces:
         """See ``Places.cursor``."""
         state, _ = read_journal(self.paths.journal(partition))
         return max(fit(state, lambda mark: stands_in(records, mark)).mark.offset, 0)
+
+    def standing(self, partition: int) -> Standing | None:  # noqa: ARG002 - see ``Places``
+        """See ``Places.standing``: the file is there."""
+        return None
 
     def quota(self, partition: int, lease: Lease, clock: Clock) -> OpenQuota:
         """See ``Places.quota``."""

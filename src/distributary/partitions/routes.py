@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from distributary.core.errors import EventError, LogDamagedError, StoreError
 from distributary.core.files import write_atomically
@@ -31,9 +31,26 @@ _CACHE_HEADER = struct.Struct("<QI")
 header is updated in place."""
 _CACHE_HEADER_BYTES = _CACHE_HEADER.size + 4
 
+STANDING_BYTES: Final = _CACHE_HEADER_BYTES + SNAPSHOT_HEADING_BYTES
+"""Of the beginning of a cache file, which tell its ``Standing``."""
+CHANGES_AT_ONCE: Final = 10_000
+"""Changes that are read from the store at a time."""
+
 
 Question: TypeAlias = Callable[[Records], list[RouteRecord]]
 """Finds route changes that the log lost, reading the partition through its argument; blocks."""
+
+
+class Standing(NamedTuple):
+    """Which routes are in force at an offset of a partition: a fact of the log, which stays.
+
+    Attributes:
+        offset: The offset.
+        seq: Number of the last change below it.
+    """
+
+    offset: int
+    seq: int
 
 
 class RouteHistory(Protocol):
@@ -257,7 +274,7 @@ def note_table(path: Path, last_seq: int, at_offset: int) -> None:
     Called when an owner ends: the next one then has nothing to search.
     """
     kept = kept_at(path)
-    if kept is not None and kept[1] == last_seq and kept[0] < at_offset:
+    if kept is not None and kept.seq == last_seq and kept.offset < at_offset:
         with contextlib.suppress(OSError):  # it only shortens a start
             move_table(path, at_offset)
 
@@ -275,18 +292,23 @@ def _cache_header_of(content: bytes) -> tuple[int, int] | None:
     return (at_offset, checksum) if content[:_CACHE_HEADER_BYTES] == expected else None
 
 
-def kept_at(path: Path) -> tuple[int, int] | None:
+def kept_at(path: Path) -> Standing | None:
     """Returns offset and last change of the cache at *path*; None: none, or it is unreadable.
 
     Costs the same for any number of routes.
     """
     try:
         with path.open("rb") as file:
-            header = _cache_header_of(file.read(_CACHE_HEADER_BYTES))
-            last_seq = snapshot_seq(file.read(SNAPSHOT_HEADING_BYTES))
+            return standing_of(file.read(STANDING_BYTES))
     except OSError:
         return None
-    return None if header is None or last_seq is None else (header[0], last_seq)
+
+
+def standing_of(content: bytes) -> Standing | None:
+    """Returns what a cache file says whose first ``STANDING_BYTES`` are given; None: nothing."""
+    header = _cache_header_of(content)
+    last_seq = snapshot_seq(content[_CACHE_HEADER_BYTES:STANDING_BYTES])
+    return None if header is None or last_seq is None else Standing(header[0], last_seq)
 
 
 def saved_table(path: Path) -> tuple[int, bytes] | None:
@@ -318,8 +340,13 @@ def follow_from(
     history: RouteHistory,
     offset: int,
     make_matcher: Callable[[], Matcher] = IndexMatcher,
+    *,
+    standing: Standing | None = None,
 ) -> RouteFollower:
     """Builds the routes in force at *offset*, from the nearest snapshot below it and the log.
+
+    A log that is elsewhere has to be fetched whole for its few route records. So where somebody has
+    read it before, the changes come from the store, and only what follows from the log.
 
     Args:
         path: Cache file of ``save_table``.
@@ -327,17 +354,35 @@ def follow_from(
         history: Restores changes that the medium lost.
         offset: Start of the live path.
         make_matcher: Makes an empty matcher.
+        standing: Of the partition, as somebody has told it who has read the log; None: nobody has.
     """
     at_offset, newest = 0, None
     for found in (_snapshot(records), saved_table(path)):
         if found is not None and at_offset <= found[0] <= offset:
             at_offset, newest = found
     table = RouteTable(make_matcher) if newest is None else RouteTable.restore(newest, make_matcher)
+    if standing is not None and at_offset < standing.offset <= offset:
+        with contextlib.suppress(StoreError):  # the log has them all
+            if _bring_on(table, history, standing.seq):
+                at_offset = standing.offset
     follower = RouteFollower(records, history, table, at_offset)
     for logged in records.kinds(at_offset, offset, RecordKind.ROUTE):
         follower.pass_change(logged)
     follower.reach(offset)
     return follower
+
+
+def _bring_on(table: RouteTable, history: RouteHistory, seq: int) -> bool:
+    """Apply the changes up to *seq* that the store has; whether it has all of them."""
+    while table.last_seq < seq:
+        first = table.last_seq + 1
+        end = min(first + CHANGES_AT_ONCE, seq + 1)
+        changes = history.between(first - 1, end)
+        if [change.seq for change in changes] != list(range(first, end)):
+            return False
+        for change in changes:
+            table.apply(change)
+    return table.last_seq == seq
 
 
 def follow_again(
@@ -370,7 +415,11 @@ def follow_again(
 
 
 def follow_on(
-    table: RouteTable, path: Path, records: Records, history: RouteHistory, offset: int
+    table: RouteTable,
+    kept: Standing | None,
+    records: Records,
+    history: RouteHistory,
+    offset: int,
 ) -> RouteFollower | None:
     """Brings an existing *table* to *offset*, without compiling routes again.
 
@@ -379,7 +428,7 @@ def follow_on(
 
     Args:
         table: Modified; discard it where the result is None.
-        path: Cache file of ``save_table``.
+        kept: Of the partition, from a cache file or as somebody has told it.
         records: Reader of the partition.
         history: Restores changes.
         offset: Start of the live path.
@@ -387,8 +436,7 @@ def follow_on(
     Returns:
         None where *table* is newer than *offset*, or the changes since are unknown.
     """
-    kept = kept_at(path)
-    if kept is None or not records.start() <= kept[0] <= offset:
+    if kept is None or not records.start() <= kept.offset <= offset:
         return None
     at_offset, standing = kept
     changes = list(records.kinds(at_offset, offset, RecordKind.ROUTE))
@@ -398,7 +446,7 @@ def follow_on(
         return None
     follower = RouteFollower(records, history, table, at_offset)
     try:
-        for record in history.between(table.last_seq, kept[1] + 1):
+        for record in history.between(table.last_seq, kept.seq + 1):
             table.apply(record)
     except StoreError:
         return None

@@ -6,11 +6,14 @@ from distributary.core.errors import LogDamagedError, StoreError
 from distributary.core.event import Event
 from distributary.core.flow import RecordKind, RouteRecord, encode_route
 from distributary.core.route import RouteTable
+from distributary.partitions import routes
 from distributary.partitions.routes import (
     RouteFollower,
+    Standing,
     follow_again,
     follow_from,
     follow_on,
+    kept_at,
     move_table,
     save_table,
 )
@@ -311,7 +314,7 @@ def kept(place, at_offset):
 
 def follow_on_at(place, table, offset):
     """The routes at *offset*, from *table*."""
-    return follow_on(table, place.path, place.log, place.history, offset)
+    return follow_on(table, kept_at(place.path), place.log, place.history, offset)
 
 
 def test_a_table_that_was_built_before_goes_on(place):
@@ -403,3 +406,89 @@ def test_a_table_does_not_go_on_where_records_above_it_are_deleted(place):
     end = place.event() + 1
     place.log.drop(end)
     assert follow_again(follower.table, follower.span, place.log, place.history, end) is None
+
+
+class Watched:
+    """A log that notes where it was read."""
+
+    def __init__(self, log):
+        self._log = log
+        self.read_from = []
+
+    def __getattr__(self, name):
+        return getattr(self._log, name)
+
+    def kinds(self, from_offset, to_offset, kind):
+        self.read_from.append(from_offset)
+        return self._log.kinds(from_offset, to_offset, kind)
+
+
+def routes_with(place, standing):
+    """The table at the end of the log, and where the log was read first."""
+    log = Watched(place.log)
+    end = place.log.durable_end()
+    follower = follow_from(place.path, log, place.history, end, standing=standing)
+    assert follower.table.snapshot() == place.follow(end).table.snapshot()
+    return log.read_from[0]
+
+
+@pytest.fixture
+def long(place):
+    """A log whose changes stand apart."""
+    for seq in range(1, 7):
+        place.change(put(seq, "abc"[seq % 3], f"t{seq}", revision=seq))
+        for _ in range(10):
+            place.event()
+    return place
+
+
+def test_what_another_one_has_found_is_not_read_again(long):
+    """The changes come from the store, as large as the log may be."""
+    assert routes_with(long, None) == 0
+    assert routes_with(long, Standing(39, 4)) == 39
+    assert routes_with(long, Standing(66, 6)) == 66
+
+
+def test_a_snapshot_that_is_newer_serves_alone(long):
+    """What was found before it says nothing more."""
+    kept(long, 50)
+    assert routes_with(long, Standing(39, 4)) == 50
+
+
+def test_what_is_found_beyond_the_offset_is_not_used(long):
+    """A log that has lost its end: what stands there is another one's."""
+    log = Watched(long.log)
+    table = follow_from(long.path, log, long.history, 30, standing=Standing(39, 4)).table
+    assert table.snapshot() == long.follow(30).table.snapshot()
+    assert log.read_from[0] == 0
+
+
+@pytest.mark.parametrize("missing", [1, 3, 4])
+def test_the_log_is_read_where_the_store_lacks_a_change(long, missing):
+    """It never skips one (DESIGN rule 4)."""
+    everything = list(long.history.changes)
+    long.history.changes[:] = [each for each in everything if each.seq != missing]
+    log = Watched(long.log)
+    end = long.log.durable_end()
+    table = follow_from(long.path, log, long.history, end, standing=Standing(39, 4)).table
+    long.history.changes[:] = everything
+    assert table.snapshot() == long.follow(end).table.snapshot()
+    assert log.read_from[0] == 0
+
+
+def test_the_log_is_read_where_the_store_does_not_answer(long, monkeypatch):
+    """Or has forgotten changes that old."""
+    log, end = Watched(long.log), long.log.durable_end()
+
+    def away(_after, _before):
+        raise StoreError("away")
+
+    monkeypatch.setattr(long.history, "between", away)
+    follow_from(long.path, log, long.history, end, standing=Standing(39, 4))
+    assert log.read_from[0] == 0
+
+
+def test_changes_come_in_portions(long, monkeypatch):
+    """Ten million routes are no list in memory."""
+    monkeypatch.setattr(routes, "CHANGES_AT_ONCE", 2)
+    assert routes_with(long, Standing(61, 6)) == 61
