@@ -128,8 +128,10 @@ class Backfilling:
         def look(records: Records) -> list[int]:
             kept = self._context.kept(records)
             start = kept.start()
+            firsts = [max(kept.before(time_ms), start) for time_ms in times.values()]
+            # Asked last: where retention cuts meanwhile, a first one is the beginning of a stretch.
             archived_to.append(kept.archived_to())
-            return [max(kept.before(time_ms), start) for time_ms in times.values()]
+            return firsts
 
         def found(firsts: list[int]) -> None:
             if min(firsts) >= offset:
@@ -178,5 +180,6 @@ class Backfilling:
     def _first_since(self, time_ms: int) -> int:
         """A record below which none is of *time_ms* or later, in the log or in the archive."""
         with contextlib.closing(self._context.kept()) as kept:
-            self._state.rows.archived_to = kept.archived_to()
-            return max(kept.before(time_ms), kept.start())
+            first = max(kept.before(time_ms), kept.start())
+            self._state.rows.archived_to = kept.archived_to()  # last, as in ``begins``
+            return first

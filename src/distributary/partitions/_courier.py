@@ -124,7 +124,8 @@ class Courier:
                 self._pieces, self._idle_s = self._connect(), 0.0
             except DistributaryError as error:
                 failed = error  # Asked for all the same: people see that it is awaited, and why.
-        if wanted != self._told:
+        # Who has let go of the partition writes nothing over the requests of the next owner.
+        if wanted != self._told and not self._closing:
             self._tell(encode_requests(wanted))
             self._told = wanted
         if failed is not None:

@@ -117,8 +117,7 @@ class Once:
     def end(self) -> Stretch:
         """Stop; returns what the next owner of the partition in this process begins with."""
         self.stop()
-        with self._lock:
-            self._stretches.clear()
+        self._stretches = []  # without the lock: a look back may wait for the log under it
         return self._live
 
     # -- readers of what is older --------------------------------------------------------------

@@ -54,11 +54,18 @@ class Reload:
             stored = self._store.row_event(key)
             if stored is None:
                 return NoTask.LATER
+        archived = key.offset < self._records.archived_to()
+        # Asked before it is read: what arrives from the archive meanwhile is no lost record.
+        if archived and stored is None and self._awaits(key.offset):
+            return NoTask.LATER
         found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
         held = None
         # What is recalled was durable, and its frame is another one than the log's.
-        archived = key.offset < self._records.archived_to()
-        if found is not None and (archived or found.checksum == row.checksum):
+        if found is not None and (
+            archived
+            or found.checksum == row.checksum
+            or key.offset < self._records.archived_to()  # by now
+        ):
             held = events_of(found)
         if found is None and stored is None and self._awaits(key.offset):
             return NoTask.LATER

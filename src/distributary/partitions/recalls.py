@@ -355,7 +355,8 @@ class KeptRecords:
             return log
         for each in self._recalls.stretches():
             if each.from_offset < start and each.to_ms >= time_ms:
-                return each.from_offset if each.from_ms >= time_ms else each.to_offset
+                # Retention may have cut the log inside the stretch: what the log has is as late.
+                return each.from_offset if each.from_ms >= time_ms else min(each.to_offset, start)
         return log
 
     def oldest_ms(self) -> int | None:

@@ -191,6 +191,12 @@ def test_times_lead_to_stretches_where_the_log_begins_later(kept):
     assert (kept.after(1_000), kept.after(2_500), kept.after(3_000)) == (0, 20, 20)
 
 
+def test_a_cut_within_a_stretch_bounds_what_is_as_late(kept):
+    """The log is at 25 by now, in the middle of the last stretch: none of it is earlier."""
+    assert kept.archived_to() == 25
+    assert kept.after(3_500) == 25
+
+
 def test_the_file_of_stretches_is_read_again_when_it_changes(tmp_path):
     """What another archive has does not count."""
     path = tmp_path / "archived.json"

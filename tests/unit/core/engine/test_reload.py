@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from distributary.core.engine.reads import NoTask
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import DoneKey, RecordKind, Stage
@@ -41,3 +42,43 @@ def test_a_row_with_an_event_of_its_own_needs_no_record(records):
     ((_, task),) = told
     assert task.event == kept
     assert task.route == row.key.route
+
+
+class Arriving:
+    """Records of an archive that arrive when somebody has asked for them."""
+
+    def __init__(self, log):
+        self._log = log
+        self._here = False
+
+    def archived_to(self):
+        return 100
+
+    def readable_to(self, from_offset, to_offset):
+        here, self._here = self._here, True
+        return to_offset if here else from_offset
+
+    def read(self, from_offset, to_offset):
+        here, self._here = self._here, True
+        return self._log.read(from_offset, to_offset) if here else iter(())
+
+
+def test_a_row_waits_for_what_arrives_while_it_is_read():
+    """It is no row whose record is gone, which would be deleted."""
+    event = Event(ATTRIBUTES | {"id": "1"}, b"")
+    log, told = MemoryLog(VirtualClock()), []
+    log.append([(RecordKind.EVENTS, event_record.encode([event]))])
+    row = RetryRow(DoneKey(0, 0, "r"), 1, Stage.PRIMARY, 1, 0, None, done=False)
+    records = Arriving(log)
+    context = SimpleNamespace(
+        partition=0,
+        kept=lambda: records,
+        ownership=SimpleNamespace(store=None),
+    )
+    reload = Reload(context, AtOnce())
+    reload.read([row], told.extend)
+    reload.read([row], told.extend)
+    assert [task if isinstance(task, NoTask) else task.event for _, task in told] == [
+        NoTask.LATER,
+        event,
+    ]

@@ -7,7 +7,11 @@ import pytest
 
 from distributary.core.cluster import KafkaPlace
 from distributary.core.errors import LogUnavailableError
+from distributary.core.flow import RecordKind
 from distributary.core.log.kafka import KafkaRecords, KafkaTail, MemorySnapshots, _fetcher
+from distributary.core.log.kafka import records as records_module
+from distributary.testing.memory_log import MemoryLog
+from distributary.testing.virtual import VirtualClock
 
 PLACE = KafkaPlace(servers=("kafka:9092",), prefix="x")
 
@@ -134,3 +138,37 @@ def test_a_tail_meets_the_leader_before_it_reads(consumers, monkeypatch, unmet):
     assert [each.asked for each in consumers] == [1]
     tail.stop()
     loop.close()
+
+
+class Fetched:
+    """What is fetched of a log, some records at a time; record 100 is damaged."""
+
+    def __init__(self, log):
+        self._log = log
+        self._at = 0
+
+    def watermarks(self):
+        return _fetcher.Watermarks(0, self._log.durable_end())
+
+    def seek(self, offset):
+        self._at = offset
+
+    def gather(self, _bytes_max, _kind):
+        if self._at == 100:
+            self._at += 1
+        chunk, self._at = self._log.read_chunk(self._at, 1_000)
+        return chunk, self._at
+
+    def rest(self):
+        pass
+
+
+def test_a_reader_goes_on_in_a_chunk_that_has_the_record_alone(monkeypatch):
+    """One that begins later has it not, though the record before was the last one that was read."""
+    log = MemoryLog(VirtualClock())
+    for _ in range(150):
+        log.append([(RecordKind.EVENTS, b"x" * 20)])
+    monkeypatch.setattr(records_module, "Fetcher", lambda *_given, **_more: Fetched(log))
+    records = KafkaRecords(PLACE, 0, MemorySnapshots())
+    found = [[each.offset for each in records.read(at, at + 1)] for at in (19, 100, 20)]
+    assert found == [[19], [], [20]]

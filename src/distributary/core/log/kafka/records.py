@@ -17,6 +17,8 @@ from distributary.core.log.kafka._client import FULL_MS, RECORD_BYTES_MAX
 from distributary.core.log.kafka._fetcher import READ_S_MAX, RECORD_BYTES_FIRST, Fetcher, Watermarks
 from distributary.core.log.kafka.snapshots import Snapshots
 
+NOTHING: Final = -2
+"""No record, nor the one before the first."""
 READ_BYTES: Final = 1024 * 1024
 """Chunk of ``read`` and ``kinds``."""
 
@@ -74,7 +76,7 @@ class KafkaRecords:
         self._fetcher = Fetcher(place, partition, dict(_SETTINGS), publishers=publishers)
         self._end = 0
         self._publishers = publishers
-        self._yielded = -1
+        self._yielded = NOTHING
         """The record that ``read`` has yielded last: a reader that stops there goes on with it, or
         with the next one, from the rest of the chunk."""
         self._chunk = b"", 0
@@ -199,6 +201,7 @@ class KafkaRecords:
             return self._gathered(at, READ_BYTES, kind)
         goes_on = self._yielded in (at - 1, at) and at < self._chunk[1]
         if not goes_on:
+            self._chunk, self._yielded = (b"", 0), NOTHING  # it may begin above what was yielded
             self._chunk = self._gathered(at, READ_BYTES)
         return self._chunk
 
