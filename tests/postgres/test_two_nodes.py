@@ -465,3 +465,10 @@ def test_a_node_that_leads_leaves_in_order(nodes: Nodes) -> None:
         for caller in callers:
             caller.join()
     assert set(answers) <= {*TAKEN, 503}
+
+
+def test_a_driver_goes_on_where_no_master_places_executors(nodes: Nodes) -> None:
+    """Spark lists none where it runs tasks itself: none is missed, however long it runs."""
+    said = [server.log.read_text(errors="replace") for server in nodes.servers]
+    assert any("epoch-began" in each for each in said)
+    assert not any("application-deserted" in each for each in said)

@@ -52,6 +52,7 @@ from distributary.partitions.entrusted import Entrusted
 from distributary.spark._spread import Spread, worker_of
 from distributary.spark._warming import Warming
 from distributary.spark.cluster import warm_spare
+from distributary.spark.master import is_local
 
 LOOK_S: Final = 0.5
 """Interval of looks at the executors: 2 ms of the JVM each."""
@@ -245,6 +246,7 @@ class SharedSide:
         self._mirrored_s = float("-inf")
         self._seen: set[str] = set()
         self._desertion, self.deserted = Desertion(), False
+        self._placed = False  # whether a master places executors: Spark lists none of its own
         self._missing_until_s = 0.0
         self._left, self._silence, self._spread = Left(), Silence(), Spread()
         self._workers: dict[str, str] = {}
@@ -275,6 +277,7 @@ class SharedSide:
             }
 
         self._desertion, self.deserted = Desertion(), False
+        self._placed = not is_local(str(context.master))
         self._warming = Warming()  # Spark counts the executors of each session from zero
         self._ask, self._ask_workers = ask, ask_workers
         self._replace = lambda executor: bool(scala.killAndReplaceExecutor(executor))
@@ -322,7 +325,7 @@ class SharedSide:
             return
         application, alive = self._ask()
         now_s = time.monotonic()
-        if self._desertion.look(alive, now_s) and not self.deserted:
+        if self._placed and self._desertion.look(alive, now_s) and not self.deserted:
             self.deserted = True
             self._log.error("application-deserted", application=application)
         self._warm_up(alive, now_s)
