@@ -28,7 +28,7 @@ from distributary.partitions._shared_page import PageExchange, prepare_pages, re
 from distributary.partitions.cluster_places import ClusterPlaces
 from distributary.partitions.entrusted import Entrusted
 from distributary.partitions.recall_requests import RequestsFile, is_awaited, read_requests
-from distributary.partitions.routes import STANDING_BYTES, Standing, move_table, save_table
+from distributary.partitions.routes import ROUTES_AT_BYTES, RoutesAt, move_table, save_table
 from kit.running_server import wait_until
 
 pytestmark = pytest.mark.slow
@@ -185,7 +185,7 @@ def test_the_next_owner_learns_which_routes_stand_where(
     log = KafkaPlace(servers=("127.0.0.1:1",), prefix="p")
     given = Entrusted(shared=SharedPlaces(log=log, store=emptied_place))
     here, there = (ClusterPlaces(given, tmp_path / name) for name in ("here", "there"))
-    assert there.standing(3) is None
+    assert there.routes_at(3) is None
 
     path = here.scratch.routes(3)
     path.parent.mkdir(parents=True)
@@ -194,11 +194,11 @@ def test_the_next_owner_learns_which_routes_stand_where(
         table.apply(RouteRecord(seq=seq, op="put", uid=f"route-{seq}", revision=1, types=("t",)))
     save_table(path, 70, table.snapshot())
     ends = here.tell(3)
-    wait_until(lambda: there.standing(3) == Standing(70, 40), 20.0, "it is told")
+    wait_until(lambda: there.routes_at(3) == RoutesAt(70, 40), 20.0, "it is told")
     move_table(path, 95)
-    wait_until(lambda: there.standing(3) == Standing(95, 40), 20.0, "it is told anew")
-    assert there.standing(2) is None
-    assert len(Notes(emptied_url).get(f"{notes_module.ROUTES}3")) == STANDING_BYTES
+    wait_until(lambda: there.routes_at(3) == RoutesAt(95, 40), 20.0, "it is told anew")
+    assert there.routes_at(2) is None
+    assert len(Notes(emptied_url).get(f"{notes_module.ROUTES}3")) == ROUTES_AT_BYTES
     ends()
 
 

@@ -1,8 +1,9 @@
 """Small texts by name in the database that several machines share, each with one writer.
 
 An owner on another machine than the leader tells by them what the leader shows people: its metrics,
-and why a partition could not be owned; and what it wants of the archive. The leader tells owners
-the settings that have changed. Nothing here is needed after a restart, and none of it is a secret.
+and why a partition could not be owned; and what it wants of the archive. It tells the next owner
+which routes stand where in the log. The leader tells owners the settings that have changed. Nothing
+here is needed after a restart, and none of it is a secret.
 
 Callers: ``cluster_places`` (owners), ``spark`` (the driver) and ``server`` (the leader).
 """

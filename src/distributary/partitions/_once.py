@@ -154,22 +154,23 @@ class Once:
 
     def _reached(self, at: int) -> Stretch:
         """A stretch that goes on at *at*; makes one where there is none."""
-        for stretch in self._stretches:
+        stretches = self._stretches  # ``end`` puts other ones in their place
+        for stretch in stretches:
             if stretch.end == at and stretch.window is not None:
-                self._stretches.remove(stretch)
-                self._stretches.append(stretch)
+                stretches.remove(stretch)
+                stretches.append(stretch)
                 return stretch
         records = self._opened()
         try:
             made = self._looked_back(records, at)
-            windows = [each for each in self._stretches if each.window is not None]
+            windows = [each for each in stretches if each.window is not None]
             if len(windows) >= WINDOWS_MAX:
                 self._over += windows[0].give_up()
                 self._know_ahead(made, records)
         finally:
             records.close()
-        self._stretches.append(made)
-        del self._stretches[:-STRETCHES_MAX]
+        stretches.append(made)
+        del stretches[:-STRETCHES_MAX]
         return made
 
     def _opened(self) -> "_Breakable":

@@ -97,15 +97,15 @@ class Prepared:
             follower = follow_again(table, span, records, self.targets, offset)
             if follower is not None:
                 return follower
-        standing = self._places.standing(partition)
+        told = self._places.routes_at(partition)
         if table is not None:
-            known = (each for each in (kept_at(path), standing) if each is not None)
+            known = (each for each in (kept_at(path), told) if each is not None)
             kept = max((each for each in known if each.offset <= offset), default=None)
             follower = follow_on(table, kept, records, self.targets, offset)
             if follower is not None:
                 return follower
             del table  # before another one is made
-        return follow_from(path, records, self.targets, offset, standing=standing)
+        return follow_from(path, records, self.targets, offset, known=told)
 
     def keep(self, partition: int, follower: RouteFollower) -> None:
         """Cache the table of *follower*, which is no longer in use; it followed *partition*."""

@@ -84,7 +84,7 @@ from distributary.partitions.places import (
 )
 from distributary.partitions.ports import Records
 from distributary.partitions.recalls import Recalls
-from distributary.partitions.routes import STANDING_BYTES, Standing, standing_of
+from distributary.partitions.routes import ROUTES_AT_BYTES, RoutesAt, routes_at_of
 from distributary.subscriptions.store import Keys
 
 LOOK_S: Final = 0.2
@@ -225,13 +225,13 @@ class ClusterPlaces:
         fitting = fit(state, lambda mark: stands_in(records, mark))
         return max(fitting.mark.offset, 0)
 
-    def standing(self, partition: int) -> Standing | None:
-        """See ``Places.standing``."""
+    def routes_at(self, partition: int) -> RoutesAt | None:
+        """See ``Places.routes_at``."""
         try:
             content = self._notes.get(f"{ROUTES}{partition}")
         except StoreError:
             return None
-        return None if content is None else standing_of(content)
+        return None if content is None else routes_at_of(content)
 
     def quota(self, partition: int, lease: Lease, clock: Clock) -> OpenQuota:
         """See ``Places.quota``."""
@@ -252,7 +252,7 @@ class ClusterPlaces:
             f"{METER}{role}": self._scratch.meter(role),
             routes: self._scratch.routes(partition),
         }
-        return Pusher(self._notes, files, heads={routes: STANDING_BYTES}).close
+        return Pusher(self._notes, files, heads={routes: ROUTES_AT_BYTES}).close
 
     def tell_why(self, partition: int, reason: str) -> None:
         """See ``Places.tell_why``: at once, as there may be no owner here any more."""

@@ -49,7 +49,7 @@ from distributary.partitions._targets import DirectoryTargets
 from distributary.partitions.ports import Records
 from distributary.partitions.recall_requests import RequestsFile
 from distributary.partitions.recalls import Recalls
-from distributary.partitions.routes import Standing
+from distributary.partitions.routes import RoutesAt
 from distributary.subscriptions.store import Keys
 
 
@@ -160,7 +160,7 @@ class Places(Protocol):
         lost its tail.
         """
 
-    def standing(self, partition: int) -> Standing | None:
+    def routes_at(self, partition: int) -> RoutesAt | None:
         """Returns which routes an owner of *partition* on another machine has found; may block.
 
         None: nobody tells, as where a file in ``scratch`` outlives the owner.
@@ -246,8 +246,8 @@ class FilePlaces:
         state, _ = read_journal(self.paths.journal(partition))
         return max(fit(state, lambda mark: stands_in(records, mark)).mark.offset, 0)
 
-    def standing(self, partition: int) -> Standing | None:  # noqa: ARG002 - see ``Places``
-        """See ``Places.standing``: the file is there."""
+    def routes_at(self, partition: int) -> RoutesAt | None:  # noqa: ARG002 - see ``Places``
+        """See ``Places.routes_at``: the file is there."""
         return None
 
     def quota(self, partition: int, lease: Lease, clock: Clock) -> OpenQuota:

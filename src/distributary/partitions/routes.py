@@ -31,8 +31,8 @@ _CACHE_HEADER = struct.Struct("<QI")
 header is updated in place."""
 _CACHE_HEADER_BYTES = _CACHE_HEADER.size + 4
 
-STANDING_BYTES: Final = _CACHE_HEADER_BYTES + SNAPSHOT_HEADING_BYTES
-"""Of the beginning of a cache file, which tell its ``Standing``."""
+ROUTES_AT_BYTES: Final = _CACHE_HEADER_BYTES + SNAPSHOT_HEADING_BYTES
+"""Of the beginning of a cache file, which tell its ``RoutesAt``."""
 CHANGES_AT_ONCE: Final = 10_000
 """Changes that are read from the store at a time."""
 
@@ -41,7 +41,7 @@ Question: TypeAlias = Callable[[Records], list[RouteRecord]]
 """Finds route changes that the log lost, reading the partition through its argument; blocks."""
 
 
-class Standing(NamedTuple):
+class RoutesAt(NamedTuple):
     """Which routes are in force at an offset of a partition: a fact of the log, which stays.
 
     Attributes:
@@ -292,23 +292,23 @@ def _cache_header_of(content: bytes) -> tuple[int, int] | None:
     return (at_offset, checksum) if content[:_CACHE_HEADER_BYTES] == expected else None
 
 
-def kept_at(path: Path) -> Standing | None:
+def kept_at(path: Path) -> RoutesAt | None:
     """Returns offset and last change of the cache at *path*; None: none, or it is unreadable.
 
     Costs the same for any number of routes.
     """
     try:
         with path.open("rb") as file:
-            return standing_of(file.read(STANDING_BYTES))
+            return routes_at_of(file.read(ROUTES_AT_BYTES))
     except OSError:
         return None
 
 
-def standing_of(content: bytes) -> Standing | None:
-    """Returns what a cache file says whose first ``STANDING_BYTES`` are given; None: nothing."""
+def routes_at_of(content: bytes) -> RoutesAt | None:
+    """Returns what a cache file says whose first ``ROUTES_AT_BYTES`` are given; None: nothing."""
     header = _cache_header_of(content)
-    last_seq = snapshot_seq(content[_CACHE_HEADER_BYTES:STANDING_BYTES])
-    return None if header is None or last_seq is None else Standing(header[0], last_seq)
+    last_seq = snapshot_seq(content[_CACHE_HEADER_BYTES:ROUTES_AT_BYTES])
+    return None if header is None or last_seq is None else RoutesAt(header[0], last_seq)
 
 
 def saved_table(path: Path) -> tuple[int, bytes] | None:
@@ -341,7 +341,7 @@ def follow_from(
     offset: int,
     make_matcher: Callable[[], Matcher] = IndexMatcher,
     *,
-    standing: Standing | None = None,
+    known: RoutesAt | None = None,
 ) -> RouteFollower:
     """Builds the routes in force at *offset*, from the nearest snapshot below it and the log.
 
@@ -354,17 +354,17 @@ def follow_from(
         history: Restores changes that the medium lost.
         offset: Start of the live path.
         make_matcher: Makes an empty matcher.
-        standing: Of the partition, as somebody has told it who has read the log; None: nobody has.
+        known: Of the partition, as somebody has told it who has read the log; None: nobody has.
     """
     at_offset, newest = 0, None
     for found in (_snapshot(records), saved_table(path)):
         if found is not None and at_offset <= found[0] <= offset:
             at_offset, newest = found
     table = RouteTable(make_matcher) if newest is None else RouteTable.restore(newest, make_matcher)
-    if standing is not None and at_offset < standing.offset <= offset:
+    if known is not None and at_offset < known.offset <= offset:
         with contextlib.suppress(StoreError):  # the log has them all
-            if _bring_on(table, history, standing.seq):
-                at_offset = standing.offset
+            if _bring_on(table, history, known.seq):
+                at_offset = known.offset
     follower = RouteFollower(records, history, table, at_offset)
     for logged in records.kinds(at_offset, offset, RecordKind.ROUTE):
         follower.pass_change(logged)
@@ -416,7 +416,7 @@ def follow_again(
 
 def follow_on(
     table: RouteTable,
-    kept: Standing | None,
+    kept: RoutesAt | None,
     records: Records,
     history: RouteHistory,
     offset: int,

@@ -174,13 +174,7 @@ class Driver:
     def _refuse(self, error: SettingsError) -> None:
         """Kill the JVM, which ends the call that waits for a master that does not answer."""
         self._refused = error
-        self._end_jvm()
-
-    @staticmethod
-    def _end_jvm() -> None:
-        jvm = _jvm()
-        if jvm is not None:
-            jvm.kill()
+        _kill_jvm()
 
     # -- one query ----------------------------------------------------------------------------
 
@@ -217,7 +211,7 @@ class Driver:
         if not _jvm_lives():
             raise ConnectionError("the JVM has ended")
         if self._shared is not None and self._shared.deserted:
-            self._end_jvm()
+            _kill_jvm()
             raise ConnectionError("the application has no executors: another one asks for some")
         now_s = self._now_s()
         if now_s - self._asked_s >= ASK_S:
@@ -322,6 +316,12 @@ def _jvm() -> "subprocess.Popen[bytes] | None":
     """Returns the process of this driver's JVM; None: it was not started."""
     gateway = SparkContext._gateway  # noqa: SLF001 - nothing public names the process
     return getattr(gateway, "proc", None)
+
+
+def _kill_jvm() -> None:
+    jvm = _jvm()
+    if jvm is not None:
+        jvm.kill()
 
 
 def _jvm_lives() -> bool:

@@ -61,7 +61,7 @@ def prepared_for(log, folder, cursor):
             targets=Targets,
             records=lambda _partition: log,
             cursor=lambda _partition, _records: cursor,
-            standing=lambda _partition: None,
+            routes_at=lambda _partition: None,
             scratch=SimpleNamespace(routes=lambda _partition: folder / "routes"),
         )
     )

@@ -9,7 +9,7 @@ from distributary.core.route import RouteTable
 from distributary.partitions import routes
 from distributary.partitions.routes import (
     RouteFollower,
-    Standing,
+    RoutesAt,
     follow_again,
     follow_from,
     follow_on,
@@ -423,11 +423,11 @@ class Watched:
         return self._log.kinds(from_offset, to_offset, kind)
 
 
-def routes_with(place, standing):
+def routes_with(place, known):
     """The table at the end of the log, and where the log was read first."""
     log = Watched(place.log)
     end = place.log.durable_end()
-    follower = follow_from(place.path, log, place.history, end, standing=standing)
+    follower = follow_from(place.path, log, place.history, end, known=known)
     assert follower.table.snapshot() == place.follow(end).table.snapshot()
     return log.read_from[0]
 
@@ -445,20 +445,20 @@ def long(place):
 def test_what_another_one_has_found_is_not_read_again(long):
     """The changes come from the store, as large as the log may be."""
     assert routes_with(long, None) == 0
-    assert routes_with(long, Standing(39, 4)) == 39
-    assert routes_with(long, Standing(66, 6)) == 66
+    assert routes_with(long, RoutesAt(39, 4)) == 39
+    assert routes_with(long, RoutesAt(66, 6)) == 66
 
 
 def test_a_snapshot_that_is_newer_serves_alone(long):
     """What was found before it says nothing more."""
     kept(long, 50)
-    assert routes_with(long, Standing(39, 4)) == 50
+    assert routes_with(long, RoutesAt(39, 4)) == 50
 
 
 def test_what_is_found_beyond_the_offset_is_not_used(long):
     """A log that has lost its end: what stands there is another one's."""
     log = Watched(long.log)
-    table = follow_from(long.path, log, long.history, 30, standing=Standing(39, 4)).table
+    table = follow_from(long.path, log, long.history, 30, known=RoutesAt(39, 4)).table
     assert table.snapshot() == long.follow(30).table.snapshot()
     assert log.read_from[0] == 0
 
@@ -470,7 +470,7 @@ def test_the_log_is_read_where_the_store_lacks_a_change(long, missing):
     long.history.changes[:] = [each for each in everything if each.seq != missing]
     log = Watched(long.log)
     end = long.log.durable_end()
-    table = follow_from(long.path, log, long.history, end, standing=Standing(39, 4)).table
+    table = follow_from(long.path, log, long.history, end, known=RoutesAt(39, 4)).table
     long.history.changes[:] = everything
     assert table.snapshot() == long.follow(end).table.snapshot()
     assert log.read_from[0] == 0
@@ -484,11 +484,11 @@ def test_the_log_is_read_where_the_store_does_not_answer(long, monkeypatch):
         raise StoreError("away")
 
     monkeypatch.setattr(long.history, "between", away)
-    follow_from(long.path, log, long.history, end, standing=Standing(39, 4))
+    follow_from(long.path, log, long.history, end, known=RoutesAt(39, 4))
     assert log.read_from[0] == 0
 
 
 def test_changes_come_in_portions(long, monkeypatch):
     """Ten million routes are no list in memory."""
     monkeypatch.setattr(routes, "CHANGES_AT_ONCE", 2)
-    assert routes_with(long, Standing(61, 6)) == 61
+    assert routes_with(long, RoutesAt(61, 6)) == 61

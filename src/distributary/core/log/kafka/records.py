@@ -201,7 +201,7 @@ class KafkaRecords:
             return self._gathered(at, READ_BYTES, kind)
         goes_on = self._yielded in (at - 1, at) and at < self._chunk[1]
         if not goes_on:
-            self._chunk, self._yielded = (b"", 0), NOTHING  # it may begin above what was yielded
+            self._yielded = NOTHING  # the chunk may begin above the record after it
             self._chunk = self._gathered(at, READ_BYTES)
         return self._chunk
 
