@@ -1,6 +1,7 @@
 """Readers of a log on Kafka, with a client library that is scripted."""
 
 import asyncio
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from distributary.core.cluster import KafkaPlace
 from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import RecordKind
+from distributary.core.log.frame import iter_frames
 from distributary.core.log.kafka import KafkaRecords, KafkaTail, MemorySnapshots, _fetcher
 from distributary.core.log.kafka import records as records_module
+from distributary.core.log.kafka._value import encode
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock
 
@@ -35,10 +38,11 @@ class Trouble:
 class Message:
     """A record, or an error in its place."""
 
-    def __init__(self, offset=0, trouble=None, by=b""):
+    def __init__(self, offset=0, trouble=None, by=b"", value=b""):
         self._offset = offset
         self._trouble = trouble
         self._by = by
+        self._value = value
 
     def error(self):
         return self._trouble
@@ -49,11 +53,18 @@ class Message:
     def headers(self):
         return [("by", self._by)]
 
+    def value(self):
+        return self._value
+
+    def timestamp(self):
+        return 1, 1_000
+
 
 class Consumer:
     """One that brings what it was given."""
 
     unmet = False
+    end = 10
 
     def __init__(self, _settings):
         self.messages = []
@@ -63,13 +74,16 @@ class Consumer:
     def assign(self, _places):
         pass
 
+    def unassign(self):
+        pass
+
     def get_watermark_offsets(self, _place, timeout=0.0, *, cached=False):
         assert not self.closed
         assert cached or timeout > 0
         self.asked += not cached
         if self.unmet:
-            raise RuntimeError
-        return 0, 10
+            raise RuntimeError(self.unmet)
+        return 0, self.end
 
     def poll(self, _wait_s):
         return self.messages.pop(0) if self.messages else None
@@ -78,13 +92,11 @@ class Consumer:
         self.closed += 1
 
 
-@pytest.fixture
-def consumers(monkeypatch):
-    """The consumers that were made."""
+def _made(monkeypatch, kind):
     made = []
 
     def make(settings):
-        made.append(Consumer(settings))
+        made.append(kind(settings))
         return made[-1]
 
     library = SimpleNamespace(
@@ -92,6 +104,12 @@ def consumers(monkeypatch):
     )
     monkeypatch.setattr(_fetcher, "library", lambda: library)
     return made
+
+
+@pytest.fixture
+def consumers(monkeypatch):
+    """The consumers that were made."""
+    return _made(monkeypatch, Consumer)
 
 
 def test_who_published_is_told_after_trouble_that_passes(consumers):
@@ -138,6 +156,133 @@ def test_a_tail_meets_the_leader_before_it_reads(consumers, monkeypatch, unmet):
     assert [each.asked for each in consumers] == [1]
     tail.stop()
     loop.close()
+
+
+class Cluster(Consumer):
+    """One of a log of ten records, the first of which is damaged.
+
+    As librdkafka's, it goes on after what it has brought, though an error came with it; and not at
+    all after an error that says that there is no such record.
+
+    Attributes:
+        away: Errors that come before all else, each with whether it goes on after it.
+    """
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.away = []
+        self._at = None
+
+    def assign(self, places):
+        ((_, _, self._at),) = places
+
+    def unassign(self):
+        self._at = None
+
+    def poll(self, _wait_s):
+        return None
+
+    def consume(self, count, _wait_s):
+        if self._at is None:
+            return []
+        found = []
+        if self.away:
+            name, goes_on = self.away.pop(0)
+            found.append(Message(trouble=Trouble(name)))
+            if not goes_on:
+                self._at = None
+                return found
+        for offset in range(self._at, min(10, self._at + count)):
+            value = b"" if offset == 0 else encode(RecordKind.EVENTS, b"%d" % offset)
+            found.append(Message(offset, value=value))
+            self._at = offset + 1
+        return found
+
+
+@pytest.fixture
+def clusters(monkeypatch):
+    """The consumers that were made, of a log of ten records; each look at the clock is a second."""
+    seconds = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _s: None)
+    monkeypatch.setattr(_fetcher, "time", clock)
+    monkeypatch.setattr(records_module, "time", clock)
+    return _made(monkeypatch, Cluster)
+
+
+def _offsets(chunk):
+    return [each.offset for each in iter_frames(chunk)]
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_a_read_that_was_forbidden_begins_anew(clusters, at):
+    """What came with the error is read again: its records are neither passed over nor doubled."""
+    records = KafkaRecords(PLACE, 0, MemorySnapshots())
+    clusters[0].away = [("TOPIC_AUTHORIZATION_FAILED", True)]
+    with pytest.raises(LogUnavailableError, match="TOPIC_AUTHORIZATION_FAILED"):
+        records.read_chunk(at, 10_000)
+    chunk, after = records.read_chunk(at, 10_000)
+    assert (_offsets(chunk), after) == (list(range(max(at, 1), 10)), 10)
+
+
+def test_a_read_whose_leader_is_away_begins_anew(clusters):
+    """The client has ceased to fetch: who comes again where it stood must have it begin."""
+    records = KafkaRecords(PLACE, 0, MemorySnapshots())
+    assert records.durable_end() == 10
+    (cluster,) = clusters
+    cluster.away, cluster.unmet = [("_AUTO_OFFSET_RESET", False)], Trouble("_TIMED_OUT")
+    with pytest.raises(LogUnavailableError, match="_TIMED_OUT"):
+        records.read_chunk(3, 10_000)
+    cluster.unmet = False
+    chunk, after = records.read_chunk(3, 10_000)
+    assert (_offsets(chunk), after) == (list(range(3, 10)), 10)
+
+
+def test_a_read_beyond_a_log_that_has_lost_records_begins_anew(clusters):
+    """They may be back: the replica that was in sync may lead again."""
+    records = KafkaRecords(PLACE, 0, MemorySnapshots())
+    assert records.durable_end() == 10
+    (cluster,) = clusters
+    cluster.away, cluster.end = [("_AUTO_OFFSET_RESET", False)], 2
+    with pytest.raises(LogUnavailableError, match="unclean election"):
+        records.read_chunk(3, 10_000)
+    cluster.end = 10
+    chunk, after = records.read_chunk(3, 10_000)
+    assert (_offsets(chunk), after) == (list(range(3, 10)), 10)
+
+
+def test_a_read_that_took_too_long_begins_anew(clusters):
+    """Whatever held up the fetches: a retry does not wait for them as well."""
+    records = KafkaRecords(PLACE, 0, MemorySnapshots())
+    assert records.durable_end() == 10
+    (cluster,) = clusters
+    cluster.away = [("_TRANSPORT", False)]
+    with pytest.raises(LogUnavailableError, match="_TRANSPORT"):
+        records.read_chunk(3, 10_000)
+    chunk, after = records.read_chunk(3, 10_000)
+    assert (_offsets(chunk), after) == (list(range(3, 10)), 10)
+
+
+def test_a_tail_reads_nothing_more_after_an_error(clusters):
+    """The next owner's tail seeks: no record is fed beyond the one that could not be read."""
+    loop = asyncio.new_event_loop()
+    failed, fed = [], []
+    taker = SimpleNamespace(
+        buffered_bytes=0,
+        feed=lambda after, chunk: fed.append((after, _offsets(chunk))),
+        fail=failed.append,
+    )
+    tail = KafkaTail(PLACE, 0, taker, loop)
+    clusters[0].away = [("TOPIC_AUTHORIZATION_FAILED", True)]
+    tail.start(3)
+    tail.look()
+    tail.look_soon()
+    loop.run_until_complete(asyncio.sleep(0))
+    assert len(failed) == 1
+    again = KafkaTail(PLACE, 0, taker, loop)
+    again.start(3)
+    again.stop()
+    loop.close()
+    assert fed == [(10, list(range(3, 10)))]
 
 
 class Fetched:

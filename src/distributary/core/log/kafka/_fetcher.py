@@ -210,7 +210,7 @@ class Fetcher:
         """As ``ready``, for a record: errors that pass are passed over.
 
         Raises:
-            LogUnavailableError: Reading cannot go on.
+            LogUnavailableError: Reading cannot go on; it stands nowhere now.
         """
         if not self.ready(wait_s):
             return False
@@ -235,7 +235,7 @@ class Fetcher:
             kind: Only records of this kind; 0: all.
 
         Raises:
-            LogUnavailableError: Reading cannot go on.
+            LogUnavailableError: Reading cannot go on; it stands nowhere now.
         """
         assert self.at is not None
         frames: list[bytes] = []
@@ -273,7 +273,7 @@ class Fetcher:
         """Returns the values of what was fetched, as they are. Never waits.
 
         Raises:
-            LogUnavailableError: Reading cannot go on.
+            LogUnavailableError: Reading cannot go on; it stands nowhere now.
         """
         assert self.at is not None
         found: list[bytes | None] = []
@@ -312,32 +312,43 @@ class Fetcher:
             Whether reading began anew, at ``at``.
 
         Raises:
-            LogUnavailableError: It cannot go on.
+            LogUnavailableError: It cannot go on. It stands nowhere: the client may have ceased to
+                fetch, and what came with the error is let go, so the next ``seek`` begins anew.
         """
         assert self.at is not None
         error = message.error()
         name = error.name()
         if name == _END:
             self.at = max(self.at, message.offset())
-        elif name in _OUT_OF_RANGE and not self._waits:
-            raise LogUnavailableError(
-                f"partition {self.partition} has no record {self.at} any more, or lost it"
-            )
         elif name in _OUT_OF_RANGE:
-            start, end = self.watermarks()
-            if self.at > end:
-                raise LogUnavailableError(
-                    f"partition {self.partition} ends at {end}, below {self.at}: the cluster has"
-                    " lost acknowledged records (unclean election?)"
-                )
-            at, self.at = max(self.at, start), None
-            self.seek(at)
+            at = self.at
+            self.rest()
+            self.seek(self._nearest(at))
             return True
         elif error.fatal() or name in _HOPELESS:
+            self.rest()
             raise log_error(error, f"read partition {self.partition}")
         else:
             self._why = error
         return False
+
+    def _nearest(self, at: int) -> int:
+        """Returns the first record from *at* on that there is, though *at* itself is not there.
+
+        Raises:
+            LogUnavailableError: It cannot be asked for, or the log ends below *at*.
+        """
+        if not self._waits:
+            raise LogUnavailableError(
+                f"partition {self.partition} has no record {at} any more, or lost it"
+            )
+        start, end = self.watermarks()
+        if at > end:
+            raise LogUnavailableError(
+                f"partition {self.partition} ends at {end}, below {at}: the cluster has"
+                " lost acknowledged records (unclean election?)"
+            )
+        return max(at, start)
 
     def note(self, offset: int, value: bytes | None) -> None:
         """Note that the record at *offset* is damaged, or somebody else's."""
@@ -348,7 +359,8 @@ class Fetcher:
             self.damages.setdefault(offset, damage)
 
     def overdue(self) -> LogUnavailableError:
-        """The error of a read that took too long."""
+        """The error of a read that took too long; it stands nowhere now, so a retry seeks anew."""
+        self.rest()
         why = "no broker answers" if self._why is None else self._why.str()
         return LogUnavailableError(f"Kafka: cannot read partition {self.partition}: {why}")
 
