@@ -23,8 +23,10 @@ class ArchivedStretch(NamedTuple):
     Attributes:
         from_offset: Of the first record.
         to_offset: After the last one.
-        from_ms: When the first of their events was appended, milliseconds; 0: there is none.
-        to_ms: When the last one was.
+        from_ms: Least time at which one of their events was appended, milliseconds; 0: there is
+            none. Those of two stretches may overlap: the clock of a topic's next leader may be
+            behind.
+        to_ms: Greatest one.
     """
 
     from_offset: int

@@ -339,10 +339,11 @@ class KeptRecords:
         return None, at
 
     def before(self, time_ms: int) -> int:
-        """See ``Kept``: the beginning of a stretch, where the archive has it."""
+        """See ``Kept``: the beginning of a stretch, where the archive has it.
+
+        Though the log begins earlier, a stretch may have it: a clock may have been behind.
+        """
         log, start = self._log.offset_at(time_ms), self.archived_to()
-        if log > start:
-            return log
         for each in self._recalls.stretches():
             if each.from_offset < start and each.to_ms >= time_ms:
                 return each.from_offset
@@ -353,11 +354,12 @@ class KeptRecords:
         log, start = self._log.offset_at(time_ms), self.archived_to()
         if log > start:
             return log
-        for each in self._recalls.stretches():
-            if each.from_offset < start and each.to_ms >= time_ms:
+        there = [each for each in self._recalls.stretches() if each.from_offset < start]
+        for each in reversed(there):
+            if each.from_ms and each.from_ms < time_ms:
                 # Retention may have cut the log inside the stretch: what the log has is as late.
-                return each.from_offset if each.from_ms >= time_ms else min(each.to_offset, start)
-        return log
+                return min(each.to_offset, start)
+        return there[0].from_offset if there else log
 
     def oldest_ms(self) -> int | None:
         """See ``Kept``."""

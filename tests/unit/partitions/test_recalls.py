@@ -191,6 +191,21 @@ def test_times_lead_to_stretches_where_the_log_begins_later(kept):
     assert (kept.after(1_000), kept.after(2_500), kept.after(3_000)) == (0, 20, 20)
 
 
+def test_stretches_whose_times_overlap_are_not_passed_over(world, kept):
+    """The clock of a new leader was behind: what follows is older than some of what was before."""
+    world.stretches = [
+        ArchivedStretch(0, 10, 1_000, 5_000),
+        ArchivedStretch(10, 20, 2_000, 6_000),
+        ArchivedStretch(20, 25, 7_000, world.clock.wall_ms() + 5_000),
+    ]
+    assert (kept.before(4_000), kept.before(5_500)) == (0, 10)
+    assert (kept.after(500), kept.after(1_500), kept.after(3_000)) == (0, 10, 20)
+    now_ms = world.clock.wall_ms()
+    assert kept.after(now_ms) == 25
+    assert kept.before(now_ms + 3_000) == 20  # no record of the log is as late
+    assert kept.before(now_ms + 6_000) == kept.durable_end()
+
+
 def test_a_cut_within_a_stretch_bounds_what_is_as_late(kept):
     """The log is at 25 by now, in the middle of the last stretch: none of it is earlier."""
     assert kept.archived_to() == 25

@@ -56,8 +56,8 @@ class ArchivedRange(msgspec.Struct, frozen=True, kw_only=True):
         to_offset: After the last one.
         events: How many events they hold.
         check: Sum of the checksums of the events.
-        from_ms: When the first of the events was appended, milliseconds; 0: there is none.
-        to_ms: When the last one was.
+        from_ms: Least time at which one of the events was appended, milliseconds; 0: there is none.
+        to_ms: Greatest one.
         last_checksum: Checksum of the newest record; 0: not known.
         name: Of the folders of its files.
         files: Its files.

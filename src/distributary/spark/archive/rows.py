@@ -184,8 +184,9 @@ class LogTotals:
 
     Attributes:
         days: Day (``2026-11-24``) -> number of its events, and sum of their checksums.
-        from_ms: When the first event was appended, milliseconds; 0: there is none.
-        to_ms: When the last one was.
+        from_ms: Least time of an event, milliseconds; 0: there is none. Not that of the first one:
+            the clock of a topic's next leader may be behind.
+        to_ms: Greatest one.
         last_checksum: Checksum of the newest record; 0: there is none.
     """
 
@@ -200,8 +201,9 @@ class LogTotals:
             day = _day(stamp_us // _DAY_US)
             events, total = self.days.get(day, (0, 0))
             self.days[day] = events + 1, total + check
-        self.from_ms = self.from_ms or rows.stamps_us[0] // 1000
-        self.to_ms = rows.stamps_us[-1] // 1000
+        least_ms = min(rows.stamps_us) // 1000
+        self.from_ms = min(self.from_ms or least_ms, least_ms)
+        self.to_ms = max(self.to_ms, max(rows.stamps_us) // 1000)
 
 
 @lru_cache(16)
