@@ -241,7 +241,7 @@ class ByNote:
         folder = path.parent.with_name("recalled")
         folder.mkdir()
         put = functools.partial(Notes(url).put, f"{notes_module.RECALL}3")
-        self.requests = Courier(put, self._connect, folder)
+        self.requests = Courier(put, self._connect, folder, lambda _reason: None)
         paths = {f"{notes_module.RECALL}3": path}
         self.look = Mirror(Notes(url), paths.get, notes_module.RECALL).look
 

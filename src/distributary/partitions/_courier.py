@@ -21,6 +21,11 @@ POLL_S: Final = 0.1
 """Longest wait for a piece before the requests are looked at."""
 AGAIN_S: Final = 1.0
 """Pause after a failure of store, topic or disk."""
+TOLD_AFTER_S: Final = 10.0
+"""What has failed for so long is told: the leader that makes the topic, or a broker that comes back,
+takes less. In seconds of pauses: each attempt may take some more."""
+TOLD_EVERY_S: Final = 60.0
+"""Pauses between two tellings, likewise."""
 IDLE_S: Final = 60.0
 """How long the connection to the topic stays when nothing is asked for."""
 CLOSE_S_MAX: Final = 2.0
@@ -50,6 +55,8 @@ class Courier:
             ``StoreError``.
         connect: Opens the topic where it ends now; may raise ``LogUnavailableError``.
         folder: Takes the files; it exists.
+        failing: Called with the reason, once a minute at most, while what is asked for cannot be
+            asked for, or not be taken.
         pause: Waits some seconds, or until the event is set.
     """
 
@@ -58,11 +65,13 @@ class Courier:
         tell: Callable[[bytes], None],
         connect: Callable[[], Pieces],
         folder: Path,
+        failing: Callable[[str], None],
         pause: Callable[[threading.Event, float | None], bool] = threading.Event.wait,
     ) -> None:
         self._tell = tell
         self._connect = connect
         self._folder = folder
+        self._failing = failing
         self._pause = pause
         self._wanted: list[tuple[int, int]] = []
         self._told: list[tuple[int, int]] | None = None
@@ -71,6 +80,7 @@ class Courier:
         self._pieces: Pieces | None = None
         self._gatherer = Gatherer(folder)
         self._idle_s = 0.0
+        self._failing_s = 0.0
         self._thread: threading.Thread | None = None
 
     def put(self, stretches: Sequence[tuple[int, int]]) -> None:
@@ -104,13 +114,24 @@ class Courier:
             self._ask(self._wanted)
             if self._pieces is not None:
                 self._take(self._pieces)
-        except (DistributaryError, OSError):
+        except (DistributaryError, OSError) as error:
             # What was on its way is not whole any more. It is sent again while it is asked for.
             self._disconnect()
+            self._note(str(error))
             self._wait(AGAIN_S)
             return
         if self._pieces is None:
             self._wait(None)
+
+    def _note(self, reason: str) -> None:
+        self._failing_s += AGAIN_S
+        if self._failing_s >= TOLD_AFTER_S:
+            self._failing_s -= TOLD_EVERY_S
+            self._failing(reason)
+
+    def _works(self) -> None:
+        """A while from now on whatever fails is told of; not earlier than it would be anyway."""
+        self._failing_s = min(self._failing_s, 0.0)
 
     def _wait(self, seconds: float | None) -> None:
         if not self._closing:
@@ -138,6 +159,8 @@ class Courier:
             if self._closing:
                 return
             self._gatherer.take(value, firsts)
+        if values or not firsts:  # who may not read fails a moment after it has connected
+            self._works()
         self._idle_s = 0.0 if values or firsts else self._idle_s + POLL_S
         if self._idle_s >= IDLE_S:
             self._disconnect()

@@ -280,6 +280,7 @@ class ClusterPlaces:
             functools.partial(self._notes.put, f"{RECALL}{partition}"),
             lambda: RecalledReader(self._log, partition),
             folder,
+            functools.partial(_not_taken, partition),
         )
         return Recalls(
             folder,
@@ -306,6 +307,11 @@ class ClusterPlaces:
 def _fence(partition: int, lease: Lease) -> PartitionFence:
     assert isinstance(lease, PostgresLease)
     return PartitionFence(partition, lease.generation, lease.token)
+
+
+def _not_taken(partition: int, reason: str) -> None:
+    log = owner_log("error").bind(partition=partition)
+    log.error("recalled-not-taken", reason=reason)
 
 
 def _end(name: str) -> None:

@@ -9,7 +9,7 @@ from distributary.core.errors import LogUnavailableError, StoreError
 from distributary.core.flow import RecordKind
 from distributary.core.log.pieces import cut
 from distributary.core.log.recalled import RecalledName, RecalledWriter, list_recalled
-from distributary.partitions._courier import IDLE_S, Courier
+from distributary.partitions._courier import IDLE_S, TOLD_AFTER_S, TOLD_EVERY_S, Courier
 from distributary.partitions.recall_requests import read_requests
 from kit.running_server import wait_until
 
@@ -30,8 +30,11 @@ class World:
         self.log = []
         self.values = queue.SimpleQueue()
         self.failures = {"tell": 0, "connect": 0, "take": 0}
-        self.open = 0
-        self.courier = Courier(self.tell, self.connect, self.folder, self.pause)
+        self.open = self.paused = 0
+        self.reasons = []
+        self.courier = Courier(
+            self.tell, self.connect, self.folder, self.reasons.append, self.pause
+        )
 
     def _perhaps_fail(self, what, error):
         if self.failures[what]:
@@ -40,6 +43,7 @@ class World:
 
     def pause(self, woken, seconds):
         """In no time, but for the wait for somebody."""
+        self.paused += 1
         return woken.wait(None if seconds is None else 0.001)
 
     def tell(self, content):
@@ -133,6 +137,34 @@ def test_store_and_topic_may_be_away(world, what):
     world.wait_there()
 
 
+@pytest.mark.parametrize("what", ["tell", "connect", "take"])
+def test_what_goes_on_failing_is_told_of(world, what):
+    """With the reason, once for each minute of pauses: a user who may not read the topic, say."""
+    world.failures[what] = 10_000
+    world.courier.put([STRETCH])
+    world.wait(lambda: world.paused >= 200, "it has failed for 200 s")
+    assert set(world.reasons) == {what}
+    assert 2 <= len(world.reasons) <= 1 + world.paused // TOLD_EVERY_S
+    world.failures[what] = 0
+
+
+def test_what_fails_for_a_moment_is_not_told_of(world):
+    """Nor again and again, while what is asked for comes meanwhile."""
+    for _ in range(3):
+        world.failures["connect"] = int(TOLD_AFTER_S) - 2
+        world.courier.put([STRETCH])
+        world.wait(lambda: world.open and not world.failures["connect"], "it is open")
+        world.wait_asked()
+        world.send()
+        world.wait_there()
+        NAME.path(world.folder).unlink()
+        world.failures["take"] = 1
+        world.wait(lambda: not world.failures["take"], "it is cut")
+        world.courier.put([])
+        world.wait(lambda: read_requests(world.note) == [], "the request is withdrawn")
+    assert world.reasons == []
+
+
 def test_a_topic_that_was_cut_is_opened_anew(world):
     """What was begun is forgotten: the job sends all of it again."""
     world.courier.put([STRETCH])
@@ -165,7 +197,7 @@ def test_an_end_waits_for_no_store(world, monkeypatch):
         raise LogUnavailableError("no answer")
 
     monkeypatch.setattr("distributary.partitions._courier.CLOSE_S_MAX", 0.01)
-    courier = Courier(world.tell, connect, world.folder, world.pause)
+    courier = Courier(world.tell, connect, world.folder, world.reasons.append, world.pause)
     courier.put([STRETCH])
     assert asked.wait(WAIT_S_MAX)
     courier.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from distributary.core.cluster import SharedPlaces, take_places
-from distributary.core.errors import DistributaryError
+from distributary.core.errors import DistributaryError, LogUnavailableError
 from distributary.core.files import write_atomically
 from distributary.core.log import read_folder
 from distributary.core.log.recalled import HIDDEN, RecalledName, list_recalled
@@ -164,16 +164,24 @@ def run(start: JobStart, log: Any) -> None:
     """Recall until nobody asks; a failure is noted for those who wait.
 
     Raises:
-        DistributaryError: Spark does not start, or the archive cannot be read.
+        DistributaryError: Spark does not start, the archive cannot be read, or a folder not be
+            written.
     """
     paths = DataDir(Path(start.data_dir))
     places = take_places(os.environ)  # so that neither Java nor Python's workers inherit them
     try:
         _run(paths, start, places, log)
     except DistributaryError as error:
-        with contextlib.suppress(OSError):  # a disk that is full: the log says it
-            write_atomically(paths.recall_failed, str(error).encode(), mode=0o600)
+        _note(paths, str(error))
         raise
+    except OSError as error:
+        _note(paths, str(error))
+        raise LogUnavailableError(f"cannot recall: {error}") from error
+
+
+def _note(paths: DataDir, reason: str) -> None:
+    with contextlib.suppress(OSError):  # a disk that is full: the log says it
+        write_atomically(paths.recall_failed, reason.encode(), mode=0o600)
 
 
 def _run(paths: DataDir, start: JobStart, places: SharedPlaces | None, log: Any) -> None:

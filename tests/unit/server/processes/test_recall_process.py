@@ -6,6 +6,8 @@ from distributary.core.errors import LogUnavailableError
 from distributary.core.log.recalled import RecalledName, RecalledWriter, list_recalled
 from distributary.datadir import DataDir
 from distributary.partitions.recall_requests import RequestsFile
+from distributary.server.processes import recall_process
+from distributary.server.processes.pipeline.job_process import JobStart
 from distributary.server.processes.recall_process import SENT_AGAIN_S, Files, Sent
 
 
@@ -83,3 +85,18 @@ def test_what_the_cluster_does_not_take_is_wanted_still(world):
     assert world.ways.wanted() == [(1, 10)]
     world.ways.brought()
     assert world.sent == [(1, 10)]
+
+
+def test_a_folder_that_cannot_be_written_is_told_of(tmp_path, monkeypatch):
+    """By the error that the log has as ``recall-failed``, and to those who wait."""
+    paths = DataDir(tmp_path)
+    paths.recall_failed.parent.mkdir(parents=True)
+
+    def full(*_given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(recall_process, "_run", full)
+    start = JobStart(data_dir=str(tmp_path), to="/archive", java_home="", log_level="info")
+    with pytest.raises(LogUnavailableError, match="No space left"):
+        recall_process.run(start, None)
+    assert "No space left" in paths.recall_failed.read_text()

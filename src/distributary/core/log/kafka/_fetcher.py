@@ -91,6 +91,7 @@ class Fetcher:
         self.damages: dict[int, Damage] = {}
         self._held: deque[Any] = deque()
         self._topic = topic or topic_of(place)
+        self._doing = f"read partition {partition} of topic {self._topic}"
         self._why: Any = None
         self._record_bytes = RECORD_BYTES_FIRST
         kafka = library()
@@ -164,7 +165,7 @@ class Fetcher:
             lambda left_s: self._consumer.offsets_for_times([place], timeout=left_s)
         )
         if found.error is not None:
-            raise log_error(found.error, f"search partition {self.partition}")
+            raise log_error(found.error, self._doing)
         return int(found.offset) if found.offset >= 0 else None
 
     def _asked(self, ask: Callable[[float], Any]) -> Any:
@@ -177,8 +178,7 @@ class Fetcher:
             except self._failed as raised:
                 error = raised.args[0]
                 if left_s <= 0 or error.fatal() or error.name() in _HOPELESS:
-                    doing = f"read partition {self.partition}"
-                    raise log_error(error, doing) from raised
+                    raise log_error(error, self._doing) from raised
                 time.sleep(0.1)
 
     def seek(self, offset: int) -> None:
@@ -327,7 +327,7 @@ class Fetcher:
             return True
         elif error.fatal() or name in _HOPELESS:
             self.rest()
-            raise log_error(error, f"read partition {self.partition}")
+            raise log_error(error, self._doing)
         else:
             self._why = error
         return False
@@ -362,7 +362,7 @@ class Fetcher:
         """The error of a read that took too long; it stands nowhere now, so a retry seeks anew."""
         self.rest()
         why = "no broker answers" if self._why is None else self._why.str()
-        return LogUnavailableError(f"Kafka: cannot read partition {self.partition}: {why}")
+        return LogUnavailableError(f"Kafka: cannot {self._doing}: {why}")
 
 
 def _publisher(message: Any) -> str | None:

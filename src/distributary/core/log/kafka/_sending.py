@@ -36,6 +36,7 @@ class Sending:
         self._failed: Any = None
         self._pending_bytes = 0
         kafka = library()
+        self._raised: type[Exception] = kafka.KafkaException
         try:
             self._handle = kafka.Producer(
                 settings_of(place)
@@ -61,7 +62,7 @@ class Sending:
             headers: Its headers, as librdkafka takes them.
 
         Raises:
-            LogUnavailableError: One before it was refused.
+            LogUnavailableError: It was refused, or one before it.
         """
         size = len(value)
 
@@ -78,6 +79,8 @@ class Sending:
                 )
             except BufferError:
                 self._handle.poll(0.1)
+            except self._raised as error:
+                raise log_error(error.args[0], self._doing) from error
             else:
                 break
         self._pending_bytes += size

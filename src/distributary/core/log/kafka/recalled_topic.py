@@ -115,8 +115,8 @@ class RecalledSender:
             "delivery.timeout.ms": SENT_S_MAX * 1000,
             "message.max.bytes": MESSAGE_BYTES_MAX,
         }
-        doing = "send what was recalled"
-        self._sending = Sending(place, recalled_topic_of(place), doing, settings)
+        topic = recalled_topic_of(place)
+        self._sending = Sending(place, topic, f"send to topic {topic}", settings)
         self.close = self._sending.close
 
     def send(self, partition: int, folder: Path, name: RecalledName) -> None:
