@@ -155,14 +155,35 @@ def test_files_of_an_owner_come_to_the_leader(url, tables, tmp_path):
     pusher = Pusher(notes, {"meter/owner": source, "meter/missing": tmp_path / "no"}, 3600.0)
     mirror = Mirror(notes, lambda name: target if name == "meter/owner" else None)
     notes.put("other", b"x")
+    stamps = [0]
     for content in (b"1", b"22"):
         source.write_bytes(content)
         pusher.look()
+        stamps.append(notes.stamps()["meter/owner"])
         pusher.look()
         mirror.look()
         assert target.read_bytes() == content
-    assert notes.numbers("meter/") == {"meter/owner": 2}
+    assert stamps == sorted(set(stamps))
+    assert notes.stamps("meter/") == {"meter/owner": stamps[-1]}
     pusher.close()
+
+
+def test_what_follows_a_lost_note_is_seen(emptied_url, tmp_path):
+    """A crash of the database takes a note back that the leader has seen: the next one is new."""
+    prepare_notes(database.open_writer(emptied_url, "notes"))
+    notes, path = Notes(emptied_url), tmp_path / "it"
+    mirror = Mirror(notes, lambda _name: path)
+    notes.put("it", b"first")
+    before = notes.stamps()["it"]
+    notes.put("it", b"lost")
+    mirror.look()
+    assert path.read_bytes() == b"lost"
+    with database.writing(database.open_writer(emptied_url, "notes")) as connection:
+        note = notes_module._note
+        connection.execute(note.update().values(n=before, content=b"first"))
+    notes.put("it", b"next")
+    mirror.look()
+    assert path.read_bytes() == b"next"
 
 
 def test_the_leader_learns_why_a_partition_cannot_be_owned(emptied_url, emptied_place, tmp_path):

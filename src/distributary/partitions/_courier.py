@@ -21,8 +21,12 @@ POLL_S: Final = 0.1
 """Longest wait for a piece before the requests are looked at."""
 AGAIN_S: Final = 1.0
 """Pause after a failure of store, topic or disk."""
+RETOLD_S: Final = 30.0
+"""A crash of the store may lose what it was told a moment before: it is told again so often while
+something is awaited, and once more when nothing is. Else a request could wait for ever, or the job
+recall for nobody. Counted while nothing comes: it may be somewhat later."""
 TOLD_AFTER_S: Final = 10.0
-"""What has failed for so long is told: the leader that makes the topic, or a broker that comes back,
+"""What has failed for so long is told: a leader that makes the topic, or a broker that comes back,
 takes less. In seconds of pauses: each attempt may take some more."""
 TOLD_EVERY_S: Final = 60.0
 """Pauses between two tellings, likewise."""
@@ -75,6 +79,8 @@ class Courier:
         self._pause = pause
         self._wanted: list[tuple[int, int]] = []
         self._told: list[tuple[int, int]] | None = None
+        self._told_twice = False
+        self._since_told_s = 0.0
         self._woken = threading.Event()
         self._closing = False
         self._pieces: Pieces | None = None
@@ -121,10 +127,13 @@ class Courier:
             self._wait(AGAIN_S)
             return
         if self._pieces is None:
-            self._wait(None)
+            done = self._told_twice and not self._wanted
+            if not self._wait(None if done else RETOLD_S):
+                self._since_told_s += RETOLD_S
 
     def _note(self, reason: str) -> None:
         self._failing_s += AGAIN_S
+        self._since_told_s += AGAIN_S
         if self._failing_s >= TOLD_AFTER_S:
             self._failing_s -= TOLD_EVERY_S
             self._failing(reason)
@@ -133,9 +142,8 @@ class Courier:
         """A while from now on whatever fails is told of; not earlier than it would be anyway."""
         self._failing_s = min(self._failing_s, 0.0)
 
-    def _wait(self, seconds: float | None) -> None:
-        if not self._closing:
-            self._pause(self._woken, seconds)
+    def _wait(self, seconds: float | None) -> bool:
+        return self._closing or self._pause(self._woken, seconds)
 
     def _ask(self, wanted: list[tuple[int, int]]) -> None:
         failed: DistributaryError | None = None
@@ -146,9 +154,10 @@ class Courier:
             except DistributaryError as error:
                 failed = error  # Asked for all the same: people see that it is awaited, and why.
         # Who has let go of the partition writes nothing over the requests of the next owner.
-        if wanted != self._told and not self._closing:
+        new, due = wanted != self._told, self._since_told_s >= RETOLD_S
+        if (new or (due and (wanted or not self._told_twice))) and not self._closing:
             self._tell(encode_requests(wanted))
-            self._told = wanted
+            self._told, self._told_twice, self._since_told_s = wanted, not new, 0.0
         if failed is not None:
             raise failed
 
@@ -161,6 +170,8 @@ class Courier:
             self._gatherer.take(value, firsts)
         if values or not firsts:  # who may not read fails a moment after it has connected
             self._works()
+        if not values:
+            self._since_told_s += POLL_S
         self._idle_s = 0.0 if values or firsts else self._idle_s + POLL_S
         if self._idle_s >= IDLE_S:
             self._disconnect()

@@ -3,7 +3,8 @@
 An owner on another machine than the leader tells by them what the leader shows people: its metrics,
 and why a partition could not be owned; and what it wants of the archive. It tells the next owner
 which routes stand where in the log. The leader tells owners the settings that have changed. Nothing
-here is needed after a restart, and none of it is a secret.
+here is needed after a restart, and none of it is a secret. A crash of the database may lose the
+newest ones, whose commits do not wait for its disk: whoever needs one writes it again.
 
 Callers: ``cluster_places`` (owners), ``spark`` (the driver) and ``server`` (the leader).
 """
@@ -40,6 +41,8 @@ ROUTES: Final = "routes/"
 RECALL: Final = "recall/"
 """Begins the names of notes with what owners ask for of the archive; the partition follows."""
 
+_US: Final = 1_000_000
+
 _meta: Final = sa.MetaData()
 _note: Final = sa.Table(
     "note",
@@ -57,21 +60,28 @@ def prepare_notes(writer: Engine) -> None:
 
 
 class Notes:
-    """The notes of a database. For any thread; each call blocks and may raise ``StoreError``."""
+    """The notes of a database. For any thread; each call blocks and may raise ``StoreError``.
+
+    The stamp of a note grows with each writing, and no other one ever has it, a lost one neither:
+    so it is the time, where that is more than the next number.
+    """
 
     def __init__(self, url: sa.URL) -> None:
         self._url = url
 
     def put(self, name: str, content: bytes) -> None:
         """Write a note in place of the one before; one that is too long is cut off."""
-        added = insert(_note).values(name=name, n=1, content=content[:BYTES_MAX])
-        again = {"n": _note.c.n + 1, "content": added.excluded.content}
+        now = sa.func.extract("epoch", sa.func.clock_timestamp()) * _US
+        stamp = sa.cast(now, sa.BigInteger)
+        added = insert(_note).values(name=name, n=stamp, content=content[:BYTES_MAX])
+        later = sa.func.greatest(_note.c.n + 1, added.excluded.n)
+        again = {"n": later, "content": added.excluded.content}
         put = added.on_conflict_do_update(index_elements=["name"], set_=again)
         with database.writing(database.open_writer(self._url, STORE, durable=False)) as connection:
             connection.execute(put)
 
-    def numbers(self, prefix: str = "") -> dict[str, int]:
-        """Returns which notes there are, each with how often it was written."""
+    def stamps(self, prefix: str = "") -> dict[str, int]:
+        """Returns which notes there are, each with its stamp."""
         query = sa.select(_note.c.name, _note.c.n).where(
             _note.c.name.startswith(prefix, autoescape=True)
         )
@@ -96,11 +106,11 @@ class LiveNote:
     def look(self) -> LiveSettings | None:
         """Returns the settings if they have changed since the last call; else None."""
         try:
-            number = self._notes.numbers(LIVE).get(LIVE, 0)
-            if number == self._seen:
+            stamp = self._notes.stamps(LIVE).get(LIVE, 0)
+            if stamp == self._seen:
                 return None
             content = self._notes.get(LIVE)
-            self._seen = number
+            self._seen = stamp
             return None if content is None else msgspec.json.decode(content, type=LiveSettings)
         except (StoreError, msgspec.MsgspecError):
             return None
@@ -178,12 +188,12 @@ class Mirror:
         Raises:
             OSError, StoreError: Some are not written; the next look does so.
         """
-        for name, number in self._notes.numbers(self._prefix).items():
+        for name, stamp in self._notes.stamps(self._prefix).items():
             path = self._path_of(name)
-            if path is None or self._seen.get(name) == number:
+            if path is None or self._seen.get(name) == stamp:
                 continue
             content = self._notes.get(name)
             if content is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(path, content)
-            self._seen[name] = number
+            self._seen[name] = stamp
