@@ -39,7 +39,8 @@ CUT_HOLD_S: Final = 0.05
 that all queues share (a connection, and the bytes up to the limit); twenty a second cost 2 %."""
 
 _RATE_WINDOW_S: Final = 1.0
-"""Window of the completion rate: long enough for a mean, short enough to be recent."""
+"""Window of the completion rate, seconds with attempts in flight: long enough for a mean, short
+enough to be recent. Time without any says nothing: a burst after a pause is no slow sink."""
 
 _TIMER_S_MIN: Final = 0.001
 """Resolution of event loop timers, seconds; a timer that fired early is set again for this long."""
@@ -194,6 +195,8 @@ class DestinationQueue:
                 self._queued_bytes -= entry.bytes
             entry.probe = not closed
             entry.started_s = now_s
+            if not flights:  # since the last answer it had nothing to answer
+                self._window_s += now_s - self._used_s
             flights[entry] = shared.flights[entry] = None
             shared.in_flight += 1
             shared.queued -= 1
@@ -459,7 +462,7 @@ class DestinationQueue:
     def state(self) -> QueueState:
         """A snapshot."""
         now_s = self.shared.clock.monotonic_s()
-        elapsed_s = now_s - self._window_s
+        elapsed_s = (now_s if self._flights else self._used_s) - self._window_s
         rate_per_s = self._rate_per_s
         if elapsed_s >= _RATE_WINDOW_S or (rate_per_s == 0.0 and elapsed_s > 0.0):
             rate_per_s = self._window_count / max(elapsed_s, 0.05)

@@ -27,7 +27,7 @@ class QueueState(NamedTuple):
         in_flight: Attempts in flight.
         concurrency: Current limit of attempts in flight.
         breaker: State of the circuit breaker.
-        completions_per_s: Answers a second, over the last second or so.
+        completions_per_s: Answers a second, over the last second or so with attempts in flight.
         drain_s: Seconds until the waiting tasks have been sent at this rate; 0 if none wait,
             infinite without recent answers.
         oldest_in_flight_s: Age of the oldest attempt in flight; 0 if there is none.

@@ -279,6 +279,19 @@ def test_estimates_the_pace_of_the_last_second(rig):
     assert rig.queue().completions_per_s == pytest.approx(6400, rel=0.05)
 
 
+def test_time_without_attempts_is_no_slowness_of_the_sink(rig):
+    """A burst after quiet seconds is expected to take as long as the one before it."""
+    for _ in range(15):
+        rig.offer(1000)
+        rig.advance(0.1)
+    rig.advance(20.0)
+    rig.offer(1000)
+    rig.advance(0.02)
+    assert rig.queue().completions_per_s == pytest.approx(6400, rel=0.05)
+    rig.advance(60.0)
+    assert rig.queue().completions_per_s == pytest.approx(6400, rel=0.05)
+
+
 def test_the_drain_time_of_a_silent_queue_is_infinite(rig):
     """Nothing was answered: nobody knows."""
     rig.script = steps(None)
