@@ -10,6 +10,7 @@ CPU an exchange, both ends together.
 """
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -73,10 +74,10 @@ async def answer():
     await server.serve_forever()
 
 
-async def send(port, seconds, server):
+async def send(port, seconds, server=None, connections=CONNECTIONS):
     """Rate, and CPU of this process and of *server*, over so many seconds."""
     loop, ends = asyncio.get_running_loop(), []
-    for _ in range(CONNECTIONS):
+    for _ in range(connections):
         _, end = await loop.create_connection(
             lambda: End(httptools.HttpResponseParser, REQUEST), "127.0.0.1", port
         )
@@ -85,9 +86,9 @@ async def send(port, seconds, server):
         end.write(REQUEST)
 
     def look():
-        times = server.cpu_times()
+        answered_s = 0.0 if server is None else sum(server.cpu_times()[:2])
         count = sum(end.count for end in ends)
-        return count, time.monotonic(), time.process_time(), times.user + times.system
+        return count, time.monotonic(), time.process_time(), answered_s
 
     await asyncio.sleep(WARM_UP_S)
     before = look()
@@ -104,17 +105,43 @@ def measure(seconds):
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def main():
-    if sys.argv[1:] == ["answer"]:
-        uvloop.run(answer())
-        return
-    seconds = float(sys.argv[1]) if sys.argv[1:] else 3.0
+def crowd_us(clients, seconds):
+    """CPU of one of so many clients an exchange, in microseconds.
+
+    They share a server and the connections. Each is a process, as owners are: what it costs more
+    than a single one is what processes cost each other on this machine.
+    """
+    with answering() as (port, _):
+        words = ["send", str(port), str(seconds), str(max(1, CONNECTIONS // clients))]
+        running = [
+            subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE)
+            for _ in range(clients)
+        ]
+        found = [json.loads(each.communicate()[0]) for each in running]
+    rate = sum(each["rate"] for each in found)
+    return sum(each["rate"] * each["cpu_us"] for each in found) / rate
+
+
+@contextlib.contextmanager
+def answering():
+    """The port of a server, and its process."""
     with subprocess.Popen([sys.executable, __file__, "answer"], stdout=subprocess.PIPE) as server:
         try:
-            port = int(server.stdout.readline())
-            print(json.dumps(uvloop.run(send(port, seconds, psutil.Process(server.pid)))))
+            yield int(server.stdout.readline()), psutil.Process(server.pid)
         finally:
             server.kill()
+
+
+def main():
+    match sys.argv[1:]:
+        case ["answer"]:
+            uvloop.run(answer())
+        case ["send", port, seconds, connections]:
+            found = uvloop.run(send(int(port), float(seconds), connections=int(connections)))
+            print(json.dumps(found))
+        case words:
+            with answering() as (port, server):
+                print(json.dumps(uvloop.run(send(port, float([*words, 3.0][0]), server))))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ and lapses after 5. Where it did, routes lag, which is told, and costs more. So 
 parts, each of which is drained before the next. One subscription that matches all; brokers and
 PostgreSQL run beside the second form, and are shown apart. Run:
 ``PYTHONPATH=src:benchmarks:tests python benchmarks/shared_drain.py [events [partitions ...]]``;
-0 partitions: the embedded form, with two.
+0 partitions: the embedded form, with two. Beside each form stands the CPU of a bare client, where
+there are as many of them as owners: on two cores eight processes cost each other more than two do.
 """
 
 import collections
@@ -17,6 +18,7 @@ import time
 import confluent_kafka
 import psutil
 
+import _exchange
 import shared_form
 from _load import BODY
 from _rig import Rig, each_us
@@ -32,6 +34,7 @@ WARM = 5_000
 QUIET_S = 0.03
 """CPU seconds in ``LOOK_S`` below which the index has caught up."""
 LOOK_S = 2.5
+BARE_S = 4.0
 
 
 def main():
@@ -48,6 +51,8 @@ def main():
                 values = [*event_values(part)] if number else []
                 write = Filling(kafka, topic, number, values) if number else None
                 measure(rig, number, [part] * (count // part), write, beside)
+            bare_us = _exchange.crowd_us(number or 2, BARE_S)
+            print(f"  a bare client: {bare_us:.1f} us an exchange", flush=True)
 
 
 def measure(rig, number, parts, write, beside):
