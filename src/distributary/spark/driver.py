@@ -131,6 +131,9 @@ class Driver:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent stops us in its own order.
         failures = 0
         while not self._stop.is_set():
+            # After a failed query too: Spark fails its jobs a moment before it stops.
+            if _spark_stopped():
+                return self._end_stopped("before the query began")
             started_s = self._now_s()
             try:
                 self._run_query()
@@ -147,6 +150,8 @@ class Driver:
                 reason = str(error)[:2000]
             if self._stop.is_set():
                 break
+            if _spark_stopped():
+                return self._end_stopped(reason)
             steady = self._now_s() - started_s > STEADY_S
             # A query that was ready is restarted at once, however often it ends.
             steady = steady or any(
@@ -159,6 +164,12 @@ class Driver:
             self._sleep(wait_s)
         self._history.stop()
         return 0
+
+    def _end_stopped(self, reason: str) -> int:
+        """End the JVM, whose context nothing starts again; returns the exit code."""
+        self._log.error("spark-stopped", reason=reason)
+        _kill_jvm()
+        return EXIT_JVM_GONE
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop.set()
@@ -329,6 +340,20 @@ def _jvm_lives() -> bool:
     return jvm is not None and jvm.poll() is None
 
 
+def _spark_stopped() -> bool:
+    """Whether Spark has stopped its context: its master has ended the application, for example.
+
+    PySpark does not notice that, and returns the stopped one whenever a session is asked for.
+    """
+    context = SparkContext._active_spark_context  # noqa: SLF001 - PySpark does not tell of it
+    if context is None or context._jsc is None:  # noqa: SLF001 - as above
+        return False
+    try:
+        return bool(context._jsc.sc().isStopped())  # noqa: SLF001 - as above
+    except (Py4JError, OSError, EOFError):
+        return True  # a JVM that does not answer this is of no more use
+
+
 def _summary(progress: Any) -> dict[str, Any] | None:
     """Returns the fields of Spark's progress report that matter for an epoch."""
     if not progress:
@@ -354,7 +379,7 @@ def _stand_by(settings: DriverSettings, withheld: Withheld, leads: Callable[[], 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     spark = _session(settings, withheld, contextlib.nullcontext())
     give_package(spark, paths.spark)
-    standby = StandBy(leads, _jvm_lives)
+    standby = StandBy(leads, _jvm_lives, _spark_stopped)
     return standby.wait(spark, settings.session, settings.partitions, withheld.entrusted)
 
 
@@ -399,5 +424,6 @@ def run(
             warm = _stand_by(settings, withheld, leads)
         except (Py4JError, ConnectionError, EOFError) as error:
             structlog.get_logger().error("pipeline-jvm-gone", error=str(error)[:500])
+            _kill_jvm()
             return EXIT_JVM_GONE
     return Driver(settings, withheld, checked=warm).run()

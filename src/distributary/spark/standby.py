@@ -24,6 +24,8 @@ LOOK_S: Final = 0.05
 """Interval of looks whether the node leads: a small part of what is to be gained."""
 SLOTS_LOOK_S: Final = 1.0
 """Interval of counting slots: those of a driver that is gone become free."""
+STOPPED_LOOK_S: Final = 1.0
+"""Interval of looks whether Spark has stopped: each is a call of the JVM, of some 2 ms."""
 
 
 class StandBy:
@@ -32,18 +34,25 @@ class StandBy:
     Args:
         leads: Whether it does.
         lives: Whether the JVM lives.
+        stopped: Whether Spark has stopped its context; asks the JVM.
         sleep: Waits seconds.
+        monotonic_s: The monotonic clock.
     """
 
     def __init__(
         self,
         leads: Callable[[], bool],
         lives: Callable[[], bool],
+        stopped: Callable[[], bool],
         sleep: Callable[[float], None] = time.sleep,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._leads = leads
         self._lives = lives
+        self._stopped = stopped
         self._sleep = sleep
+        self._now_s = monotonic_s
+        self._asked_s = float("-inf")
         self._log = structlog.get_logger()
 
     def wait(self, spark: SparkSession, session: str, partitions: int, entrusted: bytes) -> bool:
@@ -56,7 +65,7 @@ class StandBy:
             entrusted: What executors get, as JSON.
 
         Raises:
-            ConnectionError: The JVM has ended.
+            ConnectionError: The JVM has ended, or Spark has stopped in it.
         """
         if self._leads():
             return False
@@ -73,7 +82,14 @@ class StandBy:
     def _over(self, there: Callable[[], bool]) -> bool:
         if not self._lives():
             raise ConnectionError("the JVM has ended")
-        return self._leads() or there()
+        if self._leads():
+            return True
+        now_s = self._now_s()
+        if now_s - self._asked_s >= STOPPED_LOOK_S:
+            self._asked_s = now_s
+            if self._stopped():
+                raise ConnectionError("Spark has stopped: another JVM starts it again")
+        return there()
 
     def _warm(self, spark: SparkSession, session: str, partitions: int, entrusted: bytes) -> bool:
         """Have each process that will own a partition prepare; whether all could."""

@@ -1,0 +1,162 @@
+"""When the driver and a warm standby end their JVM: the process that comes next starts one."""
+
+import signal
+from types import SimpleNamespace
+
+import pytest
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from distributary.datadir import DataDir
+from distributary.spark import DriverSettings, Withheld, driver
+from distributary.spark.driver import EXIT_JVM_GONE, Driver
+from distributary.spark.standby import STOPPED_LOOK_S, StandBy
+from distributary.testing.virtual import VirtualClock
+
+RUNS_MAX = 5
+"""Then a driver that goes on is ended by the test."""
+
+
+class GoesOnError(Exception):
+    """The driver has not ended."""
+
+
+class Jvm:
+    """A JVM with a context, which Spark stops.
+
+    Attributes:
+        stopped: Whether it has.
+        killed: Whether its process was.
+    """
+
+    def __init__(self):
+        self.stopped = self.killed = False
+
+    def isStopped(self):  # noqa: N802 - Spark's name
+        """As Spark's."""
+        return self.stopped
+
+    def sc(self):
+        """Spark's context."""
+        return self
+
+    def kill(self):
+        """As that of a process."""
+        self.killed = True
+
+    def poll(self):
+        """As that of a process."""
+        return -9 if self.killed else None
+
+
+@pytest.fixture
+def jvm(monkeypatch):
+    """The one of this process, as PySpark has it."""
+    made = Jvm()
+    monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_jsc=made))
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=made))
+    monkeypatch.setattr(signal, "signal", lambda _number, _handler: None)
+    return made
+
+
+def driver_of(folder, query):
+    """A driver that calls *query* for its query."""
+    DataDir(folder).run.mkdir(parents=True)
+    runs = []
+
+    def sleep(_seconds):
+        runs.append(1)
+        if len(runs) >= RUNS_MAX:
+            raise GoesOnError
+
+    made = Driver(
+        DriverSettings(
+            data_dir=str(folder),
+            session="{}",
+            history="",
+            history_age_max_s=3600.0,
+            history_bytes_max=0,
+            partitions=1,
+            master="auto",
+            epoch_s=100.0,
+            drain_s=1.0,
+        ),
+        Withheld(),
+        VirtualClock().monotonic_s,
+        sleep,
+    )
+    made._run_query = query
+    return made
+
+
+def test_a_context_that_spark_stopped_is_not_taken_again(jvm, tmp_path):
+    """PySpark would return it for ever: the JVM ends, and the supervisor starts another."""
+
+    def query():
+        jvm.stopped = True
+        raise PySparkException("the application was removed by its master")
+
+    assert driver_of(tmp_path, query).run() == EXIT_JVM_GONE
+    assert jvm.killed
+
+
+def test_a_context_that_stops_after_its_query_is_not_taken_either(jvm, tmp_path):
+    """Spark fails the jobs of an application before it stops the context."""
+    queries = []
+
+    def query():
+        queries.append(1)
+        if len(queries) >= RUNS_MAX:
+            raise GoesOnError
+        raise PySparkException("the application was removed by its master")
+
+    made = driver_of(tmp_path, query)
+    made._sleep = lambda _seconds: setattr(jvm, "stopped", True)
+    assert made.run() == EXIT_JVM_GONE
+    assert (len(queries), jvm.killed) == (1, True)
+
+
+def test_a_query_that_fails_is_restarted_while_spark_runs(jvm, tmp_path):
+    """In the same JVM."""
+
+    def query():
+        raise PySparkException("a task failed too often")
+
+    with pytest.raises(GoesOnError):
+        driver_of(tmp_path, query).run()
+    assert not jvm.killed
+
+
+def test_a_standby_whose_context_was_stopped_ends(monkeypatch):
+    """Long before its node leads, when another start would cost deliveries."""
+    clock, asked = VirtualClock(), []
+
+    def stopped():
+        asked.append(clock.monotonic_s())
+        return clock.monotonic_s() > 5.0
+
+    def sleep(seconds):
+        clock.move_to(clock.monotonic_s() + seconds)
+        assert clock.monotonic_s() < 10.0, "it goes on"
+
+    standby = StandBy(lambda: False, lambda: True, stopped, sleep, clock.monotonic_s)
+    monkeypatch.setattr(StandBy, "_warm", lambda *_: True)
+    monkeypatch.setattr("distributary.spark.standby.task_slots", lambda _spark: 1)
+    with pytest.raises(ConnectionError, match="Spark has stopped"):
+        standby.wait(None, "{}", 1, b"")
+    assert len(asked) <= 2 + 5.0 / STOPPED_LOOK_S
+
+
+def test_the_jvm_of_a_standby_that_cannot_go_on_is_ended(jvm, monkeypatch, tmp_path):
+    """Else its executors stay with an application that nobody leads."""
+
+    def stand_by(*_):
+        raise ConnectionError("Spark has stopped")
+
+    monkeypatch.setattr(driver, "_stand_by", stand_by)
+    monkeypatch.setattr(driver, "write_shim", lambda folder: folder)
+    monkeypatch.setenv("PYSPARK_PYTHON", "")
+    monkeypatch.setenv("SPARK_LOCAL_IP", "")
+    settings = driver_of(tmp_path, None)._settings
+    assert driver.run(settings, Withheld(), tmp_path / "spark", lambda: True) == EXIT_JVM_GONE
+    assert jvm.killed
