@@ -34,6 +34,7 @@ ALLOWED = {
     "server/processes/receiver/shared_log.py": "the log that several machines share",
     "server/processes/node/_growth.py": "the log that several machines share",
     "server/processes/node/_node_recalls.py": "the log that several machines share",
+    "server/processes/node/_shared_cluster.py": "the log that several machines share",
     "server/processes/node/_shared_retention.py": "the log that several machines share",
     "server/processes/node/_shared_views.py": "the log that several machines share",
     "server/processes/base/tls.py": "handshakes of that API's port",

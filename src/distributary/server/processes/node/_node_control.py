@@ -103,10 +103,12 @@ class NodeControl:
         """
         control, self.child = self.child, None
         self.ended = self.failed = False
-        if control is not None:
-            if not wait_s:
+        try:
+            if control is not None:
+                if not wait_s:
+                    gateway.cut(Purpose.CONTROL)
+                stop = functools.partial(control.stop, wait_s)
+                await stop_led(stop, election, self.tell_until)
                 gateway.cut(Purpose.CONTROL)
-            stop = functools.partial(control.stop, wait_s)
-            await stop_led(stop, election, self.tell_until)
-            gateway.cut(Purpose.CONTROL)
-        self._page[StatusField.LEADS_UNTIL_MS] = 0
+        finally:  # one that could not be ended ends by this
+            self._page[StatusField.LEADS_UNTIL_MS] = 0

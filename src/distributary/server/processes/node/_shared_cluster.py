@@ -8,6 +8,9 @@ import sqlalchemy as sa
 
 from distributary.core import database
 from distributary.core.clock import Clock
+from distributary.core.cluster import KafkaPlace
+from distributary.core.errors import DistributaryError
+from distributary.core.log.kafka import KafkaEnds
 from distributary.core.postgres_lease import CONTROL, LeaseRow, partition_lease, read_leases
 from distributary.datadir import StatusField
 from distributary.partitions._executor import lease_holder_of
@@ -81,6 +84,20 @@ class SharedCluster:
             leases=tuple(map(_shown, leases)),
             partitions=tuple(partitions),
         )
+
+
+def cluster_of(url: sa.URL, log: KafkaPlace, partitions: int, clock: Clock) -> SharedCluster:
+    """Returns the report of the nodes on *log*; a node gives it also while none leads."""
+    ends = KafkaEnds(log)
+
+    def look() -> Sequence[int | None]:
+        try:
+            return ends.read(made.partitions)
+        except DistributaryError:
+            return ()  # the rest is known
+
+    made = SharedCluster(url, partitions, look, clock)
+    return made
 
 
 def _leader(lease: LeaseRow | None) -> str:

@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -27,7 +27,7 @@ from distributary.core import database
 from distributary.core.clock import SystemClock, boot_s, until_next_s
 from distributary.core.cluster import SharedPlaces, encode_places
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
-from distributary.core.errors import DistributaryError, SettingsError
+from distributary.core.errors import SettingsError
 from distributary.core.files import PRIVATE_MODE, write_atomically
 from distributary.core.lease import Lease
 from distributary.core.log import kafka as shared
@@ -60,6 +60,7 @@ from distributary.server.processes.control.reload import OF_SOURCES, change_of
 from distributary.server.processes.control.running import BEAT_S, INGEST_STOP_S
 from distributary.server.processes.ingest_process import IngestStart
 from distributary.server.processes.node._growth import check_partitions
+from distributary.server.processes.node._looking import keep_looking
 from distributary.server.processes.node._node_control import CONTROL_STOP_S, NodeControl
 from distributary.server.processes.node._node_health import (
     ControlReadiness,
@@ -71,7 +72,7 @@ from distributary.server.processes.node._node_pipeline import KEPT_S, NodePipeli
 from distributary.server.processes.node._node_probe import probe_of
 from distributary.server.processes.node._node_sources import NodeSources
 from distributary.server.processes.node._node_store import check_keys, join, keep_keys
-from distributary.server.processes.node._shared_cluster import SharedCluster
+from distributary.server.processes.node._shared_cluster import cluster_of
 from distributary.server.processes.receiver.receivers import (
     ingest_start,
     prepare,
@@ -92,9 +93,6 @@ RESIGN_S_MAX: Final = 3.0
 
 END_S_MAX: Final = 10.0
 """Longest wait for the rest, and for threads, once all is stopped: a database may be away."""
-
-LOOK_S: Final = 0.1
-"""Interval of looks at the lease's clock and at what is to be done."""
 
 
 class Node:
@@ -175,11 +173,11 @@ class Node:
             line=self._lines.write,
         )
         self._stopping = asyncio.Event()
-        self._exit_code, self._number = 0, 0
+        self._exit_code, self._number, self._used = 0, 0, self._partitions
         self._live = LiveFile(paths.receivers_live)
         self._run = secrets.token_hex(16)
         self._started_ms = self._clock.wall_ms()
-        self._cluster = self._make_cluster()
+        self._cluster = cluster_of(self._url, places.log, self._partitions, self._clock)
 
     def release(self) -> None:
         """Close the sockets and release the data directory."""
@@ -234,9 +232,9 @@ class Node:
             child.start()
         self._sources.start(self._settings)
         serving = asyncio.create_task(api.serve())
+        leading = keep_looking(self._lead, self._give_up, self._log)
         aside = [
-            asyncio.create_task(each)
-            for each in (self._beat(), self._lead(), self._readiness.follow())
+            asyncio.create_task(each) for each in (self._beat(), leading, self._readiness.follow())
         ]
         self._log.info(
             "serving",
@@ -319,30 +317,35 @@ class Node:
 
     async def _lead(self) -> None:
         """Lead when nobody else does; end the control part when this node must not lead."""
-        while True:
-            election, mandate = self._election, self._election.mandate
-            if mandate is None:
-                if self._keeper.partitions > self._partitions:
-                    await self._use_partitions(self._keeper.partitions)
-                await self._follow()
-            elif election.over or self._control.failed or boot_s() > mandate.until_s + KEPT_S:
-                self._log.warning("leads-no-more")
-                await self._end_control(0.0)
-                await asyncio.to_thread(self._pipeline.stopping(0.0))
-                await asyncio.to_thread(election.resign())
-            elif not election.may_act:
-                # Nobody has taken the lease: the pipeline goes on, and the rest once it is renewed.
-                if self._control.leads:
-                    self._log.warning("lease-lapsed")
-                    await self._end_control(0.0)
-            elif self._keeper.partitions > self._partitions:
+        election, mandate = self._election, self._election.mandate
+        if mandate is None:
+            if self._keeper.partitions > self._used:
                 await self._use_partitions(self._keeper.partitions)
-            elif not self._control.leads or self._control.ended:
+            await self._follow()
+        elif election.over or self._control.failed or boot_s() > mandate.until_s + KEPT_S:
+            self._log.warning("leads-no-more")
+            await self._end_control(0.0)
+            await asyncio.to_thread(self._pipeline.stopping(0.0))
+            await asyncio.to_thread(election.resign())
+        elif not election.may_act:
+            # Nobody has taken the lease: the pipeline goes on, and the rest once it is renewed.
+            if self._control.leads:
+                self._log.warning("lease-lapsed")
                 await self._end_control(0.0)
-                self._begin_control(mandate)
-            else:
-                self._control.tell_until(mandate.until_s)
-            await asyncio.sleep(LOOK_S)
+        elif self._keeper.partitions > self._used:
+            await self._use_partitions(self._keeper.partitions)
+        elif not self._control.leads or self._control.ended:
+            await self._end_control(0.0)
+            self._begin_control(mandate)
+        else:
+            self._control.tell_until(mandate.until_s)
+
+    async def _give_up(self) -> None:
+        """Lead no more; the pipeline goes on until another node leads."""
+        try:
+            await self._end_control(0.0)
+        finally:
+            await asyncio.to_thread(self._election.resign())
 
     async def _follow(self) -> None:
         """Look whether this node is to lead, and have Spark started ahead where that is likely."""
@@ -376,6 +379,7 @@ class Node:
         await self._end_control(self._settings.drain_s + CONTROL_STOP_S)
         await asyncio.to_thread(self._pipeline.stopping_orderly())
         self._pipeline.use_partitions(count)
+        self._used = count  # all of it is done: it is done again where something failed
         if self._election.mandate is not None:
             self._pipeline.start()
 
@@ -394,18 +398,6 @@ class Node:
         }
         assert self._for_nodes is not None
         return Gateway(self._for_nodes, context, routes)
-
-    def _make_cluster(self) -> SharedCluster:
-        """Who takes part: this node says it also while none leads."""
-        ends = shared.KafkaEnds(self._places.log)
-
-        def look() -> Sequence[int | None]:
-            try:
-                return ends.read(self._partitions)
-            except DistributaryError:
-                return ()  # the rest is known
-
-        return SharedCluster(self._url, self._partitions, look, self._clock)
 
     def _make_health(self) -> Health:
         health = Health(

@@ -1,0 +1,138 @@
+"""A node whose look at the lease fails leads no more, and looks on."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from distributary.core.errors import StoreError
+from distributary.server.nodes import Election
+from distributary.server.processes.node import _looking, node
+from distributary.server.processes.node.node import Node
+from distributary.testing.virtual import VirtualClock
+from kit.memory_nodes import MemoryControl
+
+FULL = OSError(28, "No space left on device")
+
+
+class Control:
+    """The control part: it begins, unless the disk is full, and ends."""
+
+    failed = ended = False
+
+    def __init__(self):
+        self.leads = False
+        self.faults = []
+
+    def begin(self, _generation, _until_s):
+        """As ``NodeControl``."""
+        if self.faults:
+            raise self.faults.pop()
+        self.leads = True
+
+    async def end(self, _wait_s, _election, _gateway):
+        """As ``NodeControl``."""
+        self.leads = False
+
+    def tell_until(self, _until_s):
+        """As ``NodeControl``."""
+
+
+class World:
+    """A node as far as it leads, in virtual time; another one may take the lease."""
+
+    def __init__(self, monkeypatch):
+        clock = self.clock = VirtualClock()
+        self.lease = MemoryControl(clock.monotonic_s)
+        self.control = Control()
+        self.told = []
+        self.looks_left = 0
+        monkeypatch.setattr(node, "boot_s", clock.monotonic_s)
+        log = SimpleNamespace(info=self._tell, warning=self._tell, error=self._tell)
+        made = self.node = Node.__new__(Node)
+        made._election = Election(self.lease.take, self.lease.left_s, clock.monotonic_s)
+        made._control, made._gateway, made._log = self.control, None, log
+        made._keeper = SimpleNamespace(partitions=1, hurry=lambda: None)
+        made._partitions = made._used = 1
+        made._settings = SimpleNamespace(standby="cold")
+        made._readiness = SimpleNamespace(begin=lambda: None)
+        made._write_control_settings = lambda: None
+        made._pipeline = SimpleNamespace(
+            start=lambda: None, prepare=lambda **_: lambda: None, stopping=lambda _: lambda: None
+        )
+        monkeypatch.setattr(asyncio, "sleep", self._sleep)
+
+    def _tell(self, event, **fields):
+        self.told.append((event, fields))
+
+    async def _sleep(self, seconds):
+        self.clock.move_to(self.clock.monotonic_s() + seconds)
+        mandate = self.node._election.mandate
+        if mandate is not None:
+            mandate.renew()  # its thread does
+        self.looks_left -= 1
+        if self.looks_left <= 0:
+            raise asyncio.CancelledError
+
+    def run(self, looks):
+        """Let the node look so many times."""
+        self.looks_left = looks
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(_looking.keep_looking(self.node._lead, self.node._give_up, self.node._log))
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """A node that nothing keeps from leading."""
+    return World(monkeypatch)
+
+
+def test_a_node_that_cannot_lead_leaves_the_lease_to_others(world):
+    """Its disk is full: a lease that is renewed would keep all nodes from leading."""
+    world.control.faults = [FULL]
+    world.run(1)
+    failed = {"error": str(FULL), "kind": "OSError"}
+    assert world.told[-1] == ("leading-failed", failed)
+    assert world.node._election.mandate is None
+    assert world.lease.left_s() <= 0.0
+    assert world.lease.take().generation == 2
+
+
+def test_a_node_that_could_not_lead_leads_later(world):
+    """Where no other has taken the lease meanwhile."""
+    world.control.faults = [FULL, FULL]
+    world.run(20)
+    assert world.control.leads
+    assert [event for event, _ in world.told].count("leading-failed") == 2
+
+
+def test_a_control_part_that_cannot_be_ended_keeps_no_lease(world):
+    """It ends by itself: nobody tells it of more time."""
+
+    async def end(*_):
+        raise StoreError("it does not end")
+
+    world.control.faults, world.control.end = [FULL], end
+    world.run(1)
+    assert [event for event, _ in world.told].count("leading-failed") == 2
+    assert world.node._election.mandate is None
+
+
+def test_partitions_that_could_not_be_used_are_used_at_the_next_look(world):
+    """The pipeline would go on with fewer, and nothing would say so."""
+    used, faults = [], [FULL]
+
+    def write_live():
+        if faults:
+            raise faults.pop()
+
+    made = world.node
+    made._write_live = write_live
+    made._settings = SimpleNamespace(standby="cold", drain_s=1.0)
+    made._cluster = SimpleNamespace(partitions=1)
+    made._pipeline.stopping_orderly = lambda: lambda: None
+    made._pipeline.use_partitions = used.append
+    made._keeper.partitions = 3
+    world.run(5)
+    assert used == [3]
+    assert world.control.leads
