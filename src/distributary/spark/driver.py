@@ -217,13 +217,13 @@ class Driver:
         """Whether the query is active.
 
         Raises:
-            ConnectionError: The JVM has ended, or its application has no executors any more.
+            ConnectionError: The JVM has ended, or its application is deserted.
         """
         if not _jvm_lives():
             raise ConnectionError("the JVM has ended")
         if self._shared is not None and self._shared.deserted:
             _kill_jvm()
-            raise ConnectionError("the application has no executors: another one asks for some")
+            raise ConnectionError("the application is deserted: another one gets executors")
         now_s = self._now_s()
         if now_s - self._asked_s >= ASK_S:
             self._asked_s = now_s

@@ -49,6 +49,7 @@ from distributary.partitions._notes import LIVE, METER, SICK, Mirror, Notes
 from distributary.partitions._shared_page import PageExchange
 from distributary.partitions.cluster_places import prepare_places
 from distributary.partitions.entrusted import Entrusted
+from distributary.spark._replacing import Replacing
 from distributary.spark._spread import Spread, worker_of
 from distributary.spark._warming import Warming
 from distributary.spark.cluster import warm_spare
@@ -252,7 +253,7 @@ class SharedSide:
         self._workers: dict[str, str] = {}
         self._leases_read_s = float("-inf")
         self._owning: set[str] = set()
-        self._warming = Warming()
+        self._warming, self._replacing = Warming(), Replacing()
         self._round: threading.Thread | None = None
         self._make_warm: Callable[[], frozenset[str]] = frozenset
         self._ask: Callable[[], tuple[str, set[str]]] | None = None
@@ -278,7 +279,8 @@ class SharedSide:
 
         self._desertion, self.deserted = Desertion(), False
         self._placed = not is_local(str(context.master))
-        self._warming = Warming()  # Spark counts the executors of each session from zero
+        # Spark counts the executors of each session from zero.
+        self._warming, self._replacing = Warming(), Replacing()
         self._ask, self._ask_workers = ask, ask_workers
         self._replace = lambda executor: bool(scala.killAndReplaceExecutor(executor))
         self._make_warm = lambda: warm_spare(spark, len(self.status_pages), self._log)
@@ -325,9 +327,9 @@ class SharedSide:
             return
         application, alive = self._ask()
         now_s = time.monotonic()
-        if self._placed and self._desertion.look(alive, now_s) and not self.deserted:
-            self.deserted = True
-            self._log.error("application-deserted", application=application)
+        if self._desertion.look(alive, now_s):
+            self._desert(application, "it has no executors")
+        self._ask_to_replace(application, alive, now_s)
         self._warm_up(alive, now_s)
         if self._seen - alive:
             self._missing_until_s = now_s + MISSED_S
@@ -347,14 +349,42 @@ class SharedSide:
             self.status_pages[partition][StatusField.PHASE] = ConsumerPhase.ABSENT
         self._take(ended, "owner-gone")
         silent = self._silence.look(rows, application, alive, now_s)
-        for executor in self._take(silent, "executor-silent"):
-            # Not all that it does may hang; yet what hangs is not told to Spark by anybody else.
-            self._replace(executor)
+        self._take_from_silent(silent, now_s)
+        self._ask_to_replace(application, alive, now_s)
         leases = (_lease_in(row, application) for row in rows if row.left_s > 0)
         owners = [lease.executor for lease in leases if lease is not None]
         self._owning = set(owners)
         if not (missing or self._in_round) and self._ready:
             self._keep_apart(owners, alive, now_s)
+
+    def _take_from_silent(self, leases: list[Lease], now_s: float) -> None:
+        """Take partitions from owners that have fallen silent; their executors are replaced.
+
+        Not all that one does may hang; yet what hangs is not told to Spark by anybody else.
+        """
+        # Before that: once a lease is taken, nothing shows that its owner was silent.
+        wanted = self._replacing.want((lease.executor for lease in leases), now_s)
+        self._replacing.spare(wanted - self._take(leases, "executor-silent"))
+
+    def _ask_to_replace(self, application: str, alive: set[str], now_s: float) -> None:
+        """Have Spark replace executors, and desert the application where one of them stays."""
+        for executor in self._replacing.due(alive, now_s):
+            try:
+                replaced, error = self._replace(executor), ""
+            except Py4JError as fault:
+                replaced, error = False, str(fault)[:500]
+            if replaced:
+                self._replacing.told(executor)
+            else:
+                self._log.warning("executor-not-replaced", executor=executor, error=error)
+        if overdue := self._replacing.overdue(now_s):
+            self._desert(application, f"executors were not replaced: {', '.join(overdue)}")
+
+    def _desert(self, application: str, reason: str) -> None:
+        """Have the driver end this application, where a master places executors."""
+        if self._placed and not self.deserted:
+            self.deserted = True
+            self._log.error("application-deserted", application=application, reason=reason)
 
     def _keep_apart(self, owners: list[str], alive: set[str], now_s: float) -> None:
         """Have an executor moved where all of them lie on one worker."""

@@ -1,0 +1,204 @@
+"""What the driver's side of a cluster does at its looks, with Spark and database in memory."""
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from py4j.protocol import Py4JError
+
+from distributary.core.errors import StoreError
+from distributary.core.postgres_lease import LeaseRow, partition_lease
+from distributary.datadir import DataDir, MappedStatusPage
+from distributary.partitions._executor import LeaseHolder
+from distributary.spark import shared_side
+from distributary.spark._replacing import AGAIN_S, OVERDUE_S
+from distributary.spark.shared_side import LOOK_S, SILENT_S, SharedSide
+from distributary.testing.virtual import VirtualClock
+
+APPLICATION = "app-1"
+OPENS = ("database_url", "open_reader", "open_writer")
+"""What it asks of the database by name."""
+
+
+class Thread:
+    """One that never runs: the test looks."""
+
+    def __init__(self, **_more):
+        pass
+
+    def start(self):
+        """As a thread."""
+
+    def is_alive(self):
+        """As a thread."""
+        return False
+
+
+class Spark:
+    """Spark's context, as far as it tells of executors.
+
+    Attributes:
+        alive: The executors.
+        answers: Of the next calls that replace one: whether it is, or an error; then True.
+        asked: Which were to be replaced, and when.
+    """
+
+    applicationId = APPLICATION  # noqa: N815 - Spark's name
+
+    def __init__(self, now_s):
+        self.alive = {"0", "1"}
+        self.answers = []
+        self.asked = []
+        self.master = "spark://m:7077"
+        self._now_s = now_s
+        self.sparkContext = self
+        self._jsc = self
+
+    def sc(self):
+        """Spark's context in the JVM."""
+        return self
+
+    def getExecutorIds(self):  # noqa: N802 - Spark's name
+        """As Spark's."""
+        return SimpleNamespace(mkString=lambda _by: ",".join(sorted(self.alive)))
+
+    def killAndReplaceExecutor(self, executor):  # noqa: N802 - Spark's name
+        """As Spark's."""
+        self.asked.append((executor, self._now_s()))
+        answer = self.answers.pop(0) if self.answers else True
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class World:
+    """A driver's side; two executors own a partition each."""
+
+    def __init__(self, folder, monkeypatch):
+        clock = self.clock = VirtualClock()
+        self.rows, self.taken, self.told, self.notes = [], [], [], {}
+        self.away = set()
+        paths = self.paths = DataDir(folder)
+        paths.run.mkdir(parents=True)
+        own = [MappedStatusPage(folder / f"page-{number}") for number in range(2)]
+        entrusted = SimpleNamespace(shared=SimpleNamespace(store=None))
+        decode, encode = (lambda *_, **__: entrusted), msgspec.json.encode
+        nothing = SimpleNamespace(look=lambda: None)
+        time = SimpleNamespace(monotonic=clock.monotonic_s, sleep=self.pass_s)
+        for name, fake in {
+            "time": time,
+            "msgspec": SimpleNamespace(json=SimpleNamespace(decode=decode, encode=encode)),
+            "database": SimpleNamespace(**dict.fromkeys(OPENS, lambda *_: None)),
+            "threading": SimpleNamespace(Thread=Thread),
+            "prepare_places": lambda _url: None,
+            "PageExchange": lambda _url: SimpleNamespace(page=own.__getitem__),
+            "Notes": lambda _url: SimpleNamespace(put=self._put),
+            "Mirror": lambda *_: nothing,
+            "PostgresFailing": lambda *_: SimpleNamespace(read=list),
+            "read_leases": lambda *_: self._asked("read", self.rows),
+            "usurp_partition": self._usurp,
+        }.items():
+            monkeypatch.setattr(shared_side, name, fake)
+        log = SimpleNamespace(**dict.fromkeys(("info", "warning", "error"), self._tell))
+        self.side = SharedSide(b"{}", paths, 2, log)
+        self.spark = Spark(clock.monotonic_s)
+        self.side.begin(self.spark)
+
+    def _tell(self, event, **fields):
+        self.told.append((event, fields))
+
+    def _asked(self, what, answer):
+        if what in self.away:
+            raise StoreError("the database does not answer")
+        return answer
+
+    def _put(self, name, content):
+        self._asked("put", None)
+        self.notes[name] = content
+
+    def _usurp(self, _writer, partition, generation):
+        self._asked("usurp", None)
+        name = partition_lease(partition)
+        self.rows = [row for row in self.rows if row.name != name]
+        self.taken.append((partition, generation))
+        return True
+
+    def own(self, partition, executor, left_s=4.0):
+        """An owner on *executor* has the lease of *partition*."""
+        holder = LeaseHolder(host="m", pid=1, application=APPLICATION, executor=executor)
+        self.rows.append(LeaseRow(partition_lease(partition), 7, holder.encode(), left_s))
+
+    def pass_s(self, seconds):
+        """Let time pass."""
+        self.clock.move_to(self.clock.monotonic_s() + seconds)
+
+    def look(self, seconds):
+        """Let time pass, and the driver look as it does; what goes wrong is tried again."""
+        until_s = self.clock.monotonic_s() + seconds
+        while self.clock.monotonic_s() < until_s:
+            self.pass_s(LOOK_S)
+            try:
+                self.side.look()
+            except StoreError:
+                continue
+
+    def events(self, name):
+        """What was told by that name."""
+        return [fields for event, fields in self.told if event == name]
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    """Executors 0 and 1 own partitions 0 and 1; the owner on 0 has fallen silent."""
+    made = World(tmp_path, monkeypatch)
+    made.own(0, "0", left_s=-1.0)
+    made.own(1, "1")
+    return made
+
+
+def test_a_silent_executor_is_replaced(world):
+    """Its partition is taken from it first; the other one is left alone."""
+    world.look(SILENT_S + 3.0)
+    assert world.taken == [(0, 7)]
+    assert [executor for executor, _ in world.spark.asked] == ["0"]
+    world.spark.alive = {"1", "2"}
+    world.look(2 * OVERDUE_S)
+    assert len(world.spark.asked) == 1
+    assert not world.side.deserted
+
+
+@pytest.mark.parametrize("answer", [False, Py4JError("no answer")], ids=["refused", "failed"])
+def test_an_executor_that_could_not_be_replaced_is_tried_again(world, answer):
+    """Nothing else shows that it was silent: its lease is empty by then."""
+    world.spark.answers = [answer]
+    world.look(SILENT_S + 3.0)
+    assert len(world.events("executor-not-replaced")) == 1
+    world.look(AGAIN_S)
+    (_, first_s), (_, second_s) = world.spark.asked
+    assert second_s - first_s >= AGAIN_S
+    assert not world.side.deserted
+
+
+def test_an_executor_that_is_not_replaced_costs_the_application(world):
+    """Spark asks its master once for each: another application has others."""
+    world.spark.answers = [False] * 100
+    world.look(SILENT_S + OVERDUE_S - 1.0)
+    assert not world.side.deserted
+    world.look(5.0)
+    assert world.side.deserted
+    assert [fields["application"] for fields in world.events("application-deserted")] == ["app-1"]
+
+
+def test_a_database_that_fails_in_between_leaves_no_silent_executor(world):
+    """Whether its partition was taken is not known."""
+    world.look(SILENT_S)
+    world.away = {"usurp"}
+    world.look(3.0)
+    assert [executor for executor, _ in world.spark.asked] == ["0"]
+
+
+def test_an_executor_whose_partition_another_one_has_is_left_alone(world, monkeypatch):
+    """It was late, and not silent."""
+    monkeypatch.setattr(shared_side, "usurp_partition", lambda *_: False)
+    world.look(SILENT_S + 5.0)
+    assert world.spark.asked == []
