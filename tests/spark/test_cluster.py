@@ -8,7 +8,13 @@ import pytest
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
 from distributary.spark import cluster
-from distributary.spark.cluster import answering, blind_hosts, check_cluster, task_slots
+from distributary.spark.cluster import (
+    answering,
+    await_slots,
+    blind_hosts,
+    check_executors,
+    task_slots,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,17 +38,17 @@ def test_a_master_whose_executors_see_the_data_directory_is_taken(
     spark: "SparkSession", data_dir: "Path"
 ) -> None:
     """Each slot has looked, and nothing is left behind."""
-    check_cluster(spark, "spark://here", 2, data_dir)
+    check_executors(spark, "spark://here", 2, data_dir)
     assert list(DataDir(data_dir).run.iterdir()) == []
 
 
 def test_too_few_slots_are_refused_after_a_while(
-    spark: "SparkSession", data_dir: "Path", monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession",
 ) -> None:
     """Executors report in one by one, so it is waited for them."""
-    monkeypatch.setattr(cluster, "ANSWER_S", 0.3)
+    assert await_slots(spark, "spark://here", 2, 0.3) == 2
     with pytest.raises(SettingsError, match=r"spark://here has 2 task slots, .* 3 partitions"):
-        check_cluster(spark, "spark://here", 3, data_dir)
+        await_slots(spark, "spark://here", 3, 0.3)
 
 
 def test_a_master_whose_executors_are_elsewhere_is_refused(
@@ -57,7 +63,7 @@ def test_a_master_whose_executors_are_elsewhere_is_refused(
     monkeypatch.setattr(type(data_dir), "write_text", elsewhere)
     assert len(blind_hosts(spark, 2, data_dir)) == 1
     with pytest.raises(SettingsError, match="cannot see the data directory"):
-        check_cluster(spark, "spark://here", 2, data_dir)
+        check_executors(spark, "spark://here", 2, data_dir)
 
 
 class Broken:
@@ -76,7 +82,7 @@ def test_a_master_whose_executors_cannot_even_look_is_refused(
     """The Python that they run may be missing there as well: no restart mends that."""
     monkeypatch.setattr(cluster, "_Look", Broken)
     with pytest.raises(SettingsError, match="cannot see the data directory"):
-        check_cluster(spark, "spark://here", 2, data_dir)
+        check_executors(spark, "spark://here", 2, data_dir)
     assert list(DataDir(data_dir).run.iterdir()) == []
 
 
@@ -84,11 +90,11 @@ def test_executors_that_need_nothing_here_are_asked_what_they_can_import(
     spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each slot imports what owners need; one that cannot is told of in words."""
-    check_cluster(spark, "spark://here", 2, None)
+    check_executors(spark, "spark://here", 2, None)
     monkeypatch.setattr(cluster, "_import", Broken())
     with pytest.raises(SettingsError, match="cannot run owners"):
-        check_cluster(spark, "spark://here", 2, None)
-    check_cluster(spark, "spark://here", 2, None, tried=True)
+        check_executors(spark, "spark://here", 2, None)
+    check_executors(spark, "spark://here", 2, None, tried=True)
 
 
 def test_a_master_that_keeps_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

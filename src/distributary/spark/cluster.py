@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
 from distributary.partitions._executor import lease_holder
-from distributary.spark.master import ANSWER_S, too_few, unanswered
+from distributary.spark.master import too_few, unanswered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 OPENED_S = 90.0
 """Longest wait for a session on a master, which was reached before. Spark asks it for a minute; the
 session itself takes up to 20 s of a busy machine."""
+FIRST_JOBS_S = 300.0
+"""Longest wait for the jobs that try executors before the query begins. Their Python has to start,
+which took 70 s on a busy machine, and may have to be fetched and unpacked first. A job whose task
+hangs never ends: Spark takes its executor for running."""
 LOOK_S = 0.2
 """Interval at which slots are counted while waiting for them."""
 REASON_CHARS_MAX = 500
@@ -48,7 +52,30 @@ PROBE = "spark-probe"
 def answering(master: str, give_up: Callable[[SettingsError], None]) -> Iterator[None]:
     """Calls *give_up* in another thread if the body takes longer than ``OPENED_S``."""
     error = unanswered(master, f"no answer within {OPENED_S:g} s")
-    timer = threading.Timer(OPENED_S, give_up, (error,))
+    with _within(OPENED_S, lambda: give_up(error)):
+        yield
+
+
+@contextlib.contextmanager
+def first_jobs(give_up: Callable[[], None], log: Any) -> Iterator[None]:
+    """Calls *give_up* in another thread if the body takes longer than ``FIRST_JOBS_S``.
+
+    Args:
+        give_up: Ends the JVM, and by that the call that waits for the jobs.
+        log: Takes lines for people.
+    """
+
+    def late() -> None:
+        log.error("first-jobs-late", limit_s=FIRST_JOBS_S)
+        give_up()
+
+    with _within(FIRST_JOBS_S, late):
+        yield
+
+
+@contextlib.contextmanager
+def _within(limit_s: float, late: Callable[[], None]) -> Iterator[None]:
+    timer = threading.Timer(limit_s, late)
     timer.daemon = True
     timer.start()
     try:
@@ -57,33 +84,42 @@ def answering(master: str, give_up: Callable[[SettingsError], None]) -> Iterator
         timer.cancel()
 
 
-def check_cluster(
-    spark: SparkSession,
-    master: str,
-    partitions: int,
-    data_dir: Path | None,
-    *,
-    tried: bool = False,
-) -> None:
-    """Refuse *master* if the query cannot run on it.
+def await_slots(spark: SparkSession, master: str, partitions: int, wait_s: float) -> int:
+    """Wait until there is a task slot for each partition; returns how many there are.
 
     Args:
         spark: The session.
         master: Its master, for people.
         partitions: Of the log.
+        wait_s: Longest wait.
+
+    Raises:
+        SettingsError: There are too few.
+    """
+    until_s = time.monotonic() + wait_s
+    while (found := task_slots(spark)) < partitions:
+        if time.monotonic() > until_s:
+            raise too_few(master, found, partitions)
+        time.sleep(LOOK_S)
+    return found
+
+
+def check_executors(
+    spark: SparkSession, master: str, found: int, data_dir: Path | None, *, tried: bool = False
+) -> None:
+    """Refuse *master* if the query cannot run on its executors. Waits for as long as they take.
+
+    Args:
+        spark: The session.
+        master: Its master, for people.
+        found: Its task slots.
         data_dir: What executors must see; None: they need nothing of this disk.
         tried: Executors of the cluster have run owners lately: what they import is not looked at,
             which takes as long as the start of their processes.
 
     Raises:
-        SettingsError: Too few slots within ``ANSWER_S``, or an executor that cannot see *data_dir*,
-            or cannot import what it needs.
+        SettingsError: An executor cannot see *data_dir*, or cannot import what it needs.
     """
-    until_s = time.monotonic() + ANSWER_S
-    while (found := task_slots(spark)) < partitions:
-        if time.monotonic() > until_s:
-            raise too_few(master, found, partitions)
-        time.sleep(LOOK_S)
     if data_dir is None:
         if not tried:
             _check_imports(spark, master, found)

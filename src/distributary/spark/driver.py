@@ -27,13 +27,13 @@ from distributary.core.errors import SettingsError
 from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField, StatusPage
 from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
-from distributary.spark.cluster import answering, check_cluster
+from distributary.spark.cluster import answering, await_slots, check_executors, first_jobs
 from distributary.spark.cluster_conf import python_on_executors
 from distributary.spark.delivery_columns import COUNTS
 from distributary.spark.delivery_source import delivery_rows
 from distributary.spark.driver_settings import DriverSettings, Withheld
 from distributary.spark.history import History
-from distributary.spark.master import is_local
+from distributary.spark.master import ANSWER_S, is_local
 from distributary.spark.package import give_package
 from distributary.spark.python import write_shim
 from distributary.spark.session import open_session
@@ -239,9 +239,7 @@ class Driver:
             give_package(spark, self._paths.spark)
             self._shared.begin(spark)
         if not local and not self._checked:
-            data_dir = None if self._shared is not None else self._paths.root
-            tried = data_dir is None and self._owned_lately()
-            check_cluster(spark, settings.master, settings.partitions, data_dir, tried=tried)
+            self._check_cluster(spark)
             self._checked = True
         rows = delivery_rows(spark, settings.session, settings.partitions, withheld.entrusted)
         return (
@@ -251,6 +249,19 @@ class Driver:
             .trigger(processingTime="0 seconds")
             .start()
         )
+
+    def _check_cluster(self, spark: SparkSession) -> None:
+        """Refuse a cluster that cannot run the query.
+
+        Raises:
+            SettingsError: It has too few task slots, or executors lack what they need.
+        """
+        settings = self._settings
+        data_dir = None if self._shared is not None else self._paths.root
+        tried = data_dir is None and self._owned_lately()
+        found = await_slots(spark, settings.master, settings.partitions, ANSWER_S)
+        with first_jobs(_kill_jvm, self._log):
+            check_executors(spark, settings.master, found, data_dir, tried=tried)
 
     def _owned_lately(self) -> bool:
         """Whether owners on executors have given signs of life, to whoever led before."""
@@ -379,7 +390,7 @@ def _stand_by(settings: DriverSettings, withheld: Withheld, leads: Callable[[], 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     spark = _session(settings, withheld, contextlib.nullcontext())
     give_package(spark, paths.spark)
-    standby = StandBy(leads, _jvm_lives, _spark_stopped)
+    standby = StandBy(leads, _jvm_lives, _spark_stopped, kill=_kill_jvm)
     return standby.wait(spark, settings.session, settings.partitions, withheld.entrusted)
 
 

@@ -76,6 +76,8 @@ DESERTED_S: Final = 30.0
 """As long as a start waits for task slots, after which it gives up."""
 SILENCE_LOOK_S: Final = 1.0
 """Interval of looks at the leases for owners that are silent."""
+SAID_S: Final = 30.0
+"""How long a look that fails as the one before is not told again: there are two a second."""
 FIELDS: Final = tuple(
     field
     for field in StatusField
@@ -244,6 +246,7 @@ class SharedSide:
         self._failing = [PostgresFailing(url, number) for number in range(partitions)]
         self._failing_seen: dict[int, list[FailingRoute]] = {}
         self._live = LiveFile(paths.live)
+        self._said_s: dict[tuple[str, str], float] = {}
         self._mirrored_s = float("-inf")
         self._seen: set[str] = set()
         self._desertion, self.deserted = Desertion(), False
@@ -297,7 +300,17 @@ class SharedSide:
             try:
                 self.look()
             except (StoreError, OSError, Py4JError) as error:
-                self._log.warning("shared-side-late", error=str(error)[:500])
+                self._say("shared-side-late", error)
+            # Whatever it is: without this thread no owner is fenced, and no executor replaced.
+            except Exception as error:  # noqa: BLE001 - see above
+                self._say("shared-side-failed", error)
+
+    def _say(self, event: str, error: Exception) -> None:
+        """Say that a look failed, unless the same was said lately."""
+        kind, now_s = type(error).__name__, time.monotonic()
+        if now_s - self._said_s.get((event, kind), float("-inf")) >= SAID_S:
+            self._said_s[event, kind] = now_s
+            self._log.warning(event, kind=kind, error=(str(error) or repr(error))[:500])
 
     def look(self) -> None:
         """Look at executors, settings and notes once.

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from distributary.spark.cluster import task_slots
+from distributary.spark.cluster import first_jobs, task_slots
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +35,7 @@ class StandBy:
         leads: Whether it does.
         lives: Whether the JVM lives.
         stopped: Whether Spark has stopped its context; asks the JVM.
+        kill: Ends the JVM.
         sleep: Waits seconds.
         monotonic_s: The monotonic clock.
     """
@@ -44,12 +45,15 @@ class StandBy:
         leads: Callable[[], bool],
         lives: Callable[[], bool],
         stopped: Callable[[], bool],
+        *,
+        kill: Callable[[], None],
         sleep: Callable[[float], None] = time.sleep,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._leads = leads
         self._lives = lives
         self._stopped = stopped
+        self._kill = kill
         self._sleep = sleep
         self._now_s = monotonic_s
         self._asked_s = float("-inf")
@@ -73,7 +77,8 @@ class StandBy:
             self._sleep(SLOTS_LOOK_S)
         if self._leads():
             return False
-        warm = self._warm(spark, session, partitions, entrusted)
+        with first_jobs(self._kill, self._log):
+            warm = self._warm(spark, session, partitions, entrusted)
         self._log.info("stands-by", warm=warm)
         while not self._over(lambda: False):
             self._sleep(LOOK_S)

@@ -1,14 +1,16 @@
 """When the driver and a warm standby end their JVM: the process that comes next starts one."""
 
 import signal
+import threading
 from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from distributary.datadir import DataDir
-from distributary.spark import DriverSettings, Withheld, driver
+from distributary.spark import DriverSettings, Withheld, cluster, driver
 from distributary.spark.driver import EXIT_JVM_GONE, Driver
 from distributary.spark.standby import STOPPED_LOOK_S, StandBy
 from distributary.testing.virtual import VirtualClock
@@ -31,6 +33,7 @@ class Jvm:
 
     def __init__(self):
         self.stopped = self.killed = False
+        self._ended = threading.Event()
 
     def isStopped(self):  # noqa: N802 - Spark's name
         """As Spark's."""
@@ -43,6 +46,12 @@ class Jvm:
     def kill(self):
         """As that of a process."""
         self.killed = True
+        self._ended.set()
+
+    def wait_for_a_task_that_hangs(self, *_, **__):
+        """A job: it ends with the JVM."""
+        assert self._ended.wait(30.0)
+        raise Py4JNetworkError("the JVM has ended")
 
     def poll(self):
         """As that of a process."""
@@ -139,7 +148,8 @@ def test_a_standby_whose_context_was_stopped_ends(monkeypatch):
         clock.move_to(clock.monotonic_s() + seconds)
         assert clock.monotonic_s() < 10.0, "it goes on"
 
-    standby = StandBy(lambda: False, lambda: True, stopped, sleep, clock.monotonic_s)
+    clocks = {"sleep": sleep, "monotonic_s": clock.monotonic_s}
+    standby = StandBy(lambda: False, lambda: True, stopped, kill=lambda: None, **clocks)
     monkeypatch.setattr(StandBy, "_warm", lambda *_: True)
     monkeypatch.setattr("distributary.spark.standby.task_slots", lambda _spark: 1)
     with pytest.raises(ConnectionError, match="Spark has stopped"):
@@ -159,4 +169,26 @@ def test_the_jvm_of_a_standby_that_cannot_go_on_is_ended(jvm, monkeypatch, tmp_p
     monkeypatch.setenv("SPARK_LOCAL_IP", "")
     settings = driver_of(tmp_path, None)._settings
     assert driver.run(settings, Withheld(), tmp_path / "spark", lambda: True) == EXIT_JVM_GONE
+    assert jvm.killed
+
+
+def test_first_jobs_that_do_not_end_are_given_up(jvm, tmp_path, monkeypatch):
+    """A task hangs, and Spark takes its executor for running: another application has others."""
+    monkeypatch.setattr(cluster, "FIRST_JOBS_S", 0.02)
+    monkeypatch.setattr(driver, "await_slots", lambda *_: 2)
+    monkeypatch.setattr(driver, "check_executors", jvm.wait_for_a_task_that_hangs)
+    made = driver_of(tmp_path, lambda: made._check_cluster(None))
+    assert made.run() == EXIT_JVM_GONE
+    assert jvm.killed
+
+
+def test_a_standby_whose_executors_do_not_get_warm_ends(jvm, monkeypatch):
+    """It would not hear that its node leads."""
+    monkeypatch.setattr(cluster, "FIRST_JOBS_S", 0.02)
+    monkeypatch.setattr("distributary.spark.standby.task_slots", lambda _spark: 1)
+    monkeypatch.setattr(StandBy, "_warm", jvm.wait_for_a_task_that_hangs)
+    lives = driver._jvm_lives
+    standby = StandBy(lambda: False, lives, driver._spark_stopped, kill=driver._kill_jvm)
+    with pytest.raises(Py4JNetworkError):
+        standby.wait(None, "{}", 1, b"")
     assert jvm.killed

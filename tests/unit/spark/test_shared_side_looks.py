@@ -12,10 +12,15 @@ from distributary.datadir import DataDir, MappedStatusPage
 from distributary.partitions._executor import LeaseHolder
 from distributary.spark import shared_side
 from distributary.spark._replacing import AGAIN_S, OVERDUE_S
-from distributary.spark.shared_side import LOOK_S, SILENT_S, SharedSide
+from distributary.spark.shared_side import LOOK_S, SAID_S, SILENT_S, SharedSide
 from distributary.testing.virtual import VirtualClock
 
 APPLICATION = "app-1"
+FAULTS = {
+    "a store that is away": (StoreError("it does not answer"), "shared-side-late"),
+    "a bug": (AssertionError("what nobody thought of"), "shared-side-failed"),
+}
+"""Of a look, with the line that says so."""
 OPENS = ("database_url", "open_reader", "open_writer")
 """What it asks of the database by name."""
 
@@ -202,3 +207,26 @@ def test_an_executor_whose_partition_another_one_has_is_left_alone(world, monkey
     monkeypatch.setattr(shared_side, "usurp_partition", lambda *_: False)
     world.look(SILENT_S + 5.0)
     assert world.spark.asked == []
+
+
+class EndedError(BaseException):
+    """The test has seen enough."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nothing_ends_the_looks(world, monkeypatch, fault):
+    """Without them no owner is fenced any more; what goes wrong is told now and then."""
+    error, event = FAULTS[fault]
+    looks = []
+
+    def look():
+        looks.append(world.clock.monotonic_s())
+        if looks[-1] > 2 * SAID_S:
+            raise EndedError
+        raise error
+
+    monkeypatch.setattr(world.side, "look", look)
+    with pytest.raises(EndedError):
+        world.side._run()
+    assert len(looks) >= 2 * SAID_S / LOOK_S
+    assert world.events(event) == [{"kind": type(error).__name__, "error": str(error)}] * 2
