@@ -259,9 +259,18 @@ class Driver:
         settings = self._settings
         data_dir = None if self._shared is not None else self._paths.root
         tried = data_dir is None and self._owned_lately()
-        found = await_slots(spark, settings.master, settings.partitions, ANSWER_S)
+        found = self._await_slots(spark)
         with first_jobs(_kill_jvm, self._log):
             check_executors(spark, settings.master, found, data_dir, tried=tried)
+
+    def _await_slots(self, spark: SparkSession) -> int:
+        wait_s = ANSWER_S if self._shared is None else self._shared.wait_s
+        try:
+            return await_slots(spark, self._settings.master, self._settings.partitions, wait_s)
+        except SettingsError:
+            if self._shared is not None:
+                self._shared.missed()
+            raise
 
     def _owned_lately(self) -> bool:
         """Whether owners on executors have given signs of life, to whoever led before."""

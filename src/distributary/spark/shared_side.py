@@ -40,6 +40,7 @@ from distributary.datadir import (
     ConsumerPhase,
     DataDir,
     LiveFile,
+    LiveSettings,
     MappedStatusPage,
     StatusField,
     StatusPage,
@@ -49,6 +50,7 @@ from distributary.partitions._notes import LIVE, METER, SICK, Mirror, Notes
 from distributary.partitions._shared_page import PageExchange
 from distributary.partitions.cluster_places import prepare_places
 from distributary.partitions.entrusted import Entrusted
+from distributary.spark._patience import Patience
 from distributary.spark._replacing import Replacing
 from distributary.spark._spread import Spread, worker_of
 from distributary.spark._warming import Warming
@@ -72,12 +74,12 @@ partition: it hears of that within a second, and drains for half of one."""
 SILENT_S: Final = 6.0
 """How long an owner may be late with its renewals, beyond the end of its lease. One that is cut off
 for some seconds goes on; the next owner of one that hangs waits for this time."""
-DESERTED_S: Final = 30.0
-"""As long as a start waits for task slots, after which it gives up."""
 SILENCE_LOOK_S: Final = 1.0
 """Interval of looks at the leases for owners that are silent."""
 SAID_S: Final = 30.0
 """How long a look that fails as the one before is not told again: there are two a second."""
+PATIENCE: Final = "deserted"
+"""Name of the file of ``Patience``, beside Spark's checkpoint."""
 FIELDS: Final = tuple(
     field
     for field in StatusField
@@ -156,13 +158,17 @@ class Desertion:
 
     One that comes back without what it knew has the executors of this application ended, and tells
     its driver nothing. Another application gets executors as soon as there are slots.
+
+    Args:
+        wait_s: How long that is, seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wait_s: float) -> None:
+        self._wait_s = wait_s
         self._since_s: float | None = None
 
     def look(self, alive: set[str], now_s: float) -> bool:
-        """Whether there has been none for ``DESERTED_S``.
+        """Whether there has been none for that time.
 
         Args:
             alive: The executors.
@@ -172,7 +178,7 @@ class Desertion:
             self._since_s = None
         elif self._since_s is None:
             self._since_s = now_s
-        return self._since_s is not None and now_s - self._since_s > DESERTED_S
+        return self._since_s is not None and now_s - self._since_s > self._wait_s
 
 
 class Silence:
@@ -246,10 +252,12 @@ class SharedSide:
         self._failing = [PostgresFailing(url, number) for number in range(partitions)]
         self._failing_seen: dict[int, list[FailingRoute]] = {}
         self._live = LiveFile(paths.live)
+        self._newest: LiveSettings | None = None
         self._said_s: dict[tuple[str, str], float] = {}
         self._mirrored_s = float("-inf")
         self._seen: set[str] = set()
-        self._desertion, self.deserted = Desertion(), False
+        self._patience = Patience(paths.spark / PATIENCE)
+        self._desertion, self.deserted = Desertion(self._patience.wait_s), False
         self._placed = False  # whether a master places executors: Spark lists none of its own
         self._missing_until_s = 0.0
         self._left, self._silence, self._spread = Left(), Silence(), Spread()
@@ -280,13 +288,24 @@ class SharedSide:
                 for each in (found.apply(index) for index in range(found.size()))
             }
 
-        self._desertion, self.deserted = Desertion(), False
+        self._patience = Patience(self._paths.spark / PATIENCE)
+        self._desertion, self.deserted = Desertion(self._patience.wait_s), False
         self._placed = not is_local(str(context.master))
         # Spark counts the executors of each session from zero.
         self._warming, self._replacing = Warming(), Replacing()
         self._ask, self._ask_workers = ask, ask_workers
         self._replace = lambda executor: bool(scala.killAndReplaceExecutor(executor))
         self._make_warm = lambda: warm_spare(spark, len(self.status_pages), self._log)
+
+    @property
+    def wait_s(self) -> float:
+        """How long the application waits for executors, seconds."""
+        return self._patience.wait_s
+
+    def missed(self) -> None:
+        """The query got too few task slots in that time."""
+        if not self._seen:
+            self._patience.spend()
 
     def show(self) -> None:
         """Copy the status pages to those of this machine, where its other processes look."""
@@ -319,9 +338,10 @@ class SharedSide:
             StoreError, OSError, Py4JError: Not everything was looked at; the next look is.
         """
         self._look_at_executors()
-        newest = self._live.look()
-        if newest is not None:
-            self._notes.put(LIVE, msgspec.json.encode(newest))
+        self._newest = self._live.look() or self._newest
+        if self._newest is not None:
+            self._notes.put(LIVE, msgspec.json.encode(self._newest))
+            self._newest = None  # not before: the file is told of once
         if time.monotonic() - self._mirrored_s >= MIRRORED_EVERY_S:
             self._mirrored_s = time.monotonic()
             self._mirror.look()
@@ -340,8 +360,11 @@ class SharedSide:
             return
         application, alive = self._ask()
         now_s = time.monotonic()
-        if self._desertion.look(alive, now_s):
+        if alive:
+            self._patience.renew()
+        if self._desertion.look(alive, now_s) and self._placed:
             self._desert(application, "it has no executors")
+            self._patience.spend()
         self._ask_to_replace(application, alive, now_s)
         self._warm_up(alive, now_s)
         if self._seen - alive:

@@ -2,8 +2,8 @@
 
 from distributary.core.postgres_lease import TTL_S, LeaseRow, partition_lease
 from distributary.partitions._executor import LeaseHolder
+from distributary.spark._patience import WAIT_S
 from distributary.spark.shared_side import (
-    DESERTED_S,
     GIVEN_S,
     RENEWED_S,
     SILENT_S,
@@ -134,8 +134,8 @@ def test_only_owners_of_this_application_that_run_are_silent():
 
 def test_an_application_without_executors_is_deserted():
     """After a while; one executor is enough for Spark's master to place others."""
-    seen = Desertion()
-    late_s = 50.0 + DESERTED_S + 1.0
+    seen = Desertion(WAIT_S)
+    late_s = 50.0 + WAIT_S + 1.0
     assert not seen.look(set(), 50.0)
     assert not seen.look({"3"}, 51.0)
     assert not seen.look(set(), 52.0)
@@ -145,6 +145,6 @@ def test_an_application_without_executors_is_deserted():
 
 def test_a_driver_that_slept_blames_nobody():
     """The clock went on meanwhile, and executors are there."""
-    seen = Desertion()
+    seen = Desertion(WAIT_S)
     assert not seen.look({"0"}, 50.0)
-    assert not seen.look(set(), 50.0 + 10 * DESERTED_S)
+    assert not seen.look(set(), 50.0 + 10 * WAIT_S)

@@ -8,9 +8,11 @@ from py4j.protocol import Py4JError
 
 from distributary.core.errors import StoreError
 from distributary.core.postgres_lease import LeaseRow, partition_lease
-from distributary.datadir import DataDir, MappedStatusPage
+from distributary.datadir import DataDir, LiveFile, LiveSettings, MappedStatusPage
 from distributary.partitions._executor import LeaseHolder
+from distributary.partitions._notes import LIVE
 from distributary.spark import shared_side
+from distributary.spark._patience import WAIT_S, WAIT_S_MAX
 from distributary.spark._replacing import AGAIN_S, OVERDUE_S
 from distributary.spark.shared_side import LOOK_S, SAID_S, SILENT_S, SharedSide
 from distributary.testing.virtual import VirtualClock
@@ -85,6 +87,7 @@ class World:
         self.away = set()
         paths = self.paths = DataDir(folder)
         paths.run.mkdir(parents=True)
+        paths.spark.mkdir()
         own = [MappedStatusPage(folder / f"page-{number}") for number in range(2)]
         entrusted = SimpleNamespace(shared=SimpleNamespace(store=None))
         decode, encode = (lambda *_, **__: entrusted), msgspec.json.encode
@@ -104,10 +107,23 @@ class World:
             "usurp_partition": self._usurp,
         }.items():
             monkeypatch.setattr(shared_side, name, fake)
-        log = SimpleNamespace(**dict.fromkeys(("info", "warning", "error"), self._tell))
+        log = self._log = SimpleNamespace(**dict.fromkeys(("info", "warning", "error"), self._tell))
         self.side = SharedSide(b"{}", paths, 2, log)
         self.spark = Spark(clock.monotonic_s)
         self.side.begin(self.spark)
+
+    def begin_anew(self):
+        """Another driver, with an application of its own, whose executors are still to come."""
+        self.side = SharedSide(b"{}", self.paths, 2, self._log)
+        self.spark.alive = set()
+        self.side.begin(self.spark)
+
+    def deserted_after_s(self):
+        """Look until the application is deserted, or so long; returns the time."""
+        began_s = self.clock.monotonic_s()
+        while not self.side.deserted and self.clock.monotonic_s() < began_s + 2 * WAIT_S_MAX:
+            self.look(LOOK_S)
+        return self.clock.monotonic_s() - began_s
 
     def _tell(self, event, **fields):
         self.told.append((event, fields))
@@ -230,3 +246,55 @@ def test_nothing_ends_the_looks(world, monkeypatch, fault):
         world.side._run()
     assert len(looks) >= 2 * SAID_S / LOOK_S
     assert world.events(event) == [{"kind": type(error).__name__, "error": str(error)}] * 2
+
+
+def test_an_application_that_gets_no_executors_waits_longer_each_time(world):
+    """They may need longer to come than it waits; each driver is a process of its own."""
+    waits = []
+    for _ in range(6):
+        world.begin_anew()
+        waits.append(world.deserted_after_s())
+    for factor, waited_s in zip((1, 2, 4, 8, 16, 16), waits, strict=True):
+        assert 0 < waited_s - factor * WAIT_S < 3.0
+    assert 16 * WAIT_S == WAIT_S_MAX
+
+
+def test_executors_that_have_come_end_the_long_waits(world):
+    """Whatever is lost next is asked for anew after the shortest one."""
+    world.begin_anew()
+    world.deserted_after_s()
+    world.begin_anew()
+    world.look(WAIT_S + 5.0)
+    assert not world.side.deserted
+    world.spark.alive = {"0"}
+    world.look(1.0)
+    world.begin_anew()
+    assert world.deserted_after_s() < WAIT_S + 3.0
+
+
+def test_a_query_that_got_no_slots_waits_longer_next_time(world):
+    """The start gives up by itself, when its application is not deserted yet."""
+    world.begin_anew()
+    world.look(1.0)
+    world.side.missed()
+    world.begin_anew()
+    assert world.side.wait_s == 2 * WAIT_S
+    world.spark.alive = {"0"}
+    world.look(1.0)
+    world.side.missed()  # too few slots for the partitions: more time brings no more
+    world.begin_anew()
+    assert world.side.wait_s == WAIT_S
+
+
+def test_settings_that_could_not_be_noted_are_noted_later(world):
+    """Owners would go on with the former ones until somebody changed them again."""
+    live = LiveSettings(
+        number=7, log_level="info", session=msgspec.Raw(b"{}"), ingest=msgspec.Raw(b"{}")
+    )
+    LiveFile(world.paths.live).write(live)
+    world.away = {"put"}
+    world.look(3.0)
+    assert world.notes == {}
+    world.away = set()
+    world.look(1.0)
+    assert msgspec.json.decode(world.notes[LIVE])["number"] == 7
