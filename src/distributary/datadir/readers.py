@@ -3,6 +3,7 @@
 A streaming query with a name writes it after each of its micro-batches.
 """
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 import msgspec
 
 from distributary.core.files import write_atomically
-from distributary.core.log.reader_notes import NAME, READERS_MAX, ReaderNote
+from distributary.core.log.reader_notes import NAME, READERS_MAX, ReaderNote, UnreadNote
 
 _SUFFIX: Final = ".json"
 
@@ -41,20 +42,31 @@ class ReaderFiles:
         write_atomically(self._path(name), content, mode=0o640, contended=True)
 
     def read(self) -> dict[str, ReaderNote]:
-        """Returns the readers by name; what is no note is left out."""
-        found = {}
+        """Returns the readers by name; what is no note is an ``UnreadNote``.
+
+        Raises:
+            OSError: It is not known which readers there are.
+        """
+        found: dict[str, ReaderNote] = {}
         try:
-            paths = sorted(self._folder.glob(f"*{_SUFFIX}"))[:READERS_MAX]
-        except OSError:
+            files = sorted(path.name for path in self._folder.iterdir())
+        except FileNotFoundError:
             return {}
-        for path in paths:
-            name = path.name.removesuffix(_SUFFIX)
+        names = [each.removesuffix(_SUFFIX) for each in files if each.endswith(_SUFFIX)]
+        for name in names[:READERS_MAX]:
             if NAME.fullmatch(name):
-                try:
-                    found[name] = msgspec.json.decode(path.read_bytes(), type=ReaderNote)
-                except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-                    continue
+                with contextlib.suppress(FileNotFoundError):  # it has just been deleted
+                    found[name] = self._note(name)
         return found
+
+    def _note(self, name: str) -> ReaderNote:
+        path = self._path(name)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=ReaderNote)
+        except FileNotFoundError:
+            raise
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return UnreadNote({}, path.stat().st_mtime_ns // 1_000_000, str(error))
 
     def forget(self, name: str) -> None:
         """Delete the note of the reader *name*, if there is one.

@@ -61,6 +61,9 @@ TABLES: Final = {
 }
 """Columns of each table."""
 
+NOTED_S: Final = 3600.0
+"""How long a registered reader says nothing at most: retention forgets it after seven days."""
+
 
 class DistributarySource(DataSource):
     """The data source ``distributary``; Spark makes it on the driver and pickles it to workers."""
@@ -152,7 +155,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._log = Log(options, columns)
         self._options = options
         self._target: Offsets | None = None
-        self._noted = False
+        self._noted_s = float("-inf")
         self._own: OwnNote | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -175,7 +178,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Returns how far the next micro-batch reads: the durable end, or less by *limit*."""
         end = self._target or self._log.ends()
         begin = _decode(start)
-        if not self._noted:
+        # Again and again: a reader that says nothing is forgotten, and where no record comes no
+        # micro-batch ends.
+        if SystemClock().monotonic_s() - self._noted_s >= NOTED_S:
             self._note(begin)
         # A partition added since the query began is read from its beginning; one whose end is
         # before its start (a log restored from a backup) does not move.
@@ -202,7 +207,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             SettingsError: Data directory or store cannot be written.
         """
-        self._noted = True
+        self._noted_s = SystemClock().monotonic_s()
         options = self._options
         if not options.reader:
             return

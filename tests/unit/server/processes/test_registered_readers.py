@@ -1,12 +1,13 @@
 """Retention holds the log for registered readers: so long, so much, and says what they lost."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
 
 from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, open_folder
-from distributary.core.log.reader_notes import READERS_MAX
+from distributary.core.log.reader_notes import READERS_MAX, UnreadNote
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.datadir.readers import ReaderFiles
@@ -79,10 +80,9 @@ def world(tmp_path, monkeypatch):
 
 
 def test_the_log_is_held_for_the_slowest_reader(world):
-    """It goes on as the reader does; a reader of another partition holds nothing here."""
+    """It goes on as the reader does."""
     world.read_to("fast", 90)
     world.read_to("slow", 35)
-    ReaderFiles(world.paths.readers).write("elsewhere", {7: 0}, world.clock.wall_ms())
     assert 0 < world.cut() <= 35
     world.read_to("slow", 80)
     assert 35 < world.cut() <= 80
@@ -113,8 +113,65 @@ def test_records_are_held_so_long_and_a_silent_reader_is_forgotten(world):
     assert ReaderFiles(world.paths.readers).read() == {}
 
 
-def test_what_is_no_note_is_left_out(world):
-    """Nobody's file keeps retention from its work; so many readers count at most."""
+def test_a_partition_that_was_added_since_is_held_from_its_beginning(world):
+    """The note does not have it: the reader has read nothing there."""
+    before = ReaderFiles(world.paths.readers)
+    before.write("before", {7: 95}, world.clock.wall_ms())
+    assert world.cut() == 0
+    assert world.told == []
+    world.disk_bytes = int(3 * SEGMENT / READERS_DISK_SHARE)
+    start = world.cut()
+    assert start > 0
+    lost = {"reader": "before", "partition": 0, "first": 0, "last": start - 1}
+    assert world.told == [("reader-lost", lost)]
+    before.write("before", {0: 95, 7: 95}, world.clock.wall_ms())
+    assert start < world.cut() <= 95
+
+
+def test_a_note_that_cannot_be_read_holds_what_a_reader_may(world):
+    """Its reader may have read nothing: so much, for so long, and it is said once."""
+    world.read_to("odd", 90)
+    path = world.paths.readers / "odd.json"
+    path.write_bytes(b"{")
+    at_s = world.clock.wall_ms() / 1000
+    os.utime(path, (at_s, at_s))
+    assert world.cut() == 0
+    assert world.cut() == 0
+    ((event, fields),) = world.told
+    assert (event, fields["reader"]) == ("reader-unread", "odd")
+    world.wait(READERS_S_MAX + 1.0)
+    assert world.cut() >= 90
+    assert world.told[-1] == ("reader-forgotten", {"reader": "odd"})
+
+
+def test_a_folder_that_cannot_be_read_holds_what_a_reader_may(world):
+    """Nobody knows who reads."""
+    world.paths.readers.write_bytes(b"no folder")
+    assert world.cut() == 0
+    ((event, fields),) = world.told
+    assert (event, fields["reader"]) == ("reader-unread", "*")
+    world.disk_bytes = int(3 * SEGMENT / READERS_DISK_SHARE)
+    assert world.cut() > 0
+    world.paths.readers.unlink()
+    assert world.cut() >= 90
+
+
+def test_a_note_that_cannot_be_deleted_holds_nothing_either(world, monkeypatch):
+    """Its file belongs to the user of the query."""
+
+    def forget(*_):
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr(ReaderFiles, "forget", forget)
+    world.read_to("slow", 0)
+    world.wait(READERS_S_MAX + 1.0)
+    assert world.cut() > 50
+    world.cut()
+    assert world.told == [("reader-forgotten", {"reader": "slow"})]
+
+
+def test_so_many_readers_count_at_most(world):
+    """What is no note says so."""
     folder = world.paths.readers
     assert ReaderFiles(folder).read() == {}
     for number in range(READERS_MAX + 5):
@@ -122,4 +179,7 @@ def test_what_is_no_note_is_left_out(world):
     assert len(ReaderFiles(folder).read()) == READERS_MAX
     (folder / "r-000.json").write_bytes(b"{")
     (folder / "r-001.json").write_bytes(b'{"positions": {"0": "x"}, "at_ms": 1}')
-    assert len(ReaderFiles(folder).read()) == READERS_MAX - 2
+    (folder / "r-002.tmp").write_bytes(b"")
+    found = ReaderFiles(folder).read()
+    unread = [name for name, note in found.items() if isinstance(note, UnreadNote)]
+    assert (len(found), unread) == (READERS_MAX, ["r-000", "r-001"])

@@ -11,7 +11,13 @@ import msgspec
 import sqlalchemy as sa
 
 from distributary.core import database
-from distributary.core.log.reader_notes import NAME, READERS_MAX, ReaderNote
+from distributary.core.log.reader_notes import (
+    NAME,
+    NEVER_MS,
+    READERS_MAX,
+    ReaderNote,
+    UnreadNote,
+)
 
 STORE: Final = "resource store"
 """Name of the store in messages."""
@@ -74,12 +80,14 @@ class ReaderRows:
         self._engine = database.open_writer(url, STORE, durable=False)
 
     def read(self) -> dict[str, ReaderNote]:
-        """Returns the readers by name, the first ``READERS_MAX``; what is no note is left out.
+        """Returns the readers by name, the first ``READERS_MAX``.
+
+        What is no note is an ``UnreadNote``.
 
         Raises:
             StoreError: They cannot be read now.
         """
-        found = {}
+        found: dict[str, ReaderNote] = {}
         with database.writing(self._engine) as connection:
             if not sa.inspect(connection).has_table(_readers.name):
                 return {}
@@ -88,8 +96,8 @@ class ReaderRows:
         for row in rows:
             try:
                 found[row.reader] = msgspec.json.decode(row.note, type=ReaderNote)
-            except msgspec.MsgspecError:
-                continue
+            except msgspec.MsgspecError as error:
+                found[row.reader] = UnreadNote({}, NEVER_MS, str(error))
         return found
 
     def forget(self, name: str) -> None:
