@@ -4,7 +4,8 @@ An owner on another machine than the leader tells by them what the leader shows 
 and why a partition could not be owned; and what it wants of the archive. It tells the next owner
 which routes stand where in the log. The leader tells owners the settings that have changed. Nothing
 here is needed after a restart, and none of it is a secret. A crash of the database may lose the
-newest ones, whose commits do not wait for its disk: whoever needs one writes it again.
+newest ones, whose commits do not wait for its disk: whoever needs one writes it again. Settings do
+wait, since they are written when they change.
 
 Callers: ``cluster_places`` (owners), ``spark`` (the driver) and ``server`` (the leader).
 """
@@ -69,15 +70,22 @@ class Notes:
     def __init__(self, url: sa.URL) -> None:
         self._url = url
 
-    def put(self, name: str, content: bytes) -> None:
-        """Write a note in place of the one before; one that is too long is cut off."""
+    def put(self, name: str, content: bytes, *, durable: bool = False) -> None:
+        """Write a note in place of the one before; one that is too long is cut off.
+
+        Args:
+            name: Of the note.
+            content: At most ``BYTES_MAX`` bytes of it are kept.
+            durable: A crash of the database does not lose it; nobody writes it again.
+        """
         now = sa.func.extract("epoch", sa.func.clock_timestamp()) * _US
         stamp = sa.cast(now, sa.BigInteger)
         added = insert(_note).values(name=name, n=stamp, content=content[:BYTES_MAX])
         later = sa.func.greatest(_note.c.n + 1, added.excluded.n)
         again = {"n": later, "content": added.excluded.content}
         put = added.on_conflict_do_update(index_elements=["name"], set_=again)
-        with database.writing(database.open_writer(self._url, STORE, durable=False)) as connection:
+        writer = database.open_writer(self._url, STORE, durable=durable)
+        with database.writing(writer) as connection:
             connection.execute(put)
 
     def stamps(self, prefix: str = "") -> dict[str, int]:

@@ -7,17 +7,17 @@ may be merged while it runs.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow import fs
 from pyspark.sql import datasource as pushable
 
 from distributary.core.errors import StoreError
-from distributary.history.local_folder import LocalFolder
-from distributary.history.names import HistoryFile, superseded
+from distributary.history.names import HistoryFile, parse, superseded
+from distributary.spark._file_systems import open_folder
 from distributary.spark._options import FormatOptions
 from distributary.spark._schema import Column, arrow_schema
 
@@ -105,7 +105,7 @@ class HistoryTable:
     def __init__(self, options: FormatOptions, columns: Sequence[Column]) -> None:
         self._table = options.table
         self._columns = tuple(columns)
-        self._root: Path = options.places.history_folder
+        self._url = options.places.history_folder
         self._conditions: list[Condition] = []
 
     def take(self, filters: Iterable[pushable.Filter]) -> list[pushable.Filter]:
@@ -125,18 +125,10 @@ class HistoryTable:
         """Returns the ranges of tasks.
 
         Raises:
-            StoreError: There is no history.
+            StoreError: There is no history, or none can be read there.
         """
-        if not self._root.is_dir():
-            raise StoreError(
-                f"there is no history at {self._root}: none is kept, or it lies elsewhere; name "
-                "that folder with the option history, or read a URL with spark.read.parquet"
-            )
-        files = [
-            (stored.file, stored.bytes)
-            for stored in LocalFolder(self._root).files()
-            if self._wants(stored.file)
-        ]
+        system, root = self._open()
+        files = [each for each in self._files(system, root) if self._wants(each[0])]
         gone = set(superseded(file for file, _ in files))
         ranges: list[HistoryRange] = []
         taken = 0
@@ -151,6 +143,39 @@ class HistoryTable:
                 ranges.append(HistoryRange(file.partition, file.first, file.end))
                 taken = size
         return ranges
+
+    def _open(self) -> tuple[fs.FileSystem, str]:
+        try:
+            return open_folder(self._url)
+        except ValueError as error:
+            raise StoreError(f"history: {error}; read it with spark.read.parquet") from error
+
+    def _files(self, system: fs.FileSystem, root: str) -> list[tuple[HistoryFile, int]]:
+        """Returns the history files with their sizes, in no order.
+
+        Raises:
+            StoreError: There is no history, or it cannot be listed.
+        """
+        # A day may be deleted while it is listed.
+        below = fs.FileSelector(root, recursive=True, allow_not_found=True)
+        try:
+            listed = system.get_file_info(below)
+            there = bool(listed) or system.get_file_info(root).type == fs.FileType.Directory
+        except NotADirectoryError:
+            there = False
+        except OSError as error:
+            raise StoreError(f"the history at {self._url} cannot be listed: {error}") from error
+        if not there:
+            raise StoreError(
+                f"there is no history at {self._url}: none is kept, or it lies elsewhere; name "
+                "that folder with the option history"
+            )
+        found = []
+        for info in listed:
+            file = parse("/".join(info.path.split("/")[-2:]))
+            if file is not None and info.is_file and info.path.endswith(f"{root}/{file.path}"):
+                found.append((file, info.size))
+        return found
 
     def _wants(self, file: HistoryFile) -> bool:
         """Whether rows of the day of *file* may be wanted."""
@@ -167,12 +192,12 @@ class HistoryTable:
         """Yields the rows of *span*. Runs on an executor.
 
         Raises:
-            StoreError: A file is damaged.
+            StoreError: A file is damaged, or the history cannot be read any more.
         """
-        folder = LocalFolder(self._root)
+        system, root = self._open()
         at = span.first
         while at < span.end:
-            files = [stored.file for stored in folder.files()]
+            files = [file for file, _ in self._files(system, root)]
             gone = set(superseded(files))
             ahead = sorted(
                 (file.first, file.end, file)
@@ -181,11 +206,13 @@ class HistoryTable:
             )
             with suppress(FileNotFoundError):  # merged or deleted just now: look again
                 for _, end, file in ahead:
-                    yield from self._rows(folder.path(file), at, span.end)
+                    yield from self._rows(system, f"{root}/{file.path}", at, span.end)
                     at = end
                 return
 
-    def _rows(self, path: Path, first: int, end: int) -> Iterator[pa.RecordBatch]:
+    def _rows(
+        self, system: fs.FileSystem, path: str, first: int, end: int
+    ) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one file, all or none of them where it has gone."""
         number = pc.field("number")
         wanted = (number >= first) & (number < end) & pc.field(_TOLD[self._table]).is_valid()
@@ -194,7 +221,7 @@ class HistoryTable:
             wanted &= _COMPARED[kinds[kind]](pc.field(name), value)
         schema = arrow_schema(self._columns)
         try:
-            found = ds.dataset(str(path), format="parquet", partitioning=None)
+            found = ds.dataset(path, filesystem=system, format="parquet", partitioning=None)
             known = set(found.schema.names)
             table = found.to_table(
                 columns=[name for name in schema.names if name in known],

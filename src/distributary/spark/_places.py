@@ -61,7 +61,7 @@ class Places:
             several nodes.
         log: The log that they share; None: it is not known.
         store: Their store; None: it is not known.
-        history: Folder of the history, as it was given; empty: that of the data directory.
+        history: Path or URL of the history, as it was given; empty: that of the data directory.
     """
 
     data_dir: Path | None = None
@@ -74,8 +74,8 @@ class Places:
         if table in {"outcomes", "attempts"} and self.history:
             if self.history == "off":
                 return "history: the server keeps none"
-            if ":/" in self.history.removeprefix("file:"):
-                return "history: expected a folder; read that of a URL with spark.read.parquet"
+            if _is_url(self.history) and set("?#") & set(self.history):
+                return "history: expected a path, or a URL such as s3a://bucket/history"
             return ""
         what, cure = _WHAT[table]
         if self.data_dir is not None or getattr(self, what):
@@ -83,12 +83,14 @@ class Places:
         return f"{what if self.log or self.store or self.history else 'path'}: missing; {cure}"
 
     @property
-    def history_folder(self) -> Path:
-        """Folder of the history; there is one: see ``lack``."""
+    def history_folder(self) -> str:
+        """Absolute path, or URL, of the history; there is one: see ``lack``."""
+        if _is_url(self.history):
+            return self.history
         if self.history:
-            return _path(self.history).expanduser().absolute()
+            return str(_path(self.history).expanduser().absolute())
         assert self.data_dir is not None
-        return DataDir(self.data_dir).history
+        return str(DataDir(self.data_dir).history.absolute())
 
 
 def parse_places(
@@ -217,6 +219,11 @@ def _password(
     except ValueError as error:
         faults.append(f"{name}: {error}")
         return ""
+
+
+def _is_url(text: str) -> bool:
+    """Whether *text* names another file system than this machine's."""
+    return ":/" in text.removeprefix("file:")
 
 
 def _path(text: str) -> Path:

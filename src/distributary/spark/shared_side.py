@@ -340,7 +340,7 @@ class SharedSide:
         self._look_at_executors()
         self._newest = self._live.look() or self._newest
         if self._newest is not None:
-            self._notes.put(LIVE, msgspec.json.encode(self._newest))
+            self._notes.put(LIVE, msgspec.json.encode(self._newest), durable=True)
             self._newest = None  # not before: the file is told of once
         if time.monotonic() - self._mirrored_s >= MIRRORED_EVERY_S:
             self._mirrored_s = time.monotonic()

@@ -55,7 +55,7 @@ def test_a_settings_file_of_a_node_has_all_of_it(tmp_path: Path) -> None:
     assert places.log is not None
     assert (places.log.user, places.log.password, places.log.tls) == ("spark", "canary", True)
     assert places.store is not None
-    assert str(places.history_folder) == "/mnt/history"
+    assert places.history_folder == "/mnt/history"
     assert tables_of({"settings": str(path)}, {}) == (
         "events",
         "outcomes",
@@ -92,7 +92,7 @@ def test_tables_that_lie_nowhere_are_left_out() -> None:
         ({"storePasswordFrom": "env:X"}, "storePasswordFrom: needs store"),
         ({**LOG, "table": "dead_letters"}, "store: missing"),
         ({**LOG, "table": "outcomes"}, "history: missing"),
-        ({"history": "s3a://b/h", "table": "outcomes"}, "history: expected a folder"),
+        ({"history": "s3a://b/h?x", "table": "outcomes"}, "history: expected a path"),
         ({"history": "off", "table": "outcomes"}, "history: the server keeps none"),
         ({"settings": "/none.toml"}, "settings: cannot read /none.toml"),
         ({**LOG, "archive": "/mnt?a"}, "archive: expected a path, or a URL"),

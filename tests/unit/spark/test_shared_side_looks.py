@@ -133,8 +133,9 @@ class World:
             raise StoreError("the database does not answer")
         return answer
 
-    def _put(self, name, content):
+    def _put(self, name, content, *, durable):
         self._asked("put", None)
+        assert durable  # nobody notes it again
         self.notes[name] = content
 
     def _usurp(self, _writer, partition, generation):

@@ -7,11 +7,9 @@ Parquet.
 An offset is read from the archive where the archive has it, else from the log.
 """
 
-import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +18,7 @@ from pyarrow import fs
 
 from distributary.core.errors import LogUnavailableError, SettingsError
 from distributary.spark._columns import ROWS_MAX
+from distributary.spark._file_systems import open_folder
 from distributary.spark._pushed import END_MS, Pushed, TextTest
 from distributary.spark._ranges import Extent, OffsetRange
 from distributary.spark._schema import Column, arrow_schema
@@ -38,9 +37,6 @@ from distributary.spark.archive.manifest import (
 
 _NARROW_ROWS_MAX: Final = 50_000
 """Rows of one batch without payloads: some megabytes."""
-
-_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
-"""Names of Hadoop's file systems -> Arrow's."""
 
 
 class ArchivedSpan(NamedTuple):
@@ -175,19 +171,12 @@ class ArchiveReader:
         )
 
     def _open(self) -> tuple[fs.FileSystem, str]:
-        parts = urlsplit(self.url)
         try:
-            if parts.scheme in {"", "file"}:
-                path = "/" + parts.path.lstrip("/") if parts.scheme else self.url
-                return fs.LocalFileSystem(), posixpath.normpath(path)
-            scheme = _SCHEMES.get(parts.scheme, parts.scheme)
-            system, root = fs.FileSystem.from_uri(parts._replace(scheme=scheme).geturl())
-        except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            return open_folder(self.url)
+        except ValueError as error:
             raise SettingsError(
-                f"archive: {self.url} cannot be opened in Python: {error}. Read it as Parquet:"
-                f" spark.read.parquet('{self.url}/{EVENTS}')"
+                f"archive: {error}. Read it as Parquet: spark.read.parquet('{self.url}/{EVENTS}')"
             ) from error
-        return system, root.rstrip("/")
 
 
 class WithArchive:
