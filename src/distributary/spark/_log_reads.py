@@ -87,7 +87,7 @@ class Log:
             for number, to_offset in sorted(end.items()):
                 # A partition that is not in the start was added since: read it whole.
                 span = OffsetRange(number, start.get(number, 0), to_offset)
-                span = pushed.within(span, there[number].offset_at)
+                span = pushed.within(span, there[number].offset_at, self._log.goes_back_ms)
                 for part in divide(span, contents.ranges.get(number, ())):
                     if isinstance(part, ArchivedSpan):
                         wanted = part.of_days(pushed)

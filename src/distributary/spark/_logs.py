@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from distributary.core.cluster import KafkaPlace
 from distributary.core.flow import Logged
@@ -36,8 +36,20 @@ class Records(Extent, Protocol):
         """Close what is open."""
 
 
+CLOCKS_MS: Final = 60_000
+"""By how much the clocks of brokers may differ. A query up to a time reads what was appended in
+the minute after it too, and drops that by its times."""
+
+
 class TableLog(Protocol):
-    """A log of which a table is made."""
+    """A log of which a table is made.
+
+    Attributes:
+        goes_back_ms: By how much the time of a record may be less than that of one before it.
+    """
+
+    @property
+    def goes_back_ms(self) -> int: ...
 
     def extents(self) -> AbstractContextManager[Mapping[int, Extent]]:
         """Returns number -> what there is of every partition, inside the ``with``.
@@ -69,6 +81,8 @@ class FolderLog:
         log_dir: ``{data}/log``.
     """
 
+    goes_back_ms: Final = 0
+
     def __init__(self, log_dir: Path) -> None:
         self._log_dir = log_dir
 
@@ -95,6 +109,9 @@ class TopicLog:
     Args:
         place: The cluster.
     """
+
+    goes_back_ms: Final = CLOCKS_MS
+    """The leader of a partition gives the times, and the next leader has another clock."""
 
     def __init__(self, place: KafkaPlace) -> None:
         self._place = place

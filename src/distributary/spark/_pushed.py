@@ -91,12 +91,15 @@ class Pushed:
     from_ms: int = 0
     to_ms: int = END_MS
 
-    def within(self, span: OffsetRange, offset_at: Callable[[int], int]) -> OffsetRange:
+    def within(
+        self, span: OffsetRange, offset_at: Callable[[int], int], goes_back_ms: int = 0
+    ) -> OffsetRange:
         """Returns the part of *span* that can match; ``from_offset >= to_offset``: none.
 
         Args:
             span: Of one partition.
             offset_at: Returns the first offset of the partition appended at a time or later.
+            goes_back_ms: By how much records may be earlier than one before them.
         """
         if self.partitions is not None and span.partition not in self.partitions:
             return span._replace(to_offset=span.from_offset)
@@ -105,7 +108,7 @@ class Pushed:
         if self.from_ms > 0:
             first = max(first, offset_at(self.from_ms))
         if self.to_ms < END_MS:
-            last = min(last, offset_at(self.to_ms))
+            last = min(last, offset_at(self.to_ms + goes_back_ms))
         return OffsetRange(span.partition, first, max(first, last))
 
     def may_match(self) -> Callable[[Logged], bool]:

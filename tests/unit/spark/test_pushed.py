@@ -129,6 +129,19 @@ def test_times_to_the_microsecond_bound_records_of_milliseconds(kind, value_us):
     assert list(range(*span[1:])) == [ms for ms in range(10) if compare(ms * 1000)]
 
 
+def test_records_of_a_clock_that_is_behind_are_read():
+    """The next leader of a partition appended the last two with its own clock."""
+    times = [1_000, 1_002, 1_004, 1_001, 1_003]
+    moment = datetime(1970, 1, 1, 0, 0, 1, 2_000, tzinfo=UTC)
+    pushed, _ = _pushed.take([pushable.LessThan(("logged_at",), moment)])
+
+    def offset_at(time_ms):
+        return next((at for at, each in enumerate(times) if each >= time_ms), len(times))
+
+    assert pushed.within(OffsetRange(0, 0, 5), offset_at) == (0, 0, 1)
+    assert pushed.within(OffsetRange(0, 0, 5), offset_at, goes_back_ms=3) == (0, 0, 5)
+
+
 def test_offsets_and_partitions_say_where_to_read():
     """All conditions hold together."""
     pushed, left = _pushed.take(
