@@ -346,8 +346,7 @@ def follow_from(
     """Builds the routes in force at *offset*, from the nearest snapshot below it and the log.
 
     A log that is elsewhere has to be fetched whole for its few route records. So where somebody has
-    read it before, the changes come from the store, and only what follows from the log; nothing
-    where the store has no newer change.
+    read it before, the changes come from the store, and only what follows from the log.
 
     Args:
         path: Cache file of ``save_table``.
@@ -367,23 +366,10 @@ def follow_from(
             if _bring_on(table, history, known.seq):
                 at_offset = known.offset
     follower = RouteFollower(records, history, table, at_offset)
-    _pass_changes(follower, records, history, at_offset, offset)
-    return follower
-
-
-def _pass_changes(
-    follower: RouteFollower, records: Records, history: RouteHistory, at_offset: int, offset: int
-) -> None:
-    """Bring *follower* from *at_offset* to *offset*, reading the log only if a change may be there.
-
-    A change is in the store before its record is in the log, and what stands below *offset* stands
-    there by now. So none is between where the newest one is in the table. A store with fewer than
-    the table has lost some, and says nothing.
-    """
-    if history.newest_seq() != follower.table.last_seq:
-        for logged in records.kinds(at_offset, offset, RecordKind.ROUTE):
-            follower.pass_change(logged)
+    for logged in records.kinds(at_offset, offset, RecordKind.ROUTE):
+        follower.pass_change(logged)
     follower.reach(offset)
+    return follower
 
 
 def _bring_on(table: RouteTable, history: RouteHistory, seq: int) -> bool:
@@ -422,7 +408,9 @@ def follow_again(
     if since > offset or at_offset < records.start():
         return None
     follower = RouteFollower(records, history, table, at_offset)
-    _pass_changes(follower, records, history, at_offset, offset)
+    for logged in records.kinds(at_offset, offset, RecordKind.ROUTE):
+        follower.pass_change(logged)
+    follower.reach(offset)
     return follower
 
 

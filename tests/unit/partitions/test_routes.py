@@ -4,23 +4,58 @@ import pytest
 
 from distributary.core.errors import LogDamagedError, StoreError
 from distributary.core.event import Event
-from distributary.core.flow import RecordKind, encode_route
+from distributary.core.flow import RecordKind, RouteRecord, encode_route
 from distributary.core.route import RouteTable
+from distributary.partitions import routes
 from distributary.partitions.routes import (
     RouteFollower,
+    RoutesAt,
     follow_again,
+    follow_from,
     follow_on,
     kept_at,
     move_table,
     save_table,
 )
 from distributary.testing.memory_log import MemoryLog
-from kit.logged_routes import Place, delete, kept, put
+from distributary.testing.simulated_ports import SimulatedTargets
+
+
+def put(seq, uid, *types, revision=1):
+    """A change."""
+    return RouteRecord(seq=seq, op="put", uid=uid, revision=revision, types=types)
+
+
+def delete(seq, uid):
+    """A deletion."""
+    return RouteRecord(seq=seq, op="delete", uid=uid, revision=1)
 
 
 def matches(table, name):
     """Routes that see an event of that type."""
     return table.match(Event({"specversion": "1.0", "id": "1", "source": "/", "type": name}, None))
+
+
+class Place:
+    """A log with routes in it."""
+
+    def __init__(self, clock, folder):
+        self.log = MemoryLog(clock)
+        self.history = SimulatedTargets()
+        self.path = folder / "routes"
+
+    def change(self, record, *, in_log=True):
+        self.history.changes.append(record)
+        if in_log:
+            return self.log.append([(RecordKind.ROUTE, encode_route(record))])
+        return None
+
+    def event(self):
+        return self.log.append([(RecordKind.EVENTS, b"")])
+
+    def follow(self, offset=None):
+        end = self.log.durable_end() if offset is None else offset
+        return follow_from(self.path, self.log, self.history, end)
 
 
 @pytest.fixture
@@ -185,7 +220,6 @@ def test_a_kept_table_can_be_told_to_stand_further_on(place):
     place.event()
     move_table(place.path, 3)
     assert place.path.stat().st_size == size
-    place.change(put(2, "b", "t"))  # without it nothing would be read
     looked_from = []
     plain = place.log.kinds
     place.log.kinds = lambda begin, *more: looked_from.append(begin) or plain(begin, *more)
@@ -269,6 +303,13 @@ def test_a_hole_is_passed_without_a_look_at_the_backlog(place, clock):
     place.log.looked = 0
     assert not follower.pass_gap(cursor + 5)
     assert place.log.looked == 0
+
+
+def kept(place, at_offset):
+    """Keep the routes that stand at *at_offset*, as an owner does; their table."""
+    table = place.follow(at_offset).table
+    save_table(place.path, at_offset, table.snapshot())
+    return table
 
 
 def follow_on_at(place, table, offset):
@@ -365,3 +406,89 @@ def test_a_table_does_not_go_on_where_records_above_it_are_deleted(place):
     end = place.event() + 1
     place.log.drop(end)
     assert follow_again(follower.table, follower.span, place.log, place.history, end) is None
+
+
+class Watched:
+    """A log that notes where it was read."""
+
+    def __init__(self, log):
+        self._log = log
+        self.read_from = []
+
+    def __getattr__(self, name):
+        return getattr(self._log, name)
+
+    def kinds(self, from_offset, to_offset, kind):
+        self.read_from.append(from_offset)
+        return self._log.kinds(from_offset, to_offset, kind)
+
+
+def routes_with(place, known):
+    """The table at the end of the log, and where the log was read first."""
+    log = Watched(place.log)
+    end = place.log.durable_end()
+    follower = follow_from(place.path, log, place.history, end, known=known)
+    assert follower.table.snapshot() == place.follow(end).table.snapshot()
+    return log.read_from[0]
+
+
+@pytest.fixture
+def long(place):
+    """A log whose changes stand apart."""
+    for seq in range(1, 7):
+        place.change(put(seq, "abc"[seq % 3], f"t{seq}", revision=seq))
+        for _ in range(10):
+            place.event()
+    return place
+
+
+def test_what_another_one_has_found_is_not_read_again(long):
+    """The changes come from the store, as large as the log may be."""
+    assert routes_with(long, None) == 0
+    assert routes_with(long, RoutesAt(39, 4)) == 39
+    assert routes_with(long, RoutesAt(66, 6)) == 66
+
+
+def test_a_snapshot_that_is_newer_serves_alone(long):
+    """What was found before it says nothing more."""
+    kept(long, 50)
+    assert routes_with(long, RoutesAt(39, 4)) == 50
+
+
+def test_what_is_found_beyond_the_offset_is_not_used(long):
+    """A log that has lost its end: what stands there is another one's."""
+    log = Watched(long.log)
+    table = follow_from(long.path, log, long.history, 30, known=RoutesAt(39, 4)).table
+    assert table.snapshot() == long.follow(30).table.snapshot()
+    assert log.read_from[0] == 0
+
+
+@pytest.mark.parametrize("missing", [1, 3, 4])
+def test_the_log_is_read_where_the_store_lacks_a_change(long, missing):
+    """It never skips one (DESIGN rule 4)."""
+    everything = list(long.history.changes)
+    long.history.changes[:] = [each for each in everything if each.seq != missing]
+    log = Watched(long.log)
+    end = long.log.durable_end()
+    table = follow_from(long.path, log, long.history, end, known=RoutesAt(39, 4)).table
+    long.history.changes[:] = everything
+    assert table.snapshot() == long.follow(end).table.snapshot()
+    assert log.read_from[0] == 0
+
+
+def test_the_log_is_read_where_the_store_does_not_answer(long, monkeypatch):
+    """Or has forgotten changes that old."""
+    log, end = Watched(long.log), long.log.durable_end()
+
+    def away(_after, _before):
+        raise StoreError("away")
+
+    monkeypatch.setattr(long.history, "between", away)
+    follow_from(long.path, log, long.history, end, known=RoutesAt(39, 4))
+    assert log.read_from[0] == 0
+
+
+def test_changes_come_in_portions(long, monkeypatch):
+    """Ten million routes are no list in memory."""
+    monkeypatch.setattr(routes, "CHANGES_AT_ONCE", 2)
+    assert routes_with(long, RoutesAt(61, 6)) == 61
