@@ -19,6 +19,7 @@ No read passes the durable end. Planning pins the end (a batch: at each action; 
 micro-batch), so a retried task reads the same rows again.
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -181,7 +182,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Again and again: a reader that says nothing is forgotten, and where no record comes no
         # micro-batch ends.
         if SystemClock().monotonic_s() - self._noted_s >= NOTED_S:
-            self._note(begin)
+            # The first one shows that it can; a later one has days.
+            first = self._noted_s == float("-inf")
+            with contextlib.nullcontext() if first else contextlib.suppress(SettingsError):
+                self._note(begin)
         # A partition added since the query began is read from its beginning; one whose end is
         # before its start (a log restored from a backup) does not move.
         end = {number: max(offset, begin.get(number, 0)) for number, offset in end.items()}

@@ -24,6 +24,9 @@ kill of a worker counts; a partition that cannot be owned waits inside its task 
 ANSWER_S: Final = 30.0
 """Longest wait for a response of the Spark master; a slower one is refused."""
 
+LOOK_S_MAX: Final = 3.0
+"""Longest wait of who looks whether the master is there, and looks again."""
+
 _LOCAL: Final = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*)?\])?")
 _LOCAL_CLUSTER: Final = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 _ADDRESS: Final = re.compile(r"(?:spark|k8s(?:://https?)?)://([^/]+)")
@@ -105,22 +108,36 @@ def check_master(master: str, partitions: int, conf: Mapping[str, str], dial: Di
         if found < partitions:
             raise too_few(master, found, partitions)
         return
+    if reasons := _unreached(master, ANSWER_S, dial):
+        raise unanswered(master, "; ".join(reasons))
+
+
+def answers(master: str, dial: Dial = _dial) -> bool:
+    """Whether *master* can be reached now; True where it has no address.
+
+    Args:
+        master: Its URL.
+        dial: As ``check_master`` has it.
+    """
+    return not _unreached(master, LOOK_S_MAX, dial)
+
+
+def _unreached(master: str, timeout_s: float, dial: Dial) -> list[str]:
+    """Returns why each address of *master* is not reached; empty: one is, or there is none."""
     address = _ADDRESS.match(master)
-    if address is None:
-        return
     reasons: list[str] = []
-    for place in address[1].split(","):
+    for place in address[1].split(",") if address is not None else ():
         host, _, port = place.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
             reasons.append(f"{place}: expected host:port")
             continue
         try:
-            dial((host.strip("[]"), int(port)), ANSWER_S)
+            dial((host.strip("[]"), int(port)), timeout_s)
         except OSError as error:
             reasons.append(f"{place}: {error.strerror or error}")
         else:
-            return
-    raise unanswered(master, "; ".join(reasons))
+            return []
+    return reasons
 
 
 def unanswered(master: str, reason: str) -> SettingsError:

@@ -17,7 +17,7 @@ Called by ``driver``.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -55,7 +55,7 @@ from distributary.spark._replacing import Replacing
 from distributary.spark._spread import Spread, worker_of
 from distributary.spark._warming import Warming
 from distributary.spark.cluster import warm_spare
-from distributary.spark.master import is_local
+from distributary.spark.master import answers, is_local
 
 LOOK_S: Final = 0.5
 """Interval of looks at the executors: 2 ms of the JVM each."""
@@ -258,6 +258,7 @@ class SharedSide:
         self._seen: set[str] = set()
         self._patience = Patience(paths.spark / PATIENCE)
         self._desertion, self.deserted = Desertion(self._patience.wait_s), False
+        self._master = self._application = ""
         self._placed = False  # whether a master places executors: Spark lists none of its own
         self._missing_until_s = 0.0
         self._left, self._silence, self._spread = Left(), Silence(), Spread()
@@ -288,11 +289,15 @@ class SharedSide:
                 for each in (found.apply(index) for index in range(found.size()))
             }
 
-        self._patience = Patience(self._paths.spark / PATIENCE)
-        self._desertion, self.deserted = Desertion(self._patience.wait_s), False
-        self._placed = not is_local(str(context.master))
-        # Spark counts the executors of each session from zero.
-        self._warming, self._replacing = Warming(), Replacing()
+        self._master = str(context.master)
+        self._placed = not is_local(self._master)
+        # A query that begins anew has the same executors; Spark counts those of each application
+        # from zero.
+        if context.applicationId != self._application:
+            self._application = context.applicationId
+            self._patience = Patience(self._paths.spark / PATIENCE)
+            self._desertion, self.deserted = Desertion(self._patience.wait_s), False
+            self._warming, self._replacing = Warming(), Replacing()
         self._ask, self._ask_workers = ask, ask_workers
         self._replace = lambda executor: bool(scala.killAndReplaceExecutor(executor))
         self._make_warm = lambda: warm_spare(spark, len(self.status_pages), self._log)
@@ -365,7 +370,7 @@ class SharedSide:
         if self._desertion.look(alive, now_s) and self._placed:
             self._desert(application, "it has no executors")
             self._patience.spend()
-        self._ask_to_replace(application, alive, now_s)
+        self._ask_to_replace(alive, now_s)
         self._warm_up(alive, now_s)
         if self._seen - alive:
             self._missing_until_s = now_s + MISSED_S
@@ -386,7 +391,8 @@ class SharedSide:
         self._take(ended, "owner-gone")
         silent = self._silence.look(rows, application, alive, now_s)
         self._take_from_silent(silent, now_s)
-        self._ask_to_replace(application, alive, now_s)
+        self._ask_to_replace(alive, now_s)
+        self._desert_where_one_stays(application, rows, now_s)
         leases = (_lease_in(row, application) for row in rows if row.left_s > 0)
         owners = [lease.executor for lease in leases if lease is not None]
         self._owning = set(owners)
@@ -402,8 +408,8 @@ class SharedSide:
         wanted = self._replacing.want((lease.executor for lease in leases), now_s)
         self._replacing.spare(wanted - self._take(leases, "executor-silent"))
 
-    def _ask_to_replace(self, application: str, alive: set[str], now_s: float) -> None:
-        """Have Spark replace executors, and desert the application where one of them stays."""
+    def _ask_to_replace(self, alive: set[str], now_s: float) -> None:
+        """Have Spark replace executors."""
         for executor in self._replacing.due(alive, now_s):
             try:
                 replaced, error = self._replace(executor), ""
@@ -413,7 +419,18 @@ class SharedSide:
                 self._replacing.told(executor)
             else:
                 self._log.warning("executor-not-replaced", executor=executor, error=error)
-        if overdue := self._replacing.overdue(now_s):
+
+    def _desert_where_one_stays(
+        self, application: str, rows: Sequence[LeaseRow], now_s: float
+    ) -> None:
+        """Desert the application where an executor was not replaced, and its partitions stand.
+
+        Not while others own them: then its tasks do no harm. Nor while the master is away: the
+        healthy executors would end, and no other ones come.
+        """
+        overdue = self._replacing.overdue(now_s)
+        owned = sum(row.left_s > 0 and bool(row.holder) for row in rows)
+        if overdue and owned < len(self.status_pages) and answers(self._master):
             self._desert(application, f"executors were not replaced: {', '.join(overdue)}")
 
     def _desert(self, application: str, reason: str) -> None:

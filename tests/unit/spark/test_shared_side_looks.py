@@ -105,6 +105,7 @@ class World:
             "PostgresFailing": lambda *_: SimpleNamespace(read=list),
             "read_leases": lambda *_: self._asked("read", self.rows),
             "usurp_partition": self._usurp,
+            "answers": lambda _master: "master" not in self.away,
         }.items():
             monkeypatch.setattr(shared_side, name, fake)
         log = self._log = SimpleNamespace(**dict.fromkeys(("info", "warning", "error"), self._tell))
@@ -209,6 +210,34 @@ def test_an_executor_that_is_not_replaced_costs_the_application(world):
     world.look(5.0)
     assert world.side.deserted
     assert [fields["application"] for fields in world.events("application-deserted")] == ["app-1"]
+
+
+def test_no_application_is_given_up_while_no_other_can_be_had(world):
+    """Its healthy executors would end, and the master is away."""
+    world.spark.answers, world.away = [False] * 100, {"master"}
+    world.look(SILENT_S + 2 * OVERDUE_S)
+    assert not world.side.deserted
+    world.away = set()
+    world.look(5.0)
+    assert world.side.deserted
+
+
+def test_no_application_is_given_up_while_all_partitions_have_owners(world):
+    """Another executor has what was taken: what hangs does no harm."""
+    world.spark.answers = [False] * 100
+    world.look(SILENT_S + 3.0)
+    world.own(0, "1")
+    world.look(2 * OVERDUE_S)
+    assert not world.side.deserted
+
+
+def test_a_query_that_begins_anew_has_the_same_executors(world):
+    """One that was not replaced is not forgotten."""
+    world.spark.answers = [False] * 100
+    world.look(SILENT_S + 3.0)
+    world.side.begin(world.spark)
+    world.look(OVERDUE_S + 5.0)
+    assert world.side.deserted
 
 
 def test_a_database_that_fails_in_between_leaves_no_silent_executor(world):

@@ -54,13 +54,18 @@ class World:
         made._control, made._gateway, made._log = self.control, None, log
         made._keeper = SimpleNamespace(partitions=1, hurry=lambda: None)
         made._partitions = made._used = 1
+        made._gave_up = False
+        self.stopped = []
         made._settings = SimpleNamespace(standby="cold")
         made._readiness = SimpleNamespace(begin=lambda: None)
         made._write_control_settings = lambda: None
         made._pipeline = SimpleNamespace(
-            start=lambda: None, prepare=lambda **_: lambda: None, stopping=lambda _: lambda: None
+            start=lambda: None, prepare=lambda **_: lambda: None, stopping=self._stopping
         )
         monkeypatch.setattr(asyncio, "sleep", self._sleep)
+
+    def _stopping(self, wait_s):
+        return lambda: self.stopped.append(wait_s)
 
     def _tell(self, event, **fields):
         self.told.append((event, fields))
@@ -104,6 +109,20 @@ def test_a_node_that_could_not_lead_leads_later(world):
     world.run(20)
     assert world.control.leads
     assert [event for event, _ in world.told].count("leading-failed") == 2
+
+
+@pytest.mark.parametrize("standby", ["cold", "warm"])
+def test_the_query_of_a_node_that_gave_up_ends_once_another_leads(world, standby):
+    """And not before: it delivers meanwhile."""
+    world.node._settings.standby = standby
+    world.control.faults = [FULL]
+    world.run(1)
+    assert world.stopped == []
+    others = world.lease.take()
+    for _ in range(100):
+        others.renew()
+        world.run(1)
+    assert world.stopped == [0.0]
 
 
 def test_a_control_part_that_cannot_be_ended_keeps_no_lease(world):

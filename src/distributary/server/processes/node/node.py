@@ -202,6 +202,7 @@ class Node:
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         self._election = Election(self._take, lambda: self._who_leads()[1], boot_s)
+        self._gave_up = False
         self._keeper = NodeKeeper(
             self._paths,
             self._nodes,
@@ -342,6 +343,7 @@ class Node:
 
     async def _give_up(self) -> None:
         """Lead no more; the pipeline goes on until another node leads."""
+        self._gave_up = self._gave_up or self._election.mandate is not None
         try:
             await self._end_control(0.0)
         finally:
@@ -354,8 +356,14 @@ class Node:
             return
         mandate = await asyncio.to_thread(election.take)
         if mandate is not None:
+            self._gave_up = False
             self._pipeline.start()
             self._begin_control(mandate)
+        elif self._gave_up:
+            # Its query goes on until another node leads: two would ask for the same partitions.
+            if election.followed:
+                self._gave_up = False
+                await asyncio.to_thread(self._pipeline.stopping(0.0))
         else:
             wanted = election.late or (self._settings.standby == "warm" and election.followed)
             await asyncio.to_thread(self._pipeline.prepare(wanted=wanted))
