@@ -1,5 +1,6 @@
 """An independent MQTT subscriber (paho) that collects what it receives."""
 
+import contextlib
 import threading
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -144,4 +145,6 @@ class MqttChecker:
     ) -> None:
         """Leave."""
         self._client.disconnect()
-        self._client.loop_stop()
+        # paho looks twice whether its thread is there, which may end in between.
+        with contextlib.suppress(AttributeError):
+            self._client.loop_stop()

@@ -230,7 +230,7 @@ class TestAddresses:
         (answer,) = lab.deliver(lab.destination(port=lab.kafka.lying_port), lab.event())
 
         assert isinstance(answer, TransportError)
-        assert answer.reason == "blocked-address"
+        assert answer.reason == "blocked-address", answer
         assert not answer.retryable
 
 
