@@ -423,14 +423,16 @@ class SharedSide:
     def _desert_where_one_stays(
         self, application: str, rows: Sequence[LeaseRow], now_s: float
     ) -> None:
-        """Desert the application where an executor was not replaced, and its partitions stand.
+        """Desert the application where an executor was not replaced, and partitions stand still.
 
-        Not while others own them: then its tasks do no harm. Nor while the master is away: the
-        healthy executors would end, and no other ones come.
+        Where all have owners, its tasks do no harm: it is left alone from then on. While the master
+        is away the healthy executors would end, and no other ones come.
         """
         overdue = self._replacing.overdue(now_s)
         owned = sum(row.left_s > 0 and bool(row.holder) for row in rows)
-        if overdue and owned < len(self.status_pages) and answers(self._master):
+        if owned == len(self.status_pages):
+            self._replacing.spare(overdue)
+        elif overdue and answers(self._master):
             self._desert(application, f"executors were not replaced: {', '.join(overdue)}")
 
     def _desert(self, application: str, reason: str) -> None:

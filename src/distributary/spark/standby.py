@@ -79,7 +79,8 @@ class StandBy:
             return False
         with first_jobs(self._kill, self._log):
             warm = self._warm(spark, session, partitions, entrusted)
-        self._log.info("stands-by", warm=warm)
+        if self._lives():
+            self._log.info("stands-by", warm=warm)
         while not self._over(lambda: False):
             self._sleep(LOOK_S)
         return warm

@@ -186,9 +186,11 @@ def test_a_standby_whose_executors_do_not_get_warm_ends(jvm, monkeypatch):
     """It would not hear that its node leads."""
     monkeypatch.setattr(cluster, "FIRST_JOBS_S", 0.02)
     monkeypatch.setattr("distributary.spark.standby.task_slots", lambda _spark: 1)
-    monkeypatch.setattr(StandBy, "_warm", jvm.wait_for_a_task_that_hangs)
+    rows = SimpleNamespace(collect=jvm.wait_for_a_task_that_hangs)
+    numbers = SimpleNamespace(mapInArrow=lambda *_, **__: rows)
+    spark = SimpleNamespace(range=lambda *_: numbers)
     lives = driver._jvm_lives
     standby = StandBy(lambda: False, lives, driver._spark_stopped, kill=driver._kill_jvm)
-    with pytest.raises(Py4JNetworkError):
-        standby.wait(None, "{}", 1, b"")
+    with pytest.raises(ConnectionError, match="the JVM has ended"):
+        standby.wait(spark, "{}", 1, b"")
     assert jvm.killed

@@ -6,7 +6,7 @@ import pytest
 
 from distributary.core.errors import SettingsError
 from distributary.spark import check_master
-from distributary.spark.master import TASK_FAILURES_MAX, is_local, resolve, slots
+from distributary.spark.master import TASK_FAILURES_MAX, answers, is_local, resolve, slots
 
 
 def no_dial(_address, _timeout_s):
@@ -113,6 +113,19 @@ def test_where_a_master_is_looked_for(master, address):
 def test_what_has_no_address_is_left_to_spark():
     """YARN's is in a configuration of its own."""
     check_master("yarn", 2, {}, no_dial)
+
+
+def test_whether_a_master_answers_now():
+    """One of several is enough, and one without an address is not asked."""
+    there = {("b", 7077)}
+
+    def dial(address, _timeout_s):
+        if address not in there:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    assert answers("spark://a:7077,b:7077", dial)
+    assert not answers("spark://a:7077", dial)
+    assert answers("yarn", no_dial)
 
 
 @pytest.mark.parametrize(("master", "local"), [("auto", True), ("local[2]", True), ("yarn", False)])

@@ -229,6 +229,9 @@ def test_no_application_is_given_up_while_all_partitions_have_owners(world):
     world.own(0, "1")
     world.look(2 * OVERDUE_S)
     assert not world.side.deserted
+    world.rows = world.rows[:1]  # a hand-over, long after that
+    world.look(5.0)
+    assert not world.side.deserted
 
 
 def test_a_query_that_begins_anew_has_the_same_executors(world):
