@@ -1,7 +1,8 @@
-"""What TLS costs the receiver: an event, a connection, and the memory of an idle one.
+"""What TLS costs the receiver: an event, a connection, the memory of an idle one, and strangers.
 
 Plain HTTP and TLS in turns, over loopback, with a log that costs nothing; CPU time is that of the
-receiver's process. Run: ``PYTHONPATH=tests python benchmarks/tls.py [seconds] [connections]``.
+receiver's process. Run: ``PYTHONPATH=tests python benchmarks/tls.py [seconds] [connections]``;
+with ``0`` seconds it measures strangers alone: clients without a key, and long bodies.
 """
 
 import asyncio
@@ -12,10 +13,12 @@ import socket
 import ssl
 import statistics
 import sys
+import time
 from pathlib import Path
 
 import uvloop
 
+from distributary.access import AccessSnapshot
 from distributary.core.clock import SystemClock
 from distributary.net.tls import HTTP_ONLY, Handshakes, ServerCertificates, make_context
 from distributary.server.ingest import IngestSettings, serve
@@ -23,6 +26,11 @@ from ingest_receive import REQUEST, GroupedAppends
 from kit.certificates import Authority
 
 AUTHORITY = Authority()
+STRANGERS = 1_000
+LONG = (
+    REQUEST.partition(b"Content-Length")[0] + b"Content-Length: 1048576\r\n\r\n",
+    *([b"x" * 65_536] * 16),
+)
 
 
 def trusting(secure):
@@ -71,7 +79,7 @@ def load(port, seconds, connections, secure, result):
     result.put(counts[0])
 
 
-def serving(sock, secure):
+def serving(sock, secure, access=None):
     """A receiver on *sock*."""
     context = server_context() if secure else None
     return serve(
@@ -80,6 +88,7 @@ def serving(sock, secure):
         settings=IngestSettings(connections_max=10_000),
         control_socket=None,
         clock=SystemClock(),
+        access=access,
         tls=None if context is None else Handshakes(lambda: context),
     )
 
@@ -144,6 +153,68 @@ def connections_cost(count, secure):
     return uvloop.run(run())
 
 
+def send_as_stranger(port, secure, pipe):
+    """Open connections; on a word, send the head of a long body on each, and the body."""
+
+    async def ask(opened):
+        reader, writer = opened
+        for piece in LONG:
+            writer.write(piece)
+            await writer.drain()
+        assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+
+    async def run():
+        tls = trusting(secure)
+        opened = [
+            await asyncio.open_connection("127.0.0.1", port, ssl=tls) for _ in range(STRANGERS)
+        ]
+        pipe.send("open")
+        await asyncio.to_thread(pipe.recv)
+        await asyncio.gather(*map(ask, opened))
+        pipe.send("refused")
+        await asyncio.to_thread(pipe.recv)
+        for _, writer in opened:
+            writer.transport.abort()
+
+    uvloop.run(run())
+
+
+def strangers_cost(secure):
+    """Most memory of the receiver above that of open connections, MiB, and its CPU seconds."""
+    sock = socket.create_server(("127.0.0.1", 0), backlog=1024)
+
+    async def run():
+        server = await serving(sock, secure, AccessSnapshot(required=True))
+        pipe, theirs = multiprocessing.Pipe()
+        client = multiprocessing.Process(
+            target=send_as_stranger, args=(sock.getsockname()[1], secure, theirs)
+        )
+        client.start()
+        await asyncio.to_thread(pipe.recv)
+        begin_peak()
+        before_kib, before_s = status_kib("VmRSS"), time.process_time()
+        pipe.send("go")
+        await asyncio.to_thread(pipe.recv)
+        cost = (status_kib("VmHWM") - before_kib) / 1024, time.process_time() - before_s
+        pipe.send("end")
+        await asyncio.to_thread(client.join)
+        await server.close(1)
+        return cost
+
+    return uvloop.run(run())
+
+
+def begin_peak():
+    """Let the most memory of this process be counted from now on."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def status_kib(name):
+    """A line of this process's status, KiB."""
+    (line,) = re.findall(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(line)
+
+
 def private_kib():
     """Memory of this process alone."""
     text = Path("/proc/self/smaps_rollup").read_text()
@@ -173,7 +244,14 @@ def with_tls(seconds, connections, rounds=5):
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
     connections = int(sys.argv[2]) if len(sys.argv) > 2 else 64
-    with_tls(seconds, connections)
+    if seconds:
+        with_tls(seconds, connections)
+    for secure in (False, True):
+        mib, cpu_s = strangers_cost(secure)
+        how = "TLS" if secure else "plain"
+        print(
+            f"{STRANGERS:,} strangers with 1 MiB each, {how}: {mib:.1f} MiB, {cpu_s:.1f} s of CPU"
+        )
 
 
 if __name__ == "__main__":
