@@ -1,10 +1,10 @@
-"""How long a driver waits for executors: longer after each application that got none.
+"""How long a driver waits for executors, and for their Python: longer after each wait in vain.
 
 Executors that need longer than the wait (a cluster that makes machines for them, a large image)
 would never come: each application ends before, and the next one asks anew. A driver is a process
 of its own, so the number of such applications is in a file.
 
-Called by ``shared_side``.
+Called by ``shared_side`` and ``cluster``.
 """
 
 import contextlib
@@ -16,6 +16,8 @@ WAIT_S: Final = 30.0
 WAIT_S_MAX: Final = 480.0
 """Longest wait: a cluster that has started machines by then is found, and a master that has
 forgotten its application costs no more than that."""
+COUNT_MAX: Final = 16
+"""No file doubles a wait more often."""
 
 
 class Patience:
@@ -23,26 +25,29 @@ class Patience:
 
     Args:
         path: The file; its folder exists.
+        first_s: The shortest wait, seconds.
+        longest_s: The longest one.
 
     Attributes:
-        wait_s: How long to wait for executors, seconds.
+        wait_s: How long to wait, seconds.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, first_s: float = WAIT_S, longest_s: float = WAIT_S_MAX) -> None:
         self._path = path
         self._count = _read(path)
         self._spent = False
-        self.wait_s: float = min(WAIT_S * 2**self._count, WAIT_S_MAX)
+        self._longest_s = longest_s
+        self.wait_s = min(first_s * 2**self._count, longest_s)
 
     def spend(self) -> None:
-        """The application has got none in that time: the next one waits twice as long."""
-        if not self._spent and self.wait_s < WAIT_S_MAX:
+        """The application has waited in vain: the next one waits twice as long."""
+        if not self._spent and self.wait_s < self._longest_s:
             with contextlib.suppress(OSError):  # then the next one waits as long as this one
                 self._path.write_text(f"{self._count + 1}\n", encoding="ascii")
         self._spent = True
 
     def renew(self) -> None:
-        """Executors have come: the next wait is the shortest again."""
+        """What was waited for has come: the next wait is the shortest again."""
         if self._count or self._spent:
             with contextlib.suppress(OSError):  # tried again at the next look
                 self._path.unlink(missing_ok=True)
@@ -51,6 +56,6 @@ class Patience:
 
 def _read(path: Path) -> int:
     try:
-        return max(0, int(path.read_text(encoding="ascii")))
+        return min(max(0, int(path.read_text(encoding="ascii"))), COUNT_MAX)
     except (OSError, ValueError):
         return 0

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
 from distributary.partitions._executor import lease_holder
+from distributary.spark._patience import Patience
 from distributary.spark.master import too_few, unanswered
 
 if TYPE_CHECKING:
@@ -30,9 +31,14 @@ OPENED_S = 90.0
 """Longest wait for a session on a master, which was reached before. Spark asks it for a minute; the
 session itself takes up to 20 s of a busy machine."""
 FIRST_JOBS_S = 300.0
-"""Longest wait for the jobs that try executors before the query begins. Their Python has to start,
-which took 70 s on a busy machine, and may have to be fetched and unpacked first. A job whose task
-hangs never ends: Spark takes its executor for running."""
+"""Wait for the jobs that try executors before the query begins. Their Python has to start, which
+took 70 s on a busy machine, and may have to be fetched and unpacked first. A job whose task hangs
+never ends: Spark takes its executor for running. After each wait in vain the next one is twice as
+long."""
+FIRST_JOBS_S_MAX = 3600.0
+"""The longest such wait: an hour fetches 30 GB at 100 Mbit/s."""
+FIRST_JOBS = "first-jobs"
+"""Name of the file of these waits, beside Spark's checkpoint."""
 LOOK_S = 0.2
 """Interval at which slots are counted while waiting for them."""
 REASON_CHARS_MAX = 500
@@ -57,20 +63,28 @@ def answering(master: str, give_up: Callable[[SettingsError], None]) -> Iterator
 
 
 @contextlib.contextmanager
-def first_jobs(give_up: Callable[[], None], log: Any) -> Iterator[None]:
-    """Calls *give_up* in another thread if the body takes longer than ``FIRST_JOBS_S``.
+def first_jobs(folder: Path, give_up: Callable[[], None], log: Any) -> Iterator[None]:
+    """Calls *give_up* in another thread if the body takes too long; the next time it may longer.
 
     Args:
+        folder: Of Spark's files; that of these waits is there.
         give_up: Ends the JVM, and by that the call that waits for the jobs.
         log: Takes lines for people.
     """
 
+    patience = Patience(folder / FIRST_JOBS, FIRST_JOBS_S, FIRST_JOBS_S_MAX)
+    in_vain = threading.Event()
+
     def late() -> None:
-        log.error("first-jobs-late", limit_s=FIRST_JOBS_S)
+        in_vain.set()
+        log.error("first-jobs-late", limit_s=patience.wait_s)
+        patience.spend()
         give_up()
 
-    with _within(FIRST_JOBS_S, late):
+    with _within(patience.wait_s, late):
         yield
+    if not in_vain.is_set():
+        patience.renew()
 
 
 @contextlib.contextmanager

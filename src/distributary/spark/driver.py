@@ -260,7 +260,7 @@ class Driver:
         data_dir = None if self._shared is not None else self._paths.root
         tried = data_dir is None and self._owned_lately()
         found = self._await_slots(spark)
-        with first_jobs(_kill_jvm, self._log):
+        with first_jobs(self._paths.spark, _kill_jvm, self._log):
             check_executors(spark, settings.master, found, data_dir, tried=tried)
 
     def _await_slots(self, spark: SparkSession) -> int:
@@ -399,7 +399,7 @@ def _stand_by(settings: DriverSettings, withheld: Withheld, leads: Callable[[], 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     spark = _session(settings, withheld, contextlib.nullcontext())
     give_package(spark, paths.spark)
-    standby = StandBy(leads, _jvm_lives, _spark_stopped, kill=_kill_jvm)
+    standby = StandBy(paths.spark, leads, _jvm_lives, _spark_stopped, kill=_kill_jvm)
     return standby.wait(spark, settings.session, settings.partitions, withheld.entrusted)
 
 

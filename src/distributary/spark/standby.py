@@ -8,6 +8,7 @@ this needs a lease, and nothing is owned or written.
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -32,6 +33,7 @@ class StandBy:
     """Waits, with an open session, until the node leads.
 
     Args:
+        folder: Of Spark's files.
         leads: Whether it does.
         lives: Whether the JVM lives.
         stopped: Whether Spark has stopped its context; asks the JVM.
@@ -42,6 +44,7 @@ class StandBy:
 
     def __init__(
         self,
+        folder: Path,
         leads: Callable[[], bool],
         lives: Callable[[], bool],
         stopped: Callable[[], bool],
@@ -50,6 +53,7 @@ class StandBy:
         sleep: Callable[[float], None] = time.sleep,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._folder = folder
         self._leads = leads
         self._lives = lives
         self._stopped = stopped
@@ -77,7 +81,7 @@ class StandBy:
             self._sleep(SLOTS_LOOK_S)
         if self._leads():
             return False
-        with first_jobs(self._kill, self._log):
+        with first_jobs(self._folder, self._kill, self._log):
             warm = self._warm(spark, session, partitions, entrusted)
         if self._lives():
             self._log.info("stands-by", warm=warm)

@@ -136,7 +136,7 @@ def test_a_query_that_fails_is_restarted_while_spark_runs(jvm, tmp_path):
     assert not jvm.killed
 
 
-def test_a_standby_whose_context_was_stopped_ends(monkeypatch):
+def test_a_standby_whose_context_was_stopped_ends(tmp_path, monkeypatch):
     """Long before its node leads, when another start would cost deliveries."""
     clock, asked = VirtualClock(), []
 
@@ -149,7 +149,7 @@ def test_a_standby_whose_context_was_stopped_ends(monkeypatch):
         assert clock.monotonic_s() < 10.0, "it goes on"
 
     clocks = {"sleep": sleep, "monotonic_s": clock.monotonic_s}
-    standby = StandBy(lambda: False, lambda: True, stopped, kill=lambda: None, **clocks)
+    standby = StandBy(tmp_path, lambda: False, lambda: True, stopped, kill=lambda: None, **clocks)
     monkeypatch.setattr(StandBy, "_warm", lambda *_: True)
     monkeypatch.setattr("distributary.spark.standby.task_slots", lambda _spark: 1)
     with pytest.raises(ConnectionError, match="Spark has stopped"):
@@ -182,7 +182,24 @@ def test_first_jobs_that_do_not_end_are_given_up(jvm, tmp_path, monkeypatch):
     assert jvm.killed
 
 
-def test_a_standby_whose_executors_do_not_get_warm_ends(jvm, monkeypatch):
+def test_first_jobs_get_more_time_after_each_wait_in_vain(tmp_path, monkeypatch):
+    """Else executors that need long to fetch their Python would never deliver."""
+    monkeypatch.setattr(cluster, "FIRST_JOBS_S", 0.01)
+    monkeypatch.setattr(cluster, "FIRST_JOBS_S_MAX", 0.04)
+    waits = []
+    log = SimpleNamespace(error=lambda _event, limit_s: waits.append(limit_s))
+
+    def try_once(*, hangs):
+        late = threading.Event()
+        with cluster.first_jobs(tmp_path, late.set, log):
+            assert not hangs or late.wait(60)
+
+    for hangs in (True, True, True, True, False, True):
+        try_once(hangs=hangs)
+    assert waits == [0.01, 0.02, 0.04, 0.04, 0.01]
+
+
+def test_a_standby_whose_executors_do_not_get_warm_ends(jvm, tmp_path, monkeypatch):
     """It would not hear that its node leads."""
     monkeypatch.setattr(cluster, "FIRST_JOBS_S", 0.02)
     monkeypatch.setattr("distributary.spark.standby.task_slots", lambda _spark: 1)
@@ -190,7 +207,7 @@ def test_a_standby_whose_executors_do_not_get_warm_ends(jvm, monkeypatch):
     numbers = SimpleNamespace(mapInArrow=lambda *_, **__: rows)
     spark = SimpleNamespace(range=lambda *_: numbers)
     lives = driver._jvm_lives
-    standby = StandBy(lambda: False, lives, driver._spark_stopped, kill=driver._kill_jvm)
+    standby = StandBy(tmp_path, lambda: False, lives, driver._spark_stopped, kill=driver._kill_jvm)
     with pytest.raises(ConnectionError, match="the JVM has ended"):
         standby.wait(spark, "{}", 1, b"")
     assert jvm.killed
