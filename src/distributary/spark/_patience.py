@@ -37,7 +37,7 @@ class Patience:
         self._count = _read(path)
         self._spent = False
         self._longest_s = longest_s
-        self.wait_s = min(first_s * 2**self._count, longest_s)
+        self.wait_s: float = min(first_s * 2**self._count, longest_s)
 
     def spend(self) -> None:
         """The application has waited in vain: the next one waits twice as long."""

@@ -71,7 +71,6 @@ def first_jobs(folder: Path, give_up: Callable[[], None], log: Any) -> Iterator[
         give_up: Ends the JVM, and by that the call that waits for the jobs.
         log: Takes lines for people.
     """
-
     patience = Patience(folder / FIRST_JOBS, FIRST_JOBS_S, FIRST_JOBS_S_MAX)
     in_vain = threading.Event()
 
