@@ -11,6 +11,7 @@ from distributary.server.processes.node import _node_control
 from distributary.server.processes.node._node_control import NodeControl
 from distributary.server.processes.node.led import EXIT_LAPSED, EXIT_LED
 from distributary.server.processes.supervision.ends import EXIT_CANNOT_RUN
+from distributary.server.settings import Settings
 
 
 class Part:
@@ -40,7 +41,7 @@ def control(tmp_path, monkeypatch):
             line=lambda _line: None,
             cannot_run=lambda _code: None,
         )
-        made.begin(3, 1e9)
+        made.begin(3, 1e9, Settings(auth="off"))
         yield made
 
 

@@ -311,13 +311,16 @@ class Tls:
         assert files is not None
         self._watch.change(files)
 
-    async def follow(self, meter: Meter, removed: Callable[[], None]) -> None:
+    async def follow(
+        self, meter: Meter | None = None, removed: Callable[[], None] = lambda: None
+    ) -> None:
         """Follow the files; never returns.
 
         Args:
-            meter: Gets failed handshakes, and the time of expiry.
+            meter: Gets failed handshakes, and the time of expiry; None: nobody reads them here.
             removed: Called when an authority of clients is trusted no more.
         """
+        meter = Meter() if meter is None else meter
         before = dict(meter.counters)
         while True:
             await self._watch.look_on()

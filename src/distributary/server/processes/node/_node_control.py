@@ -1,16 +1,22 @@
 """The control part of a node, as the node process starts and ends it while it leads."""
 
+import contextlib
 import functools
+import os
+import pickle
+import signal
 from collections.abc import Callable
 from typing import Final
 
 from distributary.core.cluster import SharedPlaces, encode_places
+from distributary.core.files import PRIVATE_MODE, write_atomically
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.server.nodes import Election, Gateway, Purpose, stop_led
 from distributary.server.processes.node.led import EXIT_LAPSED, EXIT_LED, LedStart
 from distributary.server.processes.supervision.children import Child, program
 from distributary.server.processes.supervision.ends import EXIT_CANNOT_RUN
 from distributary.server.processes.supervision.listeners import Listeners
+from distributary.server.settings import Settings
 
 CONTROL_STOP_S: Final = 25.0
 """Longest orderly stop of the control part, beyond ``drain_s``."""
@@ -62,8 +68,9 @@ class NodeControl:
         """Tell the control part until when it may go on."""
         self._page[StatusField.LEADS_UNTIL_MS] = int(until_s * 1000)
 
-    def begin(self, generation: int, until_s: float) -> None:
+    def begin(self, generation: int, until_s: float, settings: Settings) -> None:
         """Start it, by the lease of this *generation*, which holds until *until_s*."""
+        self._write(settings)
         self.tell_until(until_s)
         start = LedStart(
             data_dir=str(self._paths.root),
@@ -84,6 +91,18 @@ class NodeControl:
         )
         control.start()  # here: a stop between start and the next line would leave it alone
         self.child = control
+
+    def replace_settings(self, settings: Settings) -> None:
+        """Have it apply changed settings, now if it runs."""
+        self._write(settings)
+        child = self.child
+        if child is not None and child.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGHUP)
+
+    def _write(self, settings: Settings) -> None:
+        path = self._paths.control_settings
+        write_atomically(path, pickle.dumps(settings), mode=PRIVATE_MODE)
 
     def _on_ended(self, code: int) -> bool:
         """Called in the child's thread; returns whether to start it again."""

@@ -8,7 +8,6 @@ in threads alone.
 import asyncio
 import contextlib
 import os
-import pickle
 import secrets
 import signal
 import socket
@@ -28,7 +27,6 @@ from distributary.core.clock import SystemClock, boot_s, until_next_s
 from distributary.core.cluster import SharedPlaces, encode_places
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import SettingsError
-from distributary.core.files import PRIVATE_MODE, write_atomically
 from distributary.core.lease import Lease
 from distributary.core.log import kafka as shared
 from distributary.core.log import lock
@@ -234,9 +232,10 @@ class Node:
         self._sources.start(self._settings)
         serving = asyncio.create_task(api.serve())
         leading = keep_looking(self._lead, self._give_up, self._log)
-        aside = [
-            asyncio.create_task(each) for each in (self._beat(), leading, self._readiness.follow())
-        ]
+        watching = [self._beat(), leading, self._readiness.follow()]
+        if self._tls is not None:
+            watching.append(self._tls.follow())
+        aside = [asyncio.create_task(each) for each in watching]
         self._log.info(
             "serving",
             address=self._listeners.url,
@@ -370,9 +369,8 @@ class Node:
 
     def _begin_control(self, mandate: Mandate) -> None:
         self._log.info("leads", generation=mandate.generation)
-        self._write_control_settings()
         self._readiness.begin()
-        self._control.begin(mandate.generation, mandate.until_s)
+        self._control.begin(mandate.generation, mandate.until_s, self._settings)
         self._keeper.hurry()
 
     async def _end_control(self, wait_s: float) -> None:
@@ -469,16 +467,15 @@ class Node:
             check_sources(wanted)
             check_partitions(wanted.partitions, self._partitions, self._partitions)
             change = change_of(self._settings, wanted, shared=True)
+            if self._tls is not None:
+                self._tls.change(change.settings)
         except SettingsError as error:
             self._log.error("reload-refused", faults=str(error).splitlines())
             return
         self._settings = change.settings
         set_level(self._settings.log_level)
         self._write_live()
-        self._write_control_settings()
-        with contextlib.suppress(ProcessLookupError):
-            if (child := self._control.child) is not None and child.pid is not None:
-                os.kill(child.pid, signal.SIGHUP)
+        self._control.replace_settings(self._settings)
         if OF_SOURCES.intersection(change.applied):
             self._sources.replace(self._settings)
         self._log.info("reloaded", applied=change.applied, after_a_restart=change.waiting)
@@ -492,9 +489,4 @@ class Node:
                 session=msgspec.Raw(b"null"),
                 ingest=msgspec.Raw(msgspec.json.encode(self._ingest_start())),
             )
-        )
-
-    def _write_control_settings(self) -> None:
-        write_atomically(
-            self._paths.control_settings, pickle.dumps(self._settings), mode=PRIVATE_MODE
         )
