@@ -141,6 +141,8 @@ class DataDir:
     """Sockets, status pages, snapshots of metrics."""
     audit = _Below("logs/audit.jsonl")
     """The audit log: who changed what."""
+    audit_refused = _Below("logs/audit-refused.jsonl")
+    """A flood of refused changes."""
     retention_hold = _OfPartition("run/{}.hold")
     """Locked by backups while they copy the log: retention deletes nothing meanwhile."""
     restoring = _Below("RESTORING")

@@ -20,6 +20,7 @@ FATES: Final = MappingProxyType[str, Fate](
         "archived": "left",
         "asked_keys": "made anew",
         "audit": "left",
+        "audit_refused": "left",
         "bell": "made anew",
         "control_settings": "made anew",
         "control_socket": "made anew",

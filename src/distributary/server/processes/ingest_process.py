@@ -47,7 +47,7 @@ from distributary.server.ingest import (
     serve,
 )
 from distributary.server.nodes import LeaderFile, NodeDialler, NodeFiles, NodePaths
-from distributary.server.processes.base.audit import AuditLog
+from distributary.server.processes.base.audit import REFUSAL_FILES_MAX, AuditLog, RefusalLog
 from distributary.server.processes.base.logging import configure, set_level
 from distributary.server.processes.base.memory import give_back, map_large_blocks
 from distributary.server.processes.base.owned import role_of
@@ -244,10 +244,7 @@ class IngestProcess:
         )
         self._server.key_uses.update(load_uses([self._paths.key_uses(self._number)]))
         self._uses_saved = dict(self._server.key_uses)
-        audit = AuditLog(
-            self._paths.audit, self._clock.wall_ms, puts_aside=False, node=self._start.node
-        )
-        self._server.record_refusals(audit.change)
+        self._server.record_refusals(self._refusal_log().write)
         self._addresses.tell(self._server.learn)
         # In a task: publishers to ``/events`` need not wait for the Brokers' store.
         tasks = [loop.create_task(each) for each in (self._look(), give_back())]
@@ -267,6 +264,12 @@ class IngestProcess:
         self._save_seen()
         self._save_uses()
         return self._code
+
+    def _refusal_log(self) -> RefusalLog:
+        wall_ms, node = self._clock.wall_ms, self._start.node
+        changes = AuditLog(self._paths.audit, wall_ms, node=node)
+        flood = AuditLog(self._paths.audit_refused, wall_ms, files_max=REFUSAL_FILES_MAX, node=node)
+        return RefusalLog(changes, flood, wall_ms)
 
     def _node_dial(self) -> NodeDialler | None:
         """How requests reach the node that leads; None: this server has one node."""

@@ -1,6 +1,7 @@
 """One client connection: its links, and its requests in order with their responses."""
 
 import asyncio
+import contextlib
 import re
 from collections import deque
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from distributary.access import Change, UnauthenticatedError
+from distributary.access import NOBODY, Change, UnauthenticatedError
 from distributary.core.errors import DistributaryError, RequestError
 from distributary.core.tenant import DEFAULT_NAMESPACE, is_namespace, path_in
 from distributary.protocols.amqp.engine import (
@@ -287,7 +288,9 @@ class Conversation:
         except RequestError as error:
             if isinstance(error, UnauthenticatedError):
                 self.engine.close("amqp:unauthorized-access", str(error))
-            return problem_of(describe_error(error), request)
+            problem = describe_error(error)
+            self._audit_refusal(request, namespace, problem.status)
+            return problem_of(problem, request)
         try:
             operation, call = read_request(request, namespace)
             if operation is None:
@@ -310,6 +313,14 @@ class Conversation:
             if operation is not None and changes(operation):
                 path = path_in(namespace, f"/subscriptions/{subscription_id}").removesuffix("/")
                 self._audit(Change(sender, operation, path, self._origin, status, SURFACE))
+
+    def _audit_refusal(self, request: AmqpMessage, namespace: str, status: int) -> None:
+        """Record what was asked for by whoever may not ask any more; once for a connection."""
+        with contextlib.suppress(DistributaryError):  # of no operation: nothing would change
+            operation, call = read_request(request, namespace)
+            if operation is not None and changes(operation):
+                path = path_in(namespace, f"/subscriptions/{call.id}").removesuffix("/")
+                self._audit(Change(NOBODY, operation, path, self._origin, status, SURFACE))
 
     async def _send(self, link: AmqpLink, payload: bytes) -> None:
         """Send on *link* once it has credit; returns when the message is in the socket."""

@@ -9,7 +9,15 @@ from starlette.types import Receive, Scope, Send
 from tests.kit.asgi_client import AsgiClient
 
 from distributary.access import Change, Grant, Identity, IdentityKind, Verb, encode_identity
-from distributary.server.processes.base.audit import FILES_MAX, AuditLine, AuditLog
+from distributary.server.processes.base.audit import (
+    FILES_MAX,
+    HOUR_MS,
+    REFUSAL_FILES_MAX,
+    REFUSALS_PER_HOUR,
+    AuditLine,
+    AuditLog,
+    RefusalLog,
+)
 from distributary.server.processes.control.audited import Audited
 
 CANARY = "must-never-be-written"
@@ -171,10 +179,10 @@ def line(name: str) -> AuditLine:
 
 
 def test_several_processes_append_to_one_file(tmp_path):
-    """Whoever does not put it aside finds the new one."""
+    """Each puts it aside when it is full, and finds the new one that the other has made."""
     path = tmp_path / "audit.jsonl"
     one = AuditLog(path, lambda: 7, file_bytes_max=300)
-    other = AuditLog(path, lambda: 7, puts_aside=False, file_bytes_max=300)
+    other = AuditLog(path, lambda: 7, file_bytes_max=300)
     for number in range(20):
         (one if number % 2 else other).write(line(f"/{number}"))
     one.close()
@@ -184,6 +192,24 @@ def test_several_processes_append_to_one_file(tmp_path):
     assert lines(tmp_path)[-1]["object"] == "/19"
     assert len(found) == len(set(found))
     assert set(found) >= {f"/{number}" for number in range(8, 20)}
+
+
+def test_refusals_push_no_change_out(tmp_path):
+    """However many there are: a flood has files of its own, which are bounded too."""
+    path, flood_path, now_ms = tmp_path / "audit.jsonl", tmp_path / "audit-refused.jsonl", [0]
+    changes = AuditLog(path, lambda: 7, file_bytes_max=1_000_000)
+    flood = AuditLog(flood_path, lambda: 7, file_bytes_max=10_000, files_max=REFUSAL_FILES_MAX)
+    refusals = RefusalLog(changes, flood, lambda: now_ms[0])
+    changes.change(Change(TILL, "PUT", "/subscriptions/x", "", 200, "http"))
+    for _ in range(2):
+        for _ in range(REFUSALS_PER_HOUR + 500):
+            refusals.write(Change(TILL, "PUT", "/subscriptions/y", "", 401, "http"))
+        now_ms[0] += HOUR_MS
+    statuses = [line["status"] for line in lines(tmp_path)]
+    assert statuses == [200] + [401] * 2 * REFUSALS_PER_HOUR
+    aside = sorted(tmp_path.glob("audit-refused*.jsonl"))
+    assert [each.name for each in aside] == ["audit-refused.1.jsonl", "audit-refused.jsonl"]
+    assert all(0 < each.stat().st_size <= 10_000 for each in aside)
 
 
 def test_a_line_names_the_node(tmp_path):

@@ -124,6 +124,22 @@ def test_a_revoked_key_ends_its_connection(guarded):
     guarded.run(revoke)
 
 
+def test_a_change_by_a_revoked_key_is_audited(guarded):
+    """Whoever asked is nobody by now."""
+
+    async def revoke() -> None:
+        client = guarded.connect(login=by_password("writer"))
+        assert (await client.ask("Query")).code == 200
+        guarded.gate.replace(AccessSnapshot(required=True, keys=(RECORDS["reader"],)))
+        with contextlib.suppress(ConnectionError):
+            assert (await client.ask("Delete", id="x")).code == 401
+        await client.ended
+
+    guarded.run(revoke)
+    told = [(one.sender.name, one.operation, one.object, one.status) for one in guarded.changes]
+    assert told == [("nobody", "Delete", "/subscriptions/x", 401)]
+
+
 def test_changes_are_audited(guarded, good):
     """Who, what, the path as over HTTP, from where, with what result; reads are not."""
 

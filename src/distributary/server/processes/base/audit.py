@@ -5,6 +5,8 @@ Lines hold names, never a body, a header field or a query: no secret. Reads and 
 a read changes nothing, and what became of events is in the history.
 """
 
+import contextlib
+import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,15 @@ FILES_MAX: Final = 8
 
 TEXT_CHARS_MAX: Final = 512
 """Longest text in a line; a longer one is cut, so that a line is written at once."""
+
+REFUSALS_PER_HOUR: Final = 2_000
+"""Refusals of a receiver among the changes. At most 1.2 MiB an hour: whoever is refused all day
+long pushes no change out of the files for two weeks."""
+
+REFUSAL_FILES_MAX: Final = 2
+"""Files kept of further refusals: a flood, of which the newest part is enough."""
+
+HOUR_MS: Final = 3_600_000
 
 _log = structlog.get_logger(__name__)
 
@@ -63,8 +74,8 @@ class AuditLog:
     Args:
         path: Path of the file; its folder exists.
         wall_ms: The wall clock, in milliseconds.
-        puts_aside: Whether to put the file aside when it is full: one process does.
-        file_bytes_max: Size above which it is put aside.
+        file_bytes_max: Size above which it is put aside, by whichever process finds it so.
+        files_max: Files kept, with the current one.
         node: Name of this node, where several share log and store; empty: it is none.
     """
 
@@ -73,12 +84,12 @@ class AuditLog:
         path: Path,
         wall_ms: Callable[[], int],
         *,
-        puts_aside: bool = True,
         file_bytes_max: int = FILE_BYTES_MAX,
+        files_max: int = FILES_MAX,
         node: str = "",
     ) -> None:
         self._node = node
-        self._puts_aside = puts_aside
+        self._files_max = files_max
         self._path = path
         self._wall_ms = wall_ms
         self._file_bytes_max = file_bytes_max
@@ -122,9 +133,8 @@ class AuditLog:
         fd = self._fd
         if fd is not None:
             here = os.fstat(fd)
-            if self._puts_aside and here.st_size + more_bytes > self._file_bytes_max:
-                self.close()
-                self._put_aside()
+            if here.st_size + more_bytes > self._file_bytes_max:
+                self._put_aside_once(fd, here)
             elif not self._is_at_path(here):  # another process has put it aside
                 self.close()
         if self._fd is None:
@@ -139,10 +149,43 @@ class AuditLog:
             return False
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
+    def _put_aside_once(self, fd: int, here: os.stat_result) -> None:
+        """Put the file aside, unless another process does or has; while it does, write on."""
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until it is closed
+            if self._is_at_path(here):
+                self._put_aside()
+            self.close()
+
     def _put_aside(self) -> None:
         """Rename ``audit.jsonl`` to ``audit.1.jsonl``, that to ``audit.2.jsonl``, and so on."""
-        for number in range(FILES_MAX - 1, 0, -1):
+        for number in range(self._files_max - 1, 0, -1):
             older = self._path.with_suffix(f".{number}.jsonl")
             newer = self._path.with_suffix(f".{number - 1}.jsonl") if number > 1 else self._path
             if newer.exists():
                 newer.replace(older)
+
+
+class RefusalLog:
+    """Records what receivers refuse: among the changes, and a flood of it in a file of its own.
+
+    Else any client could push all changes out of the files, without a key.
+
+    Args:
+        changes: The log of changes.
+        flood: Of refusals beyond ``REFUSALS_PER_HOUR``.
+        wall_ms: The wall clock, in milliseconds.
+    """
+
+    def __init__(self, changes: AuditLog, flood: AuditLog, wall_ms: Callable[[], int]) -> None:
+        self._changes, self._flood, self._wall_ms = changes, flood, wall_ms
+        self._hour = self._count = 0
+
+    def write(self, refused: Change) -> None:
+        """Append the line of *refused*."""
+        hour = self._wall_ms() // HOUR_MS
+        if hour != self._hour:
+            self._hour, self._count = hour, 0
+        self._count += 1
+        log = self._changes if self._count <= REFUSALS_PER_HOUR else self._flood
+        log.change(refused)
