@@ -64,7 +64,7 @@ def cluster_conf(host: str, archive: str = "") -> dict[str, str]:
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "3s",
         # Why an executor was lost does not matter. Who tells it may be lost as well: its worker,
         # or the master.
-        "spark.standalone.executorRemoveDelayOnDisconnection": "500ms",
+        "spark.standalone.executorRemoveDelayOnDisconnection": "100ms",
         # Executors may be lost for as long as the server runs.
         "spark.executor.maxNumFailures": "1000000",
         "spark.dynamicAllocation.enabled": "false",

@@ -44,6 +44,7 @@ from distributary.datadir import (
     MappedStatusPage,
     StatusField,
     StatusPage,
+    is_sick,
 )
 from distributary.partitions._executor import lease_holder_of
 from distributary.partitions._notes import LIVE, METER, SICK, Mirror, Notes
@@ -453,12 +454,17 @@ class SharedSide:
 
     @property
     def _ready(self) -> bool:
-        """Whether all partitions are delivered."""
+        """Whether all partitions have been delivered."""
         return all(page[StatusField.READY] for page in self.status_pages)
 
     def _warm_up(self, alive: set[str], now_s: float) -> None:
-        """Have executors that have come start their Python, once all partitions are delivered."""
-        if self._in_round or not self._ready:
+        """Have executors that have come start their Python, once all partitions are delivered.
+
+        Those of a lost executor first get another owner: the start of Python takes it seconds of
+        the same processors.
+        """
+        owned = (page[StatusField.EPOCH] or is_sick(page) for page in self.status_pages)
+        if self._in_round or not self._ready or not all(owned):
             return
         if self._warming.due(alive, self._owning, now_s):
             self._round = threading.Thread(target=self._run_round, name="warming", daemon=True)

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError
 
 from distributary.core.errors import StoreError
 from distributary.core.postgres_lease import LeaseRow, partition_lease
-from distributary.datadir import DataDir, LiveFile, LiveSettings, MappedStatusPage
+from distributary.datadir import DataDir, LiveFile, LiveSettings, MappedStatusPage, StatusField
 from distributary.partitions._executor import LeaseHolder
 from distributary.partitions._notes import LIVE
 from distributary.spark import shared_side
@@ -68,6 +68,11 @@ class Spark:
     def getExecutorIds(self):  # noqa: N802 - Spark's name
         """As Spark's."""
         return SimpleNamespace(mkString=lambda _by: ",".join(sorted(self.alive)))
+
+    def statusStore(self):  # noqa: N802 - Spark's name
+        """It knows nothing of where executors lie."""
+        nothing = SimpleNamespace(length=lambda: 0, size=lambda: 0)
+        return SimpleNamespace(executorList=lambda _active: nothing)
 
     def killAndReplaceExecutor(self, executor):  # noqa: N802 - Spark's name
         """As Spark's."""
@@ -303,6 +308,25 @@ def test_executors_that_have_come_end_the_long_waits(world):
     world.look(1.0)
     world.begin_anew()
     assert world.deserted_after_s() < WAIT_S + 3.0
+
+
+def test_executors_are_made_warm_after_partitions_are_delivered_again(world, monkeypatch):
+    """The start of their Python would hold up the owners that take over."""
+    begun = []
+    recording = type("Recording", (Thread,), {"start": lambda _self: begun.append("warming")})
+    monkeypatch.setattr(shared_side, "threading", SimpleNamespace(Thread=recording))
+    pages = world.side.status_pages
+    for page in pages:
+        page[StatusField.READY] = page[StatusField.EPOCH] = 1
+    world.look(1.0)
+    assert begun == ["warming"]
+    pages[0][StatusField.EPOCH] = 0  # its executor is gone
+    world.spark.alive = {"1", "2"}
+    world.look(5.0)
+    assert begun == ["warming"]
+    pages[0][StatusField.EPOCH] = 2
+    world.look(1.0)
+    assert begun == ["warming"] * 2
 
 
 def test_a_query_that_got_no_slots_waits_longer_next_time(world):
