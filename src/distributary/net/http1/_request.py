@@ -43,6 +43,7 @@ class Request:
         asks_permission: Whether ``WebHook-Request-Origin`` was sent.
         sender: Who sends it, in the words of whoever asked; None: nobody did.
         shown: What it shows of its sender, likewise.
+        asked_at: When that was asked, in the count of whoever asked.
         host: Authority that the request is for; empty in HTTP/1.0 without one.
         page: A browser's ``origin`` and ``sec-fetch-site``; None: neither was sent.
 
@@ -51,6 +52,7 @@ class Request:
     """
 
     __slots__ = (
+        "asked_at",
         "asks_permission",
         "body",
         "chunked",
@@ -97,6 +99,7 @@ class Request:
         self.asks_permission = False
         self.sender: object = None
         self.shown: object = None
+        self.asked_at = 0
         self.head_ended = False
 
     def on_header(self, name: bytes, value: bytes) -> None:

@@ -6,14 +6,13 @@ package's only view of the log.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from distributary.access import (
     ANYBODY,
     NOBODY,
     Change,
     Credentials,
-    ForbiddenError,
     Gate,
     Identity,
     PeerCertificate,
@@ -43,6 +42,7 @@ from distributary.server.ingest._forwarded import TrustedProxies
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import STRANGER_BODY_BYTES_MAX, IngestSettings
 from distributary.server.ingest._policies import PolicyError, check_policies
+from distributary.server.ingest._readmission import check_again, sender_now
 from distributary.server.ingest._received import of_default_ttl
 from distributary.server.ingest._refusals import keys_unknown, refused_change
 from distributary.server.ingest._relay_limits import RelayLimits
@@ -97,7 +97,6 @@ class Swept(Protocol):
         """Abort, whatever is under way."""
 
 
-NOTHING: Final = Credentials(b"")
 """What a request shows that came while nothing was asked for."""
 
 PlainEvent: TypeAlias = tuple[Received, Sequence[Event] | None]
@@ -289,7 +288,7 @@ class IngestContext:
         """
         if request.host not in self.guard.passed or request.page is not None:
             self.guard.check(request, self.proxies.client(request.fields, address).host)
-        request.sender = ANYBODY
+        request.sender, request.asked_at = ANYBODY, self.gate.generation
         if self.gate.required:
             try:
                 self._admit_sender(request, certificate)
@@ -366,10 +365,10 @@ class IngestContext:
             return
         demand = need_of(request.method, request.path).demand
         assert demand is not None
-        target = demand.target
         try:
-            policies = self.gate.check_publisher(request.sender, demand, target)
-        except ForbiddenError as error:  # something has changed since the head was read
+            sender = sender_now(self.gate, request, request.sender)
+            policies = self.gate.check_publisher(sender, demand, demand.target)
+        except RequestError as error:  # something has changed since the head was read
             raise PolicyError([Fault("$", "forbidden", str(error))]) from error
         check_policies(events, policies)
 
@@ -387,20 +386,6 @@ class IngestContext:
             permission = origin_of_question(request.fields) if self.gate.required else b"*"
         allow = allow_of(request, self.addresses)
         return self.answers.options(persistence, permission=permission, allow=allow)
-
-    def still_admits(self, request: Request) -> bool:
-        """Whether the sender of *request*, which was admitted, would be admitted now too."""
-        need = need_of(request.method, request.path)
-        if not self.gate.required or not need.identity:
-            return True
-        shown, demand = request.shown, need.demand
-        try:
-            sender = self.gate.identify(shown if isinstance(shown, Credentials) else NOTHING)
-            if demand is not None:
-                self.gate.check(sender, demand)
-        except RequestError as error:
-            return error.request_code == "unavailable"  # keys of an issuer are being fetched
-        return True
 
     def _record_refusal(self, request: Request, error: RequestError, address: str | None) -> None:
         """Record a change that nobody may ask for; at most some a second."""
@@ -461,6 +446,15 @@ class IngestContext:
     def no_address(self, path: bytes) -> RequestError:
         """Returns the error for an unknown path of a Broker or Channel."""
         return no_address(path, known=self.addresses.known)
+
+    def admit_whole(self, request: Request) -> None:
+        """Check once more what may have changed while the body of *request* came.
+
+        Raises:
+            RequestError: The request is rejected.
+        """
+        check_again(self.gate, request)
+        self.admit_relay(request)
 
     def admit_relay(self, request: Request) -> None:
         """Check limits of proxied requests: with the head, and again with the whole request.

@@ -130,8 +130,9 @@ def need_of(method: bytes, path: bytes) -> Need:
     if row.open_to_all:
         return Need(False, None)
     verb = row.reading if method in _READING else row.other
-    # Else OPTIONS would tell each identity which Brokers and Channels another namespace has.
-    asks_of_any = method == b"OPTIONS" and "name" not in named
+    # Else OPTIONS would tell each identity which namespaces, Brokers and Channels others have.
+    publishes = row.other is Verb.PUBLISH and bool(named)
+    asks_of_any = method == b"OPTIONS" and not publishes
     if verb is None or asks_of_any:
         return Need(True, None)
     namespace = None if row.somewhere else named.get("ns") or DEFAULT_NAMESPACE

@@ -78,7 +78,7 @@ def no_address(path: bytes, *, known: bool) -> RequestError:
 
 def is_address(path: bytes) -> bool:
     """Whether *path* lies where only Brokers, Channels and namespaces accept events."""
-    return path.startswith(_BELOW) or (path.startswith(_NAMESPACES) and path.endswith(_EVENTS))
+    return path.startswith(_BELOW) or _is_of_namespace(path)
 
 
 def is_search(request: Request) -> bool:
@@ -94,7 +94,12 @@ def allow_of(request: Request | None, paths: EventPaths) -> bytes:
 
 
 def _is_searched(path: bytes) -> bool:
-    return path == EVENTS_PATH or (path.startswith(_NAMESPACES) and path.endswith(_EVENTS))
+    return path == EVENTS_PATH or _is_of_namespace(path)
+
+
+def _is_of_namespace(path: bytes) -> bool:
+    """Whether it is ``/namespaces/{namespace}/events``: a subscription may be called events."""
+    return path.startswith(_NAMESPACES) and path.endswith(_EVENTS) and path.count(b"/") == 3
 
 
 def _lines(paths: Mapping[bytes, str]) -> dict[bytes, bytes]:

@@ -466,7 +466,7 @@ class IngestConnection(asyncio.Protocol):
             return
         self._relay_due = None
         try:
-            self._context.admit_relay(request)  # others may have come during its body
+            self._context.admit_whole(request)
         except RequestError as error:
             self._hold_body(0)
             self._refuse(error, request, broken=False)

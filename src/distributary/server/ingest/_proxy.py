@@ -19,6 +19,7 @@ from distributary.server.ingest._limits import (
     HEALTH_PATHS,
     RELAY_HEAD_DEADLINE_S,
 )
+from distributary.server.ingest._readmission import still_admits
 from distributary.server.ingest._relayed import decoded, is_kubernetes, is_watch
 from distributary.server.ingest._responses import (
     BROWSER_FIELDS,
@@ -191,7 +192,7 @@ class Relay(asyncio.Protocol):
         cut off, so that the client sees that it is not whole.
         """
         lasts = self._is_watch or self._endless
-        if lasts and not self._context.still_admits(self._request):
+        if lasts and not still_admits(self._context.gate, self._request):
             if self._is_watch:
                 self.drain()
             else:

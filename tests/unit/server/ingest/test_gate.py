@@ -248,6 +248,23 @@ def test_options_tell_nobody_which_brokers_another_tenant_has(guarded, name):
     assert answer.status == 403
 
 
+@pytest.mark.parametrize("asked", [b"", b"webhook-request-origin: example.com\r\n"])
+@pytest.mark.parametrize("there", [True, False])
+def test_options_tell_nobody_which_namespaces_others_have(guarded, asked, there):
+    """The same answer whether somebody may publish there or not."""
+    guarded.context.learn({"namespaces/bank/events": "uid"} if there else {})
+    path = b"/namespaces/bank/events"
+    assert guarded.statuses(get(path, shown("till") + asked, b"OPTIONS")) == [403]
+
+
+def test_a_subscription_may_be_called_events(guarded, control):
+    """Its path ends as those do to which events are published."""
+    path = b"/namespaces/shop/subscriptions/events"
+    guarded.send(get(path, shown("other"), b"DELETE"))
+    control.answer(b"HTTP/1.1 204 No Content\r\n\r\n")
+    assert [answer.status for answer in guarded.answers()] == [204]
+
+
 def test_a_long_list_ends_with_the_access_of_its_sender(guarded, control):
     """Its client may read it as slowly as it likes; cut off, it is not taken for a whole one."""
     guarded.send(get(b"/subscriptions", shown("reader")))

@@ -24,7 +24,7 @@ class Control:
         self.leads = False
         self.faults = []
 
-    def begin(self, _generation, _until_s):
+    def begin(self, _generation, _until_s, _settings):
         """As ``NodeControl``."""
         if self.faults:
             raise self.faults.pop()
@@ -58,7 +58,6 @@ class World:
         self.stopped = []
         made._settings = SimpleNamespace(standby="cold")
         made._readiness = SimpleNamespace(begin=lambda: None)
-        made._write_control_settings = lambda: None
         made._pipeline = SimpleNamespace(
             start=lambda: None, prepare=lambda **_: lambda: None, stopping=self._stopping
         )
