@@ -26,6 +26,7 @@ from distributary.core.log.kafka import KafkaEnds, KafkaRecords, MemorySnapshots
 from distributary.core.log.offset_indexer import OffsetIndexer
 from distributary.datadir import PARENT, DataDir
 from distributary.server.processes.base.logging import configure
+from distributary.server.processes.base.priority import yield_to_all
 from distributary.server.processes.supervision.children import end_with_parent
 
 LOOK_S: Final = 1.0
@@ -261,7 +262,7 @@ def run(start: IndexStart, stopping: threading.Event, place: KafkaPlace | None =
 def main(arguments: list[str]) -> int:
     """Entry point of the process: one argument, ``IndexStart`` as JSON."""
     end_with_parent(int(os.environ[PARENT]))
-    os.nice(19)
+    yield_to_all()
     places = take_places(os.environ)
     start = msgspec.json.decode(arguments[0], type=IndexStart)
     configure(start.log_level, role="index")
