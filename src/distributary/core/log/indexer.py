@@ -9,19 +9,15 @@ is nothing else to do, the newest first. Files of segments that are gone are del
 """
 
 import contextlib
-from array import array
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
-from zlib import crc32
 
-from distributary.core.errors import EventError
-from distributary.core.event import binary
-from distributary.core.flow import Logged, RecordKind, events_of
 from distributary.core.log import _ids_file as ids_file
 from distributary.core.log._cursor import Cursor
 from distributary.core.log._end import DurableEnd
-from distributary.core.log._ids_file import Head, Piece, SoundFiles
+from distributary.core.log._entries import Gathered
+from distributary.core.log._ids_file import Piece, SoundFiles
 from distributary.core.log._segment import (
     NO_LIMIT,
     SNAPSHOT_SUFFIX,
@@ -31,18 +27,6 @@ from distributary.core.log._segment import (
 from distributary.core.log.damage import Damage
 from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable
 from distributary.core.log.folder import partition_dir
-from distributary.core.log.frame import (
-    HEADER_BYTES,
-    LENGTHS,
-    OFFSET_MAX,
-    SKIM,
-    START,
-    Run,
-    Stop,
-    header_at,
-    parse_header,
-    walk_headers,
-)
 
 PIECE_BYTES: Final = 1024 * 1024
 """Records that a file of the newest segment holds. What is newer is read through by each search,
@@ -56,168 +40,11 @@ SWEEP_MS: Final = 10_000
 which take as long as the records of half a MiB."""
 
 
-_EVENTS: Final = int(RecordKind.EVENTS)
-_BINARY: Final = binary.FORMAT
-_ID_LINE: Final = b"\r\nce-id: "
-assert (len(_ID_LINE), HEADER_BYTES, ids_file.HASH_BITS) == (9, 36, 32)  # as ``_Gathered`` has them
-
-
 class _Stored(NamedTuple):
     """A segment, as the folder lists it; *end* is NO_LIMIT where it is the newest."""
 
     first: int
     end: int
-
-
-class _Gathered:
-    """Entries of consecutive records of one segment, until a file takes them."""
-
-    def __init__(self, segment: int, first: int, start: int) -> None:
-        self.segment = segment
-        self.first = self.end = first
-        self.start = self.stop = start
-        self.entries = array("Q")
-        self.first_ms = self.last_ms = 0
-        self._run: Run | None = None
-        self._ids = list[bytes]()
-        self._places = list[int]()
-        self._others = list[int]()
-
-    def walk(self, block: bytes, expected: int, limit: int) -> Run:
-        """As ``frame.walk_headers``; what it has stepped over is for ``take``.
-
-        A header is intact if it has the offset and the stamp that it must have, and another one
-        follows where it says: the sender of an event does not know the stamp. The first and the
-        last one, and all where this does not hold, are verified by their checksums.
-        """
-        run = self._run = self._skim(block, 0, expected, limit)
-        if run is None or run.why == Stop.HEADER:
-            self._run = None
-            run = walk_headers(block, expected, limit)
-        return run
-
-    def take(self, block: bytes, length: int, start: int) -> None:
-        """Add the records that ``walk`` has just stepped over.
-
-        Args:
-            block: Begins with them.
-            length: Of them, bytes.
-            start: Byte of the segment at which *block* begins.
-        """
-        if self._run is None:
-            self.add(block[:length], start)
-            return
-        self._add_skimmed(block, start)
-        self._note(block, self._run.last, start + length)
-
-    def add(self, chunk: bytes, start: int) -> None:
-        """Add the records of *chunk*, which begins at byte *start* of the segment."""
-        at = last = 0
-        while at < len(chunk):
-            run = self._skim(chunk, at, header_at(chunk, at).offset, OFFSET_MAX)
-            if run is None:
-                last, at = at, self._add_each(chunk, at, start)
-            else:
-                last, at = run.last, run.stop
-                self._add_skimmed(chunk, start)
-        self._note(chunk, last, start + len(chunk))
-
-    def _skim(self, block: bytes, at: int, expected: int, limit: int) -> Run | None:
-        """Step over records from *at*, as ``walk``; None: there is none, or one is damaged."""
-        first = parse_header(block, at)
-        if first is None:
-            return None
-        stamp, unpack, find = first.stamp, SKIM.unpack_from, block.find
-        ids, places, others = list[bytes](), list[int](), list[int]()
-        size, last, why = len(block), -1, Stop.LIMIT
-        while expected < limit:
-            if at + 36 >= size:
-                why = Stop.SHORT
-                break
-            start, kind, mark, length, offset, form = unpack(block, at)
-            stop = at + 36 + length
-            if offset != expected or mark != stamp or start != START:
-                why = Stop.HEADER
-                break
-            if stop > size:
-                why = Stop.SHORT
-                break
-            if form == _BINARY and kind == _EVENTS:
-                # Nearly all are in binary form: their lines come first, and each has an id.
-                id_at = find(_ID_LINE, at + 36, stop) + 9
-                ids.append(block[id_at : find(b"\r", id_at, stop)])
-                places.append(at)
-            else:
-                others.append(at)
-            last, at = at, stop
-            expected += 1
-        if last < 0 or parse_header(block, last) is None:
-            return None
-        self._ids, self._places, self._others = ids, places, others
-        return Run(at, expected, why, 0, last, -1)
-
-    def _add_skimmed(self, block: bytes, start: int) -> None:
-        """Add the records that ``_skim`` has stepped over."""
-        ids, places, others = self._ids, self._places, self._others
-        if b"%" in b"".join(ids):
-            others = others + [at for id_, at in zip(ids, places, strict=True) if b"%" in id_]
-            plain = [(id_, at) for id_, at in zip(ids, places, strict=True) if b"%" not in id_]
-            ids, places = [id_ for id_, _ in plain], [at for _, at in plain]
-        self.entries.fromlist(
-            [crc << 32 | start + at for crc, at in zip(map(crc32, ids), places, strict=True)]
-        )
-        for at in others:
-            self._add_each(block, at, start)
-
-    def _add_each(self, chunk: bytes, at: int, start: int) -> int:
-        """Add the events of the record at *at*; returns where it ends."""
-        kind, length = LENGTHS.unpack_from(chunk, at)
-        body_at = at + HEADER_BYTES
-        for hashed in _hashes(Logged(0, 0, 0, kind, chunk[body_at : body_at + length])):
-            self.entries.append(hashed << ids_file.HASH_BITS | start + at)
-        return int(body_at + length)
-
-    def _note(self, chunk: bytes, last: int, stop: int) -> None:
-        """Note the times of the first and the last record of *chunk*, and where it ends."""
-        if not self.first_ms:
-            self.first_ms = header_at(chunk, 0).time_ms
-        newest = header_at(chunk, last)
-        self.end, self.last_ms, self.stop = newest.offset + 1, newest.time_ms, stop
-
-    def write(self, folder: Path, end: int) -> Piece:
-        """Write the file of the records up to the offset *end*; returns what it covers."""
-        entries = array("Q", sorted(self.entries))
-        piece = Piece(self.segment, self.first, end)
-        head = Head(piece, len(entries), self.start, self.stop, self.first_ms, self.last_ms)
-        ids_file.write(folder, head, entries)
-        return piece
-
-
-class NumberedEntries(_Gathered):
-    """As ``_Gathered``, but entries have the number of a record in its segment, not its byte.
-
-    For a log that is read by offset (``offset_indexer``).
-    """
-
-    def add(self, chunk: bytes, start: int) -> None:
-        """Add the records of *chunk*, which begins *start* bytes after the first one."""
-        entries, before = self.entries, len(self.entries)
-        super().add(chunk, start)
-        for index in range(before, len(entries)):
-            place = (entries[index] & 0xFFFFFFFF) - start
-            number = header_at(chunk, place).offset - self.segment
-            entries[index] = entries[index] >> 32 << 32 | number
-
-
-def _hashes(logged: Logged) -> list[int]:
-    """Of the ids of a record's events."""
-    try:
-        found = events_of(logged)
-    except EventError:
-        return []  # damaged, or of a newer version: nobody finds it by its id
-    if found is None:
-        return []
-    return [ids_file.hash_of(event.text("id") or "") for event in found.events]
 
 
 class Indexer:
@@ -257,7 +84,7 @@ class Indexer:
         self._disk = disk
         self._end = DurableEnd(disk, self._log)
         self._tail: Cursor | None = None
-        self._gathered: _Gathered | None = None
+        self._gathered: Gathered | None = None
         self._looked_end = -1
         self._sweep_ms = 0
         self.behind = False
@@ -358,7 +185,7 @@ class Indexer:
         self.behind = read >= TURN_BYTES // 2
         if gathered.stop - gathered.start >= self._piece_bytes:
             self._sound.add(gathered.write(self.folder, gathered.end), gathered.last_ms)
-            self._gathered = _Gathered(gathered.segment, gathered.end, gathered.stop)
+            self._gathered = Gathered(gathered.segment, gathered.end, gathered.stop)
         return read > 0
 
     def _begin(self, newest: int, pieces: list[Piece]) -> None:
@@ -370,7 +197,7 @@ class Indexer:
                 at = piece.end
         self._tail = Cursor(self._disk, self._log, self._partition, _unreported)
         self._tail.seek(min(at, self._end.read()), self._end.read())
-        self._gathered = _Gathered(newest, at, 0)
+        self._gathered = Gathered(newest, at, 0)
 
     def _leave_tail(self) -> None:
         if self._tail is not None:
@@ -408,7 +235,7 @@ class Indexer:
 
     def _complete(self, segment: _Stored, pieces: list[Piece]) -> None:
         """Write the file of a whole segment, from those of its parts as far as they reach."""
-        whole = _Gathered(segment.first, segment.first, 0)
+        whole = Gathered(segment.first, segment.first, 0)
         for piece in pieces:
             if piece.first == whole.end:
                 head, entries = ids_file.read(self.folder, piece)

@@ -16,10 +16,11 @@ from typing import Final, Protocol
 
 from distributary.core.errors import LogDamagedError
 from distributary.core.log import _ids_file as ids_file
+from distributary.core.log._entries import NumberedEntries
 from distributary.core.log._ids_file import Head, Piece, SoundFiles
 from distributary.core.log.disk import unavailable
 from distributary.core.log.frame import HEADER_BYTES, header_at
-from distributary.core.log.indexer import TURN_BYTES, NumberedEntries
+from distributary.core.log.indexer import TURN_BYTES
 
 SEGMENT_RECORDS: Final = 1 << 16
 """Records of a file once it is complete: half a MiB, as of a segment of 64 MiB with events of 1 KB.
