@@ -210,3 +210,21 @@ def test_an_index_that_is_done_reads_only_what_it_names(tmp_path: Path) -> None:
     assert read < 5 + 2 * len(segments) + 30  # by the index, and the end that has none yet
     finder.close()
     rig.close()
+
+
+def test_an_index_that_trails_makes_fewer_files(tmp_path: Path) -> None:
+    """Of four MiB each; once it has caught up, of one, so that searches read no more through."""
+    rig = _Rig(tmp_path)
+    rig.appender.close()
+    rig.appender = Appender.open(rig.log, 0, clock=rig.clock, make_stamp=lambda: 77)
+    body = in_binary_form(Event({"specversion": "1.0", "id": "a"}, b"x" * 100_000)).record
+    for _ in range(100):
+        rig.appender.append([(RecordKind.EVENTS, body)])
+    indexer = Indexer(rig.log, 0, rig.index)
+    sizes = []
+    while indexer.turn(rig.clock.wall_ms()):
+        sizes.append((indexer.behind, len(rig.files())))
+    assert max(files for behind, files in sizes if behind) == 2
+    assert len(rig.files()) == 3  # 4 MiB, 4 MiB, and the rest, which is more than one
+    indexer.close()
+    rig.close()
