@@ -57,6 +57,7 @@ def main(arguments):
     parser.add_argument("--cluster-kills", type=int, default=20, help="of each role of a cluster")
     parser.add_argument("--cluster-cuts", type=int, default=5, help="of each wire, in each way")
     parser.add_argument("--cluster-sleeps", type=int, default=5, help="of owners, a minute each")
+    parser.add_argument("--cluster-faults", default="", help="only those with this in their name")
     parser.add_argument("--seeds", type=int, default=1000, help="of the simulation")
     parser.add_argument("--tests", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--faults", action=argparse.BooleanOptionalAction, default=True)
@@ -72,7 +73,7 @@ def main(arguments):
         verdicts += _resource_kills(options.resource_changes, options.seed)
     if options.cluster_kills or options.cluster_cuts:
         counts = options.cluster_kills, options.cluster_cuts, options.cluster_sleeps
-        verdicts += _cluster_faults(*counts, options.seed)
+        verdicts += _cluster_faults(*counts, options.cluster_faults, options.seed)
     if options.seeds:
         verdicts += _seeds(options.seeds)
     if options.tests:
@@ -144,8 +145,9 @@ def _resource_kills(changes, seed):
     return [(what, "; ".join(report.faults[:3]) or figure, good)]
 
 
-def _cluster_faults(kills, cuts, sleeps, seed):
+def _cluster_faults(kills, cuts, sleeps, only, seed):
     faults = [*KILLS * kills, *(*CUTS, FORGOTTEN) * cuts]
+    faults = [fault for fault in faults if only in fault.name]
     random.Random(seed).shuffle(faults)
     with tempfile.TemporaryDirectory(prefix="distributary-soak-") as folder:
         report, woken = run_faults(
