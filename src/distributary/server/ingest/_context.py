@@ -308,12 +308,16 @@ class IngestContext:
             self._admit_call(request)
 
     def _admit_call(self, request: Request) -> None:
-        """Count a request to the APIs for its namespace; one of no namespace is not counted."""
+        """Count a request to the APIs for its namespace, else for the only one of its sender."""
         self.admit_relay(request)
         if self.tenants.calls_limited:
             demand = need_of(request.method, request.path).demand
-            if demand is not None and demand.namespace and is_namespace(demand.namespace):
-                self.tenants.take_call(demand.namespace)
+            namespace = None if demand is None else demand.namespace
+            if namespace is None and isinstance(request.sender, Identity):
+                names = request.sender.namespaces
+                namespace = names[0] if len(names) == 1 else None
+            if namespace is not None and is_namespace(namespace):
+                self.tenants.take_call(namespace)
 
     def learn(self, paths: Mapping[str, str]) -> None:
         """Replace the paths of Brokers, Channels and namespaces; see ``EventPaths``."""

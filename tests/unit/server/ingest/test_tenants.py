@@ -2,10 +2,12 @@
 
 import contextlib
 import dataclasses
+import random
 
 import msgspec
 import pytest
 
+from distributary.access import AccessSnapshot, Grant, KeyRecord, Verb, make_key
 from distributary.core.errors import RequestError
 from distributary.core.quotas import Quotas, QuotaTable
 from distributary.datadir import TenantCounts, Used, make_tenant_counts
@@ -113,6 +115,27 @@ def test_calls_are_refused_before_they_are_passed_on(limited):
     assert (status.status, msgspec.json.decode(status.body)["kind"]) == (429, "Status")
     assert get(b"/namespaces/till/subscriptions").status == 503
     assert get(b"/healthz").status == 503
+
+
+@pytest.mark.parametrize("path", [b"/whoami", b"/keys", b"/openapi/v3"])
+def test_calls_of_no_namespace_count_for_the_only_one_of_the_sender(limited, path):
+    """Else a tenant at its limit asks on there; whoever may act in several is no tenant of one."""
+    client = limited("shop", calls_per_s=1.0)
+    shown = {}
+    records = []
+    for name, namespaces in {"tenant": ("shop",), "operator": ("shop", "till")}.items():
+        key = make_key(random.Random(name).randbytes)
+        shown[name] = b"authorization: Bearer " + key.text.encode()
+        grants = (Grant(may=(Verb.ADMIN,), namespaces=namespaces),)
+        records.append(KeyRecord(id=key.id, name=name, sha256=key.sha256, grants=grants))
+    client.context.gate.replace(AccessSnapshot(required=True, keys=tuple(records)))
+
+    def statuses(name):
+        request = b"GET %s HTTP/1.1\r\nhost: localhost\r\n%s\r\n\r\n" % (path, shown[name])
+        return client.statuses(*[request] * 3)
+
+    assert statuses("tenant") == [503, 429, 429]
+    assert statuses("operator") == [503] * 3
 
 
 @pytest.fixture
