@@ -129,6 +129,12 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         names = {name for grant in self.grants for name in grant.namespaces}
         return (ALL_NAMESPACES,) if ALL_NAMESPACES in names else tuple(sorted(names))
 
+    @property
+    def tenant(self) -> str | None:
+        """The only namespace in which it may do anything; None: it may in several, or in none."""
+        first, *others = self.namespaces or (ALL_NAMESPACES,)
+        return None if others or first == ALL_NAMESPACES else first
+
 
 _EVERYTHING: Final = (Grant(may=(Verb.ADMIN,), namespaces=(ALL_NAMESPACES,)),)
 

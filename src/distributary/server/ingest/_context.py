@@ -314,8 +314,7 @@ class IngestContext:
             demand = need_of(request.method, request.path).demand
             namespace = None if demand is None else demand.namespace
             if namespace is None and isinstance(request.sender, Identity):
-                names = request.sender.namespaces
-                namespace = names[0] if len(names) == 1 else None
+                namespace = request.sender.tenant
             if namespace is not None and is_namespace(namespace):
                 self.tenants.take_call(namespace)
 

@@ -2,7 +2,7 @@
 
 import enum
 
-from distributary.access import NOBODY
+from distributary.access import NOBODY, Identity
 from distributary.core.errors import RequestError
 from distributary.datadir import NodeCount, NodeCounts
 from distributary.net.http1 import Request
@@ -12,6 +12,7 @@ from distributary.server.ingest._limits import (
     PROBES_MAX,
     RELAYS_MAX,
     STRANGERS_MAX,
+    TENANT_SHARE,
     IngestSettings,
 )
 from distributary.server.ingest._relayed import decoded, is_watch
@@ -37,6 +38,12 @@ def kind_of(request: Request) -> RelayKind:
     return RelayKind.STRANGER if request.sender is NOBODY else RelayKind.OTHER
 
 
+def _tenant_of(request: Request) -> str:
+    """The only namespace of the sender; empty: it acts in several, or nobody was asked."""
+    sender = request.sender
+    return (sender.tenant or "") if isinstance(sender, Identity) else ""
+
+
 _MAX = {RelayKind.PROBE: PROBES_MAX, RelayKind.STRANGER: STRANGERS_MAX}
 
 
@@ -52,6 +59,7 @@ class RelayLimits:
         self._counters = counters
         self._node = node
         self._few = dict.fromkeys(_MAX, 0)
+        self._of_tenants: dict[tuple[RelayKind, str], int] = {}
 
     def check(self, request: Request, settings: IngestSettings) -> None:
         """Check that one more may be under way.
@@ -64,18 +72,35 @@ class RelayLimits:
             watches = counters.watches_in_flight + node.elsewhere(NodeCount.WATCHES)
             if watches >= settings.watches_max:
                 raise RequestError("unavailable", "Too many watches are open.")
+            self._check_share(kind, request, watches, settings.watches_max)
         elif kind is RelayKind.OTHER:
-            if counters.relays_in_flight + node.elsewhere(NodeCount.RELAYS) >= RELAYS_MAX:
+            relays = counters.relays_in_flight + node.elsewhere(NodeCount.RELAYS)
+            if relays >= RELAYS_MAX:
                 raise RequestError("unavailable", "Too many requests are under way.")
+            self._check_share(kind, request, relays, RELAYS_MAX)
         elif self._few[kind] >= _MAX[kind]:
             raise RequestError("unavailable", "Too many such requests are under way.")
         has_body = request.content_length or request.chunked
         if has_body and counters.held_bytes > settings.held_bytes_max:
             raise RequestError("unavailable", "Too many bytes are under way.")
 
+    def _check_share(self, kind: RelayKind, request: Request, count: int, count_max: int) -> None:
+        """Check that places are left for others, once half of them are taken."""
+        tenant = _tenant_of(request)
+        own = self._of_tenants.get((kind, tenant), 0)
+        if tenant and 2 * count >= count_max and TENANT_SHARE * own >= count_max:
+            what = "watches" if kind is RelayKind.WATCH else "requests"
+            raise RequestError(
+                "unavailable", f"Too many {what} of the namespace {tenant} are open."
+            )
+
     def count(self, request: Request, step: int) -> None:
         """Change the number of those under way by *step*."""
         kind = kind_of(request)
+        if tenant := _tenant_of(request):
+            self._of_tenants[kind, tenant] = self._of_tenants.get((kind, tenant), 0) + step
+            if not self._of_tenants[kind, tenant]:
+                del self._of_tenants[kind, tenant]
         if kind is RelayKind.WATCH:
             self._counters.watches_in_flight += step
             self._node.add(NodeCount.WATCHES, step)
