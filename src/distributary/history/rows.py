@@ -205,6 +205,26 @@ class Recorder:
             self._put(last, 0)
         self._last = attempt, verdict, now_ms
 
+    def succeeded(self, attempt: Attempt, key: DoneKey, now_ms: int) -> None:
+        """Record *attempt*, by which the match *key* was delivered to its sink."""
+        last = self._last
+        if last is not None:
+            self._last = None
+            self._put(last, 0)
+        task, answer = attempt.task, attempt.answer
+        event = task.event
+        if type(answer) is Reply and type(event) is BinaryEvent and task.attempt == 1:
+            if self._failures_only:
+                return
+            place = self._route_places.get(key[2])
+            if place is None:
+                place = self._route(key[2])
+            # One after the other, so that nothing of the attempt is kept, and no data (``head``).
+            head = event.record[: event.data_at]
+            self._plain += key[0], place, now_ms, attempt.duration_s, answer.status, head
+        else:
+            self._put((attempt, DELIVERED, now_ms), _ENDED_WELL)
+
     def ended(
         self, key: DoneKey, ending: Ending, reason: str | None, now_ms: int, task: Task | None
     ) -> None:
@@ -214,21 +234,11 @@ class Recorder:
             attempt, verdict, tried_ms = last
             of = attempt.task
             if of is task and ending is _ENDED_WELL and verdict is DELIVERED:
-                answer, event = attempt.answer, of.event
-                if (
-                    type(answer) is Reply
-                    and type(event) is BinaryEvent
-                    and of.stage is _PRIMARY
-                    and of.attempt == 1
-                ):
-                    if not self._failures_only:
-                        place = self._route_places.get(key[2])
-                        if place is None:
-                            place = self._route(key[2])
-                        # One after the other, so that nothing of the attempt is kept, and no data.
-                        row = key[0], place, tried_ms, attempt.duration_s, answer.status, event.head
-                        self._plain += row
-                    return
+                if of.stage is _PRIMARY:
+                    self.succeeded(attempt, key, tried_ms)
+                else:
+                    self._put(last, ending, reason)
+                return
             if of is task or (of.route == key.route and of.position[1:] == key[:2]):
                 self._put(last, ending, reason)
                 return

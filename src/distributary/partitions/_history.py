@@ -6,16 +6,19 @@ written, rows stay in the journal, and beyond a limit the oldest are given up, c
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from distributary.core.deliver import Timers
 from distributary.core.errors import StoreError
+from distributary.core.flow import Attempt, DoneKey, Ending, Task
 from distributary.core.journal import NO_ROWS
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.meter import Meter
 from distributary.core.outcome import Batch, Ownership
+from distributary.core.policy import Verdict
 from distributary.history.names import HistoryFile
 from distributary.history.rows import Recorder
+from distributary.partitions._tracing import AttemptSpans
 from distributary.partitions.ports import Blocking
 
 FILE_S: Final = 2.0
@@ -40,6 +43,34 @@ class Files(Protocol):
 
     def recover(self, filed: int) -> None:
         """Publish or delete what the last owner left hidden."""
+
+
+class Recording(NamedTuple):
+    """The calls of ``Effects`` that record, by their names there."""
+
+    attempted: Callable[[Attempt, Verdict, int], None]
+    succeeded: Callable[[Attempt, DoneKey, int], None]
+    ended: Callable[[DoneKey, Ending, str | None, int, Task | None], None]
+
+
+def recording(recorder: Recorder | None, tracing: AttemptSpans | None) -> Recording:
+    """Returns what records attempts and outcomes.
+
+    Args:
+        recorder: Keeps them; None: there is no history.
+        tracing: Tells spans of them; None: there are none.
+    """
+    told = Recording(_ignore, _ignore, _ignore)
+    if recorder is not None:
+        told = Recording(recorder.attempted, recorder.succeeded, recorder.ended)
+    if tracing is None:
+        return told
+    # A span without a verdict is that of an attempt that delivered: nothing is to be told of one.
+    return told._replace(attempted=tracing.judging(told.attempted))
+
+
+def _ignore(*_told: object) -> None:
+    """Record nothing."""
 
 
 class History:

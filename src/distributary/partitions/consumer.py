@@ -20,7 +20,7 @@ from distributary.partitions._backfill_budget import BackfillLimit
 from distributary.partitions._backfilling import Backfilling
 from distributary.partitions._failing import FailingFile
 from distributary.partitions._flusher import Flusher, Forgettable, Point
-from distributary.partitions._history import History
+from distributary.partitions._history import History, recording
 from distributary.partitions._intake import Intake
 from distributary.partitions._keeping import Keeping
 from distributary.partitions._log_thread import LogThread
@@ -125,7 +125,8 @@ class PartitionConsumer:
 
     def _make_effects(self, context: PartitionContext) -> Effects:
         dispatcher, flusher, timers = self.dispatcher, self._flusher, context.timers
-        attempted = self._recorder.attempted if context.history_files else _ignore
+        recorder = self._recorder if context.history_files else None
+        recorded = recording(recorder, context.tracing)
         return Effects(
             send=dispatcher.offer,
             send_again=dispatcher.offer_retry,
@@ -148,8 +149,9 @@ class PartitionConsumer:
             read=self._read,
             wake_at=self._wake_at,
             drained_soon=lambda name: timers.call_later(0.0, lambda: self._on_drained(name)),
-            attempted=context.tracing.judging(attempted) if context.tracing else attempted,
-            ended=self._recorder.ended if context.history_files else _ignore,
+            attempted=recorded.attempted,
+            succeeded=recorded.succeeded,
+            ended=recorded.ended,
             report=context.report,
             warn=context.warn,
             chance=context.random.unit,
@@ -494,7 +496,3 @@ class PartitionConsumer:
             each.close()
         self._log_thread.stop()
         done(left)
-
-
-def _ignore(*_told: object) -> None:
-    """Record nothing: no history is kept."""

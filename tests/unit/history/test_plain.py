@@ -53,12 +53,18 @@ def stored(id_="1", source="/s", type_="t", data=b"", first=()):
     return event
 
 
-def delivered(recorder, offset, event, route="a", *, now_ms=NOON_MS, status=204, attempt=1):
-    """Record one delivery."""
+def delivered(
+    recorder, offset, event, route="a", *, now_ms=NOON_MS, status=204, attempt=1, twice=False
+):
+    """Record one delivery; *twice*: by two calls."""
     task = Task(Position(0, offset, 0), 1, route, event, Stage.PRIMARY, attempt, 0, Origin.LIVE)
     answer = Attempt(task, Reply(status, None, None, b""), 0.0123456789)
-    recorder.attempted(answer, DELIVERED, now_ms)
-    recorder.ended(DoneKey(offset, 0, route), Ending.DELIVERED, None, now_ms, task)
+    key = DoneKey(offset, 0, route)
+    if twice:
+        recorder.attempted(answer, DELIVERED, now_ms)
+        recorder.ended(key, Ending.DELIVERED, None, now_ms, task)
+    else:
+        recorder.succeeded(answer, key, now_ms)
 
 
 def taken(recorder, blocks):
@@ -69,15 +75,16 @@ def taken(recorder, blocks):
     return count
 
 
-def run(steps, events):
+def run(steps, events, *, failures_only=False, twice=False):
     """The blocks that *steps* leave."""
-    recorder, blocks = Recorder(0, NAMES.get), []
+    recorder, blocks = Recorder(0, NAMES.get, failures_only=failures_only), []
     for number, (place, route, step, status) in enumerate(steps):
         event, now_ms = events[place], NOON_MS + number
         if step == "delivered":
-            delivered(recorder, place, event, route, now_ms=now_ms, status=status)
+            delivered(recorder, place, event, route, now_ms=now_ms, status=status, twice=twice)
         elif step == "second":
-            delivered(recorder, place, event, route, now_ms=now_ms, status=status, attempt=2)
+            more = {"status": status, "attempt": 2, "twice": twice}
+            delivered(recorder, place, event, route, now_ms=now_ms, **more)
         elif step == "retry":
             task = Task(Position(0, place, 0), 1, route, event, Stage.PRIMARY, 1, 0, Origin.LIVE)
             recorder.attempted(Attempt(task, Reply(503, None, None, b"no"), 0.25), RETRY, now_ms)
@@ -111,6 +118,17 @@ def test_columns_have_the_rows_that_would_have_been_recorded_one_by_one(names, s
         assert len(decode(after.rows).in_full().rows) == after.length
         assert _told(before) == _told(after)
         assert _told(after, by=5) == _told(after._replace(rows=renumbered(after.rows, 5)))
+
+
+@settings(max_examples=150)
+@given(st.lists(EVENTS, min_size=4, max_size=4), STEPS, st.booleans(), st.booleans())
+def test_a_delivery_is_the_same_by_one_call_and_by_two(names, steps, failures_only, in_columns):
+    """Byte for byte, whatever lies between."""
+    events = [stored(*each) for each in names]
+    if not in_columns:
+        events = [Event(event.attributes, event.data) for event in events]
+    once = run(steps, events, failures_only=failures_only)
+    assert once == run(steps, events, failures_only=failures_only, twice=True)
 
 
 def _told(block, by=0):

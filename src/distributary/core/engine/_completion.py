@@ -68,7 +68,6 @@ class Completion:
         """Complete one attempt."""
         task = attempt.task
         answer = attempt.answer
-        now_ms = self._state.now_ms
         self._duration.observe(attempt.duration_s)
         if task.stage is _REPLY:
             self._replies.answered(attempt)
@@ -76,17 +75,16 @@ class Completion:
         if type(answer) is Reply:  # Nearly every answer is one: ``delivered`` inlined.
             status = answer.status
             if 200 <= status < 300:
-                self._attempted(attempt, DELIVERED, now_ms)
                 if answer.event is None and answer.event_fault is None:
-                    self._delivered(task, status)
+                    self._delivered(task, status, attempt)
                 else:
+                    self._attempted(attempt, DELIVERED, self._state.now_ms)
                     assert task.stage is Stage.PRIMARY  # Only this stage requests replies.
                     self._note_status(task.route, status)
                     self._replies.take(task, answer, self._targets.get(task.route))
                 return
         elif delivered(answer):
-            self._attempted(attempt, DELIVERED, now_ms)
-            self._delivered(task)
+            self._delivered(task, 0, attempt)
             return
         target = self._targets.get(task.route)
         if target is None:

@@ -21,10 +21,10 @@ from distributary.core.engine.reservations import key_of
 from distributary.core.engine.state import Dropped, PartitionState
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import DoneKey, Ending, Origin, Stage, Task
+from distributary.core.flow import Attempt, DoneKey, Ending, Origin, Stage, Task
 from distributary.core.outcome.dead_letter import DeadLetter, Failure
 from distributary.core.outcome.rows import IN_STORE, RetryRow
-from distributary.core.policy import Verdict, longest_wait_s
+from distributary.core.policy import DELIVERED, Verdict, longest_wait_s
 from distributary.core.shown import shown_uri
 
 BEYOND_BUDGET: Final = "retention"
@@ -53,6 +53,8 @@ class Outcomes:
     def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._effects = state.effects
+        self._attempted = state.effects.attempted
+        self._succeeded = state.effects.succeeded
         self._ended = state.effects.ended
         self._rows = state.rows
         self._tracker = state.tracker
@@ -74,8 +76,14 @@ class Outcomes:
 
     # -- final ---------------------------------------------------------------------------------
 
-    def delivered(self, task: Task, status: int = 0) -> None:
-        """Record that a destination accepted *task*, with *status* (0: it has none)."""
+    def delivered(self, task: Task, status: int = 0, attempt: Attempt | None = None) -> None:
+        """Record that a destination accepted *task*.
+
+        Args:
+            task: The match.
+            status: Of the answer; 0: it has none.
+            attempt: The one that was accepted; None: it has been recorded.
+        """
         state = self._state
         position, route, now_ms = task.position, task.route, state.now_ms
         # ``key_of`` inlined, and ``_final`` below: every delivery comes here.
@@ -93,8 +101,13 @@ class Outcomes:
             self._latency.observe((now_ms - task.logged_ms) / 1000)
             if self._reserved:
                 self._reservations.end(key, delivered=True)
-            self._ended(key, _DELIVERED, None, now_ms, task)
+            if attempt is None:
+                self._ended(key, _DELIVERED, None, now_ms, task)
+            else:
+                self._succeeded(attempt, key, now_ms)
         else:
+            if attempt is not None:
+                self._attempted(attempt, DELIVERED, now_ms)
             self._meter.add('dead_lettered_total{to="sink"}')
             self._tallies.of(route).dead_lettered += 1
             self._ended(key, Ending.DEAD_LETTERED, None, now_ms, task)

@@ -49,6 +49,8 @@ class Effects:
         wake_at: Call ``due`` at this time (monotonic, seconds).
         drained_soon: Give the input ``drained`` with this name in the next turn of the loop.
         attempted: Record an attempt, its verdict and its wall-clock time in milliseconds.
+        succeeded: Record an attempt that delivered the event of this match to its sink, at this
+            wall-clock time: ``attempted`` and ``ended`` in one. Nearly all attempts are such.
         ended: Record how a match ended (an ``Ending``), why, and when (wall clock, milliseconds);
             the task, if there is one. Called after ``attempted`` for the attempt that brought it.
         report: Log for information.
@@ -79,6 +81,7 @@ class Effects:
     wake_at: Callable[[float], None]
     drained_soon: Callable[[str], object]
     attempted: Callable[[Attempt, Verdict, int], None]
+    succeeded: Callable[[Attempt, DoneKey, int], None]
     ended: Callable[[DoneKey, Ending, str | None, int, Task | None], None]
     report: Say
     warn: Say

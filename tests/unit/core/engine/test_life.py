@@ -118,6 +118,7 @@ class Rig:
                     "wake_at",
                     "drained_soon",
                     "attempted",
+                    "succeeded",
                     "ended",
                     "report",
                     "warn",
