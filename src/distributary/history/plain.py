@@ -105,11 +105,11 @@ def packed(waiting: list[Any]) -> tuple[Plain, list[Any]]:
             column(OFFSETS, offsets),
             column(TIMES, times_ms),
             column(DURATIONS, durations_s),
-            column(STATUSES, statuses),
-            column(PLACES, routes),
+            _of_few(STATUSES, statuses),
+            _of_few(PLACES, routes),
             b"" if same else column(OFFSETS, unique),
             ids,
-            column(PLACES, places),
+            _of_few(PLACES, places),
             [(source.decode(), type_.decode()) for source, type_ in pairs],
         ),
         [],
@@ -147,6 +147,14 @@ def column(code: str, values: Iterable[float]) -> bytes:
     if sys.byteorder == "big":
         found.byteswap()
     return found.tobytes()
+
+
+def _of_few(code: str, values: list[int]) -> bytes:
+    """As ``column``, of values that are often all the same: one status, one route."""
+    count = len(values)
+    if values.count(values[0]) == count:
+        return column(code, values[:1]) * count
+    return column(code, values)
 
 
 class Delivered(NamedTuple):

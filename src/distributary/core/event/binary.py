@@ -15,6 +15,7 @@ line break, a double quote (``content-type`` aside) or anything but printable AS
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -190,19 +191,20 @@ def _names_of_alike(heads: Sequence[bytes]) -> Names | None:
     width = len(id_)
     low = min(source_at, type_at)
     high = max(source_at + len(source), type_at + len(type_))
-    if [each[low:high] for each in heads].count(head[low:high]) != count:
+    if list(map(itemgetter(slice(low, high)), heads)).count(head[low:high]) != count:
         return None
-    lines = b"".join([each[at : at + width] for each in heads])
-    # Each begins and ends with a break, and there are no others: so each is one line.
+    lines = b"".join(map(itemgetter(slice(at, at + width)), heads))
+    ids = lines.replace(_ID_LINE, b"")
+    # What was removed began *count* times. Each piece begins and ends with a break, and there are
+    # no others: so each is one line.
     is_line = (
         len(lines) == width * count
+        and len(ids) == (width - len(_ID_LINE)) * count
         and lines[::width].count(b"\r") == lines[width - 1 :: width].count(b"\r") == count
-        and lines.count(b"\r") == 2 * count
-        and lines.count(_ID_LINE) == count
+        and ids.count(b"\r") == count
     )
     if not is_line:
         return None
-    ids = lines.replace(_ID_LINE, b"")
     return Names(ids, width - 1 - len(_ID_LINE), [0] * count, [_pair(source, type_)])
 
 
