@@ -1,5 +1,6 @@
 """Log lines about failing deliveries: when they begin to fail, while they do, when they recover."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -10,8 +11,10 @@ from distributary.subscriptions.store.demands import RouteName
 TELL_AGAIN_S: Final = 60.0
 """Interval of lines about a route that keeps failing."""
 LINES_MAX: Final = 20
-"""Most lines about single routes within ``TELL_AGAIN_S``; the others are one line with their
-number, since a thousand routes may have the same dead sink."""
+"""Most lines about single routes within ``TELL_AGAIN_S``; the others are one line of each kind with
+their number, since a thousand routes may have the same dead sink."""
+_FAIL: Final = "deliveries-fail"
+_RECOVERED: Final = "deliveries-recovered"
 
 
 class Failing(NamedTuple):
@@ -29,7 +32,7 @@ class Failing(NamedTuple):
 
 
 class FailureLines:
-    """Writes them, at most ``LINES_MAX`` of each kind within ``TELL_AGAIN_S``.
+    """Writes them, at most ``LINES_MAX`` about single routes within ``TELL_AGAIN_S``.
 
     Args:
         log: Takes them.
@@ -40,7 +43,7 @@ class FailureLines:
         self._told_s: dict[str, float] = {}
         self._from_s = float("-inf")
         self._lines = 0
-        self._withheld = 0
+        self._withheld = Counter[str]()
 
     def look(self, failing: Mapping[str, Failing], now_s: float) -> None:
         """Tell of what fails now."""
@@ -56,7 +59,7 @@ class FailureLines:
             if self._take():
                 self._tell(one)
             else:
-                self._withheld += 1
+                self._withheld[_FAIL] += 1
         if self._withheld and self._lines == LINES_MAX:
             self._lines += 1  # once, and again at the end of the minute
             self._tell_withheld()
@@ -70,7 +73,7 @@ class FailureLines:
     def _tell(self, one: Failing) -> None:
         tally = one.tally
         self._log.warning(
-            "deliveries-fail",
+            _FAIL,
             **_named(one.name),
             sink=shown_uri(one.sink),
             reason=tally.failing_reason,
@@ -79,16 +82,16 @@ class FailureLines:
         )
 
     def _tell_withheld(self) -> None:
-        if self._withheld:
-            self._log.warning("deliveries-fail", more=self._withheld)
-            self._withheld = 0
+        for event, more in self._withheld.items():
+            self._log.warning(event, more=more)
+        self._withheld.clear()
 
     def recovered(self, name: RouteName, since_ms: int, count: int) -> None:
         """Tell that deliveries succeed again."""
         if self._take():
-            self._log.warning(
-                "deliveries-recovered", **_named(name), since_ms=since_ms, count=count
-            )
+            self._log.warning(_RECOVERED, **_named(name), since_ms=since_ms, count=count)
+        else:
+            self._withheld[_RECOVERED] += 1  # a look tells how many
 
 
 def _named(name: RouteName) -> dict[str, str]:

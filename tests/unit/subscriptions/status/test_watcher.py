@@ -170,6 +170,22 @@ def test_many_failing_routes_are_some_lines_and_a_number(world):
     assert summed == {"more": 1000 - LINES_MAX}
 
 
+def test_many_recovered_routes_are_some_lines_and_a_number(world):
+    """None of them is passed in silence when the dead sink comes back."""
+    for number in range(100):
+        world.put(f"r{number}", failing())
+    world.look()
+    world.timers.advance(60.0)
+    for number in range(100):
+        world.put(f"r{number}", Tally(delivered=1, success_ms=SINCE_MS + 60_000))
+    for _ in range(70):
+        world.look()
+    told = [fields for event, fields in world.lines.lines if event == "deliveries-recovered"]
+    single = sum("subscription" in fields for fields in told)
+    assert single == LINES_MAX
+    assert sum(fields.get("more", 0) for fields in told) == 100 - LINES_MAX
+
+
 def test_a_store_that_cannot_be_read_is_said_once_and_tried_again(world):
     """The transition is told when it can."""
     world.store.error = StoreError("locked")
