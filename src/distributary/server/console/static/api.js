@@ -43,6 +43,8 @@ export function query(path, parameters) {
 /** Sends a request; returns {status, body, headers}. Throws `Problem`, or an error of the network. */
 export async function send(method, path, { body, type = "application/json", signal, headers } = {}) {
   const fields = new Headers(headers);
+  // No header can have such characters, so no server can know the key.
+  if (/[^\x20-\x7e]/.test(key)) throw refusal(new Problem(401, {}));
   if (key) fields.set("authorization", `Bearer ${key}`);
   if (body !== undefined) fields.set("content-type", type);
   const late = AbortSignal.timeout(WAIT_MS);
@@ -59,9 +61,13 @@ export async function send(method, path, { body, type = "application/json", sign
   const isJson = (answer.headers.get("content-type") ?? "").includes("json");
   const read = isJson && text ? JSON.parse(text) : text;
   if (answer.ok) return { status: answer.status, body: read, headers: answer.headers };
-  const problem = new Problem(answer.status, isJson && read ? read : {});
-  if (answer.status === 401) refused(problem);
-  throw problem;
+  throw refusal(new Problem(answer.status, isJson && read ? read : {}));
+}
+
+/** `problem`, of which the page knows where the key is what is wrong. */
+function refusal(problem) {
+  if (problem.status === 401) refused(problem);
+  return problem;
 }
 
 export async function get(path, signal) {
