@@ -1,9 +1,7 @@
 """Follows how subscriptions stand, in a thread, and counts them in the metrics."""
 
-import heapq
 import threading
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
@@ -18,6 +16,7 @@ from distributary.datadir.shared_signs import place_of_store, signs_of
 from distributary.knative.apiserver.objects import timestamp
 from distributary.knative.reconcile import FailureFiles
 from distributary.server.processes.control._shown_subscriptions import ShownSubscriptions
+from distributary.server.processes.control._subscription_metrics import SubscriptionMetrics
 from distributary.server.processes.control.views import Views
 from distributary.server.processes.supervision.health import Health
 from distributary.server.settings import Settings
@@ -29,16 +28,10 @@ from distributary.subscriptions.status import (
     Standings,
     Watcher,
 )
-from distributary.subscriptions.store.demands import RouteName
 from distributary.subscriptions.store.store import Store
 
 STOP_S: Final = 5.0
 """Longest wait for the thread at a stop: a look takes milliseconds, and a busy store seconds."""
-OTHERS: Final = "(others)"
-"""Label of the sum over those without metrics of their own; no id has a bracket."""
-COUNTED: Final = ("delivered", "dead_lettered", "dropped", "attempts_failed")
-STANDING: Final = ("failing", "waiting")
-_NOTHING: Final = (0, 0, 0, 0)
 COUNT_S: Final = 5.0
 """Shortest interval at which the metrics are summed."""
 COUNT_SHARE: Final = 0.005
@@ -85,7 +78,7 @@ class StandingService:
     ) -> None:
         self._paths = paths
         self.health = health
-        self._metrics_max = settings.subscription_metrics_max
+        self._metrics = SubscriptionMetrics(settings.subscription_metrics_max)
         numbers = range(health.partitions)
         self.readers = views.deliveries
         self.awaited = views.awaited
@@ -198,59 +191,14 @@ class StandingService:
     def _count(self) -> tuple[dict[str, float], dict[str, float]]:
         watcher = self.watcher
         standings = watcher.standings
-        return subscription_metrics(
+        return self._metrics.look(
             watcher.names(),
             standings.counts(),
             waiting=standings.waiting(),
             failing=watcher.failing().keys(),
-            own_max=self._metrics_max,
         )
 
 
 def count_interval_s(took_s: float) -> float:
     """The time from one summing of the metrics to the next, of which the first took *took_s*."""
     return min(max(COUNT_S, took_s / COUNT_SHARE), COUNT_S_MAX)
-
-
-def subscription_metrics(
-    names: Mapping[str, RouteName],
-    counts: Mapping[str, tuple[int, int, int, int]],
-    *,
-    waiting: Mapping[str, int],
-    failing: AbstractSet[str],
-    own_max: int,
-) -> tuple[dict[str, float], dict[str, float]]:
-    """The counters and gauges of each of the busiest subscriptions, and the sums of the others.
-
-    Args:
-        names: Of all routes that have had an outcome, by uid.
-        counts: Matches of each: as ``COUNTED``.
-        waiting: Waiting rows of the routes that have some.
-        failing: Routes whose deliveries fail.
-        own_max: So many have metrics of their own.
-    """
-    busiest = heapq.nlargest(own_max, zip(map(sum, counts.values()), counts, strict=True))
-    own = {uid for _, uid in busiest if uid in names}
-    counters: dict[str, float] = {}
-    gauges: dict[str, float] = {}
-
-    def add(namespace: str, text: str, values: Iterable[int], now: Iterable[int]) -> None:
-        labels = f'{{namespace="{namespace}",subscription="{text}"}}'
-        for counter, value in zip(COUNTED, values, strict=True):
-            key = f"subscription_{counter}_total{labels}"
-            counters[key] = counters.get(key, 0) + value
-        for gauge, number in zip(STANDING, now, strict=True):
-            key = f"subscription_{gauge}{labels}"
-            gauges[key] = gauges.get(key, 0) + number
-
-    for uid in own:
-        name = names[uid]
-        add(name.namespace, name.text, counts[uid], (uid in failing, waiting.get(uid, 0)))
-    # The others are summed by column: there may be 100,000.
-    others = [counts.get(uid, _NOTHING) for uid in names if uid not in own]
-    if others:
-        sums = [sum(each[column] for each in others) for column in range(len(COUNTED))]
-        fails = sum(uid in names and uid not in own for uid in failing)
-        waits = sum(count for uid, count in waiting.items() if uid in names and uid not in own)
-        add(OTHERS, OTHERS, sums, (fails, waits))
-    return counters, gauges
