@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from email.utils import parsedate_to_datetime
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -210,8 +211,12 @@ def tail(
         "broker": broker,
         "channel": channel,
     }
-    begin_ms = moment_ms("--since", since)
+    now_ms = _now_ms()
+    begin_ms = moment_ms("--since", since, now_ms=now_ms)
     address = server_at(url, token_from)
+    if moment_ms("--since", since, now_ms=now_ms + 1) != begin_ms:  # seen from now
+        skew_ms = _skew_ms(address, _path(namespace, {"since": format_time(now_ms)}, 1))
+        begin_ms = max(0, begin_ms + skew_ms)
     left = limit
     tailing = _Tailing(address, namespace, asked, begin_ms)
     try:
@@ -224,6 +229,27 @@ def tail(
             time.sleep(interval_s)
     except KeyboardInterrupt:
         raise typer.Exit from None
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _skew_ms(address: Address, path: str) -> int:
+    """How far the server's clock is ahead of ours, as an answer to *path* tells.
+
+    0 where they may agree: the server tells seconds. Events have times of the server's clock, so
+    one that begins to follow them by a clock that is ahead would miss the first ones.
+    """
+    response = call(address, "GET", path)
+    checked(response)
+    ours_ms = _now_ms()
+    try:
+        theirs = parsedate_to_datetime(response.headers.get("date", ""))
+    except ValueError:  # a proxy left it out, or wrote its own
+        return 0
+    theirs_ms = round(theirs.timestamp() * 1000)
+    return 0 if theirs_ms <= ours_ms < theirs_ms + 1000 else theirs_ms - ours_ms
 
 
 def _show_line(event: dict[str, Any], *, as_json: bool) -> None:

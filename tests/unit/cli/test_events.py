@@ -246,3 +246,27 @@ def test_tail_says_where_more_came_than_it_shows(server, run, monkeypatch) -> No
     assert (code, len(out.splitlines())) == (0, 2)
     assert "more events came" in err
     assert out.splitlines()[1].split()[1] == "0-3-0"
+
+
+@pytest.mark.parametrize(
+    ("date", "begin"),
+    [
+        ("Thu, 01 Jan 2026 00:00:50 GMT", "50Z"),
+        ("Thu, 01 Jan 2026 00:01:00 GMT", "00.500Z"),
+        ("Thu, 01 Jan 2026 00:01:09 GMT", "09Z"),
+        ("soon", "00.500Z"),
+    ],
+    ids=["ours is ahead", "they agree", "ours is behind", "no date"],
+)
+def test_tail_begins_at_the_clock_of_the_server(server, run, monkeypatch, date, begin) -> None:
+    """Its events have the times of that one."""
+    now_ms = 1_767_225_660_500  # 2026-01-01T00:01:00.500Z
+    monkeypatch.setattr(_events, "_now_ms", lambda: now_ms)
+    server.says([], date=date)
+    server.says([event(1)])
+    code, _, _ = run("tail", "--limit", "1")
+    assert code == 0
+    asked = server.asked[1].replace("%3A", ":")
+    assert asked.startswith("GET /events?since=2026-01-01T00:0")
+    assert asked.split("&")[0].endswith(f":{begin}")
+    assert server.asked[0].endswith("&limit=1")
