@@ -111,6 +111,18 @@ def test_what_is_held_back_becomes_a_row_when_the_cursor_must_pass(partition, st
     partition.rest()
 
 
+def test_what_is_held_back_is_dropped_when_its_route_is_deleted(partition, steps):
+    """It need not wait for room in a queue that it is not to join any more."""
+    fill(partition, SLOW, 30)
+    partition.start()
+    partition.advance(0.05)
+    assert steps()[MatchState.MATCHED, Step.HOLD]
+    partition.delete_route(SLOW)
+    partition.advance(1.0)
+    assert steps()[MatchState.HELD, Step.DROP]
+    partition.rest()
+
+
 def test_a_dead_letter_that_waits_for_room_is_kept_when_its_sink_is_taken_away(
     make_partition, steps
 ):

@@ -229,6 +229,10 @@ def check_halted_routes_are_known(made: Resources) -> None:
     for reader in (targets, later):
         assert reader.refresh()
         assert reader.halted() == {"q"}
+    made.delete("q")
+    last, _ = made.look()
+    last.refresh()
+    assert last.halted() == frozenset()  # else a run of it would wait for ever
 
 
 def check_every_change_of_a_route_is_in_its_history(made: Resources) -> None:

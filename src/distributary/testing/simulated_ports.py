@@ -108,9 +108,8 @@ class SimulatedTargets:
             self.unhalt(route)
 
     def delete(self, route: str) -> None:
-        """Delete the resource of *route*."""
+        """Delete the resource of *route*; the store keeps that it is halted."""
         del self.now[route]
-        self.halted -= {route}
         self.version += 1
 
     def last_seq(self) -> int:
@@ -161,6 +160,8 @@ class TargetsView:
     def _take(
         self, version: int, seq: int, listed: dict[str, RouteTarget], halted: frozenset[str]
     ) -> None:
+        if self._version < 0:  # What was halted and is deleted is not known to a later owner.
+            halted &= listed.keys()
         self._version, self._seq, self._listed, self._halted = version, seq, listed, halted
         for route, used in list(self._used.items()):
             if self._listed.get(route) is not used:

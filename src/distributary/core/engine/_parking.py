@@ -90,13 +90,23 @@ class Parking:
         return list(resumed)
 
     def end(self, route: str) -> bool:
-        """Unpark *route*, which is resumed or deleted; False if it was not parked."""
+        """Unpark *route*, which is resumed; False if it was not parked."""
         if self._parked.pop(route, None) is None:
             return False
         if route not in self._state.paused:
             self._halted.discard(route)
         self._effects.put_parked(route, None)
         return True
+
+    def delete(self, route: str) -> bool:
+        """Forget *route*, which is deleted; False if nothing of it was held.
+
+        Its resource may go on to say that it is paused.
+        """
+        was_halted = route in self._halted
+        self.end(route)
+        self._halted.discard(route)
+        return was_halted
 
     def follow(self) -> tuple[list[str], list[str]]:
         """Take over which routes are paused or disabled.

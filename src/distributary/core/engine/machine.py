@@ -214,7 +214,7 @@ class Engine:
         state = self._state
         state.reservations.forget(route)
         self.sending.forget(route)
-        if self._parking.end(route):
+        if self._parking.delete(route):
             self.drained(waits_for_resume(route))
         state.failing.delivered(route)  # Stop reporting it.
         state.tallies.forget(route)

@@ -276,11 +276,16 @@ class Directory:
             self._renewed.add(uid)
         self._demands.extend(news.demands)
         if news.steered:
-            ended = {uid for uid, halts in news.steered if not halts}
-            begun = {uid for uid, halts in news.steered if halts}
-            self._halted = (self._halted - ended) | begun
+            self._steer(news)
         self._seq, self._credential_seq = news.seq, news.credential_seq
         self._demand_seq, self._steering_seq = news.demand_seq, news.steering_seq
+
+    def _steer(self, news: News) -> None:
+        ended = {uid for uid, halts in news.steered if not halts}
+        begun = {uid for uid, halts in news.steered if halts}
+        if news.everything:  # The steering of a route is kept for a while when it is deleted.
+            begun &= self._listed.keys()
+        self._halted = (self._halted - ended) | begun
 
     def end(self, uid: str) -> None:
         """Forget *uid*, whose deletion the log reports; the store has it already."""

@@ -27,7 +27,8 @@ from distributary.routes import tables as _tables
 DEMANDS_MAX: Final = 100_000
 """Most demands kept: a hundred bytes each, and every consumer reads them at its start."""
 DEMANDS_OF_NAMESPACE_MAX: Final = 5_000
-"""Most of them of one namespace, so that no tenant takes the place of another."""
+"""Most of them of one namespace, so that no tenant takes the place of another. Demands that are no
+runs, such as to cancel one, have as many places of their own: what runs away can be ended."""
 KEPT_MS: Final = 7 * 86_400_000
 """How long demands are kept for a consumer that was down, milliseconds."""
 
@@ -92,10 +93,11 @@ def write_demand(
         return before
     connection.execute(sa.delete(_d).where(_d.c.asked_ms < now_ms - KEPT_MS))
     namespace = run.rpartition(" ")[0] or DEFAULT_NAMESPACE
-    if _count(connection, _of_namespace(namespace)) >= DEMANDS_OF_NAMESPACE_MAX:
+    alike = _d.c.kind.in_(RUN_KINDS) if kind in RUN_KINDS else _d.c.kind.not_in(RUN_KINDS)
+    if _count(connection, _of_namespace(namespace) & alike) >= DEMANDS_OF_NAMESPACE_MAX:
         most = f"{DEMANDS_OF_NAMESPACE_MAX} runs of a namespace"
         raise RequestError("unavailable", f"{most} were asked for within a week")
-    if _count(connection, sa.true()) >= DEMANDS_MAX:
+    if _count(connection, alike) >= DEMANDS_MAX:
         raise RequestError("unavailable", "Too many runs were asked for within a week.")
     made = Demand(counter + 1, kind, route, run, now_ms, details)
     values = made._asdict() | {"details": encode_details(details)}

@@ -5,8 +5,9 @@ from contextlib import closing
 
 import pytest
 
-from distributary.core.errors import NotFoundError
-from distributary.subscriptions.store import Directory
+from distributary.core.demand import DemandDetails
+from distributary.core.errors import NotFoundError, RequestError
+from distributary.subscriptions.store import Directory, demands
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Delete, Put
 
@@ -109,3 +110,16 @@ def test_a_store_of_an_earlier_version_is_brought_up(one, url):
     assert opened.halted() == []
     assert opened.pause("u1", "anna", 10).changed
     opened.close()
+
+
+def test_runs_can_be_ended_however_many_were_asked_for(store, monkeypatch):
+    """What is no run has places of its own: to cancel one, and to resume a route."""
+    monkeypatch.setattr(demands, "DEMANDS_OF_NAMESPACE_MAX", 2)
+    for number in range(2):
+        store.demand("retry", "u1", f"run-{number}", 5)
+    with pytest.raises(RequestError, match="2 runs of a namespace"):
+        store.demand("replay", "u1", "run-2", 5)
+    store.demand("cancel", "", "end-1", 5, details=DemandDetails(of=1))
+    store.demand("resume", "u1", "on-1", 5)
+    with pytest.raises(RequestError):
+        store.demand("resume", "u1", "on-2", 5)
