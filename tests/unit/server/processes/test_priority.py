@@ -1,4 +1,4 @@
-"""The lowest priority: of the process, and of its session where that is its own."""
+"""A low priority: of the process, and of its session where that is its own."""
 
 import subprocess
 import sys
@@ -31,14 +31,14 @@ def _niceness(group: Path, *, own_session: bool) -> int:
 def test_a_session_of_its_own_yields_as_a_whole(tmp_path: Path, own_session: bool) -> None:
     """One that is shared does not: that is the shell of a person, or its parent."""
     group = tmp_path / "autogroup"
-    assert _niceness(group, own_session=own_session) == 19
+    assert _niceness(group, own_session=own_session) == 10
     assert group.exists() == own_session
-    assert not own_session or group.read_text() == "19"
+    assert not own_session or group.read_text() == "10"
 
 
 def test_a_system_without_groups_has_the_niceness_alone(tmp_path: Path) -> None:
     """Nothing fails."""
-    assert _niceness(tmp_path / "none" / "autogroup", own_session=True) == 19
+    assert _niceness(tmp_path / "none" / "autogroup", own_session=True) == 10
 
 
 @pytest.mark.skipif(not OF_KERNEL.exists(), reason="Linux with groups of sessions")
@@ -53,4 +53,4 @@ def test_the_kernel_takes_it() -> None:
         text=True,
         timeout=60,
     )
-    assert "nice 19" in told.stdout or not told.stdout.strip()  # off: the file says nothing
+    assert "nice 10" in told.stdout or not told.stdout.strip()  # off: the file says nothing
