@@ -14,7 +14,7 @@ from distributary.core.demand import Demand, DemandDetails, DemandKind
 from distributary.core.errors import Fault, NotFoundError, ResourceError
 from distributary.core.outcome import DeliveryRowsReader, RunRow
 from distributary.core.tenant import DEFAULT_NAMESPACE
-from distributary.subscriptions.store.demands import RUN_KINDS, RouteName
+from distributary.subscriptions.store.demands import KEPT_MS, RUN_KINDS, RouteName
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import SubscriptionPage
 
@@ -166,6 +166,25 @@ class Runs:
         name = _cancel_key(demand.run)
         self._store.demand("cancel", "", name, self._clock.wall_ms(), details=details)
         return found._replace(cancelled=True)
+
+    def forget_ended(self) -> None:
+        """Forget what was asked for more than a week ago and is over in all partitions.
+
+        A run that takes longer is kept: without its demand no later owner would go on with it.
+        Idempotent; call it from time to time.
+
+        Raises:
+            StoreError: Not now.
+        """
+        before_ms, seq = self._clock.wall_ms() - KEPT_MS, 0
+        under_way = set[int]()
+        while old := self._store.oldest_demands(before_ms, seq):
+            seq = old[-1].seq
+            runs = self._states([demand for demand in old if demand.kind in RUN_KINDS])
+            under_way.update(one.demand.seq for one in runs if not one.done)
+            # What ends a run comes after it, and is kept with it.
+            ended = [each.seq for each in old if not under_way & {each.seq, each.details.of}]
+            self._store.forget_demands(ended)
 
     def page(
         self,

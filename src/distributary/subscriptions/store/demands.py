@@ -30,7 +30,9 @@ DEMANDS_OF_NAMESPACE_MAX: Final = 5_000
 """Most of them of one namespace, so that no tenant takes the place of another. Demands that are no
 runs, such as to cancel one, have as many places of their own: what runs away can be ended."""
 KEPT_MS: Final = 7 * 86_400_000
-"""How long demands are kept for a consumer that was down, milliseconds."""
+"""How long demands are kept at least, for people and for a consumer that was down, milliseconds."""
+FORGOTTEN_AT_ONCE_MAX: Final = 500
+"""Demands looked at in one turn of forgetting: their numbers are parameters of a query."""
 
 RUN_KINDS: Final = ("redrive", "purge", "replay", "retry")
 """Kinds of demands that are runs: they have progress."""
@@ -91,7 +93,6 @@ def write_demand(
         if (before.kind, before.route) != (kind, route) or not same:
             raise ConflictError(f"the run {run} asked for something else")
         return before
-    connection.execute(sa.delete(_d).where(_d.c.asked_ms < now_ms - KEPT_MS))
     namespace = run.rpartition(" ")[0] or DEFAULT_NAMESPACE
     alike = _d.c.kind.in_(RUN_KINDS) if kind in RUN_KINDS else _d.c.kind.not_in(RUN_KINDS)
     if _count(connection, _of_namespace(namespace) & alike) >= DEMANDS_OF_NAMESPACE_MAX:
@@ -104,6 +105,17 @@ def write_demand(
     connection.execute(sa.insert(_d).values(values))
     connection.execute(sa.update(_g).values(demand_seq=made.seq))
     return made
+
+
+def oldest_demands(connection: Connection, before_ms: int, after_seq: int) -> list[Demand]:
+    """The oldest demands above this number that were made before then, some of them, in order."""
+    query = sa.select(_d).where(_d.c.asked_ms < before_ms, _d.c.seq > after_seq)
+    return _demands(connection.execute(query.order_by(_d.c.seq).limit(FORGOTTEN_AT_ONCE_MAX)))
+
+
+def forget_demands(connection: Connection, seqs: Collection[int]) -> None:
+    """Forget the demands of these numbers."""
+    connection.execute(sa.delete(_d).where(_d.c.seq.in_(seqs)))
 
 
 def _count(connection: Connection, which: sa.ColumnElement[bool]) -> int:

@@ -22,16 +22,16 @@ from distributary.routes.batch import (
     ActiveRoute,
     read_all,
     read_targets,
-    write_targets,
 )
 from distributary.routes.changes import AppliedRoute
 from distributary.subscriptions.store import steering as _steering
 from distributary.subscriptions.store._batch import Batch, SubscriptionRow
 from distributary.subscriptions.store._credentials_batch import CredentialChanges
 from distributary.subscriptions.store._credentials_sealed import Sealer, sealer_beside
-from distributary.subscriptions.store._lifecycle import LifecycleChanges, write_lifecycle
-from distributary.subscriptions.store._tenants import namespaces_in, read_tenants, write_tenants
+from distributary.subscriptions.store._lifecycle import LifecycleChanges
+from distributary.subscriptions.store._tenants import namespaces_in, read_tenants
 from distributary.subscriptions.store._upgrade import bring_up, scrub
+from distributary.subscriptions.store._writing import trim, write_batch
 from distributary.subscriptions.store.consent_rows import (
     CallbackConsent,
     ConsentRow,
@@ -39,11 +39,13 @@ from distributary.subscriptions.store.consent_rows import (
     find_callback,
     read_consents,
 )
-from distributary.subscriptions.store.credentials_rows import read_stored, write_credentials
+from distributary.subscriptions.store.credentials_rows import read_stored
 from distributary.subscriptions.store.demands import (
     RouteName,
     find_demand,
     find_demands,
+    forget_demands,
+    oldest_demands,
     page_demands,
     read_route_names,
     write_demand,
@@ -62,7 +64,6 @@ from distributary.subscriptions.store.lifecycle_rows import (
     note_transition,
     read_listening,
 )
-from distributary.subscriptions.store.schedule import write_schedule
 from distributary.subscriptions.store.stored import (
     NO_SUBSCRIPTION,
     Applied,
@@ -222,7 +223,7 @@ class Store:
             outcomes = [batch.apply(change) for change in changes]
             if batch.seq != counter.seq:
                 live_count = self._subscriptions_max - batch.room
-                _write(connection, batch, live_count)
+                write_batch(connection, batch, live_count)
         return outcomes
 
     def pending(self, limit: int) -> list[tuple[int, bytes]]:
@@ -249,7 +250,7 @@ class Store:
             )
             if through_seq - self._trimmed_at >= min(_TRIM_EVERY, self._changes_kept):
                 self._trimmed_at = through_seq
-                _trim(connection, through_seq - self._changes_kept)
+                trim(connection, through_seq - self._changes_kept)
                 _steering.forget_steering(connection)
 
     def record(self, seq: int) -> bytes | None:
@@ -370,6 +371,16 @@ class Store:
         with database.reading(self._reader) as connection:
             return page_demands(connection, namespace, before, limit, route=route, kind=kind)
 
+    def oldest_demands(self, before_ms: int, after_seq: int) -> list[Demand]:
+        """See ``demands``."""
+        with database.reading(self._reader) as connection:
+            return oldest_demands(connection, before_ms, after_seq)
+
+    def forget_demands(self, seqs: Collection[int]) -> None:
+        """Forget the demands of these numbers: nobody has to carry them out any more."""
+        with self._writer.changing() as connection:
+            forget_demands(connection, seqs)
+
     def consents(self, targets: Collection[str]) -> dict[str, ConsentRow]:
         """The consents of these targets, those that are stored."""
         with database.reading(self._reader) as connection:
@@ -467,31 +478,3 @@ def _namespaces(changes: Sequence[Change]) -> set[str]:
 def _shown(row: Iterable[Any]) -> StoredSubscription:
     *members, spec_json, namespace = row
     return StoredSubscription._make((*members, spec_json.encode(), namespace))
-
-
-def _write(connection: Connection, batch: Batch, live_count: int) -> None:
-    # Updates first: the same batch may insert an id again that it deletes.
-    if batch.updates:
-        connection.execute(
-            sa.update(_t).where(_t.c.uid == sa.bindparam("key")),
-            [row.columns() | {"key": row.subscription.uid} for row in batch.updates.values()],
-        )
-    if batch.inserts:
-        connection.execute(sa.insert(_t), [row.columns() for row in batch.inserts.values()])
-    connection.execute(sa.insert(_r), batch.records)
-    write_targets(connection, batch.targets)
-    write_schedule(connection, batch.schedules)
-    write_credentials(connection, batch.credentials)
-    write_tenants(connection, batch.tenants)
-    write_lifecycle(connection, batch.lifecycle)
-    connection.execute(sa.update(_g).values(seq=batch.seq, live_count=live_count))
-
-
-def _trim(connection: Connection, through_seq: int) -> None:
-    if through_seq <= 0:
-        return
-    connection.execute(sa.delete(_r).where(_r.c.appended.is_(True), _r.c.seq <= through_seq))
-    for table in (_t, _tables.route_target):
-        gone = sa.and_(table.c.state == _tables.DELETED, table.c.seq <= through_seq)
-        connection.execute(sa.delete(table).where(gone))
-    connection.execute(sa.update(_g).values(trimmed_through=through_seq))

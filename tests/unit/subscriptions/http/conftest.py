@@ -74,7 +74,9 @@ class Api:
         self.failing = [folder / "0.json", folder / "1.json"]
         self.tallies = MemoryTallies()
         self.watcher = watcher_of(store, StillClock(), MemoryTallyReader(self.tallies))
-        readers = [DeliveryReader(path, at) for at, path in enumerate(self.databases)]
+        readers = self.readers = [
+            DeliveryReader(path, at) for at, path in enumerate(self.databases)
+        ]
         self.awaited: dict[tuple[int, int], str] = {}
 
         def awaited(partition: int, offset: int) -> str:

@@ -1,11 +1,14 @@
 """Pauses, replays and runs over HTTP: what is set is told, each request is answered for good."""
 
+from types import SimpleNamespace
+
 import pytest
 from tests.unit.subscriptions.http.test_delivery_paths import dead_letter, uid_of, write
 
 from distributary.core.database import sqlite_url
 from distributary.core.outcome import Changes, DeliveryStore, RunRow
-from distributary.subscriptions.store import Directory
+from distributary.subscriptions.service import Runs
+from distributary.subscriptions.store import Directory, demands
 
 
 def post(api, path, body=None):
@@ -140,6 +143,32 @@ def test_a_run_is_cancelled_once(api):
         write(api, partition, runs={seq: row})
     assert api.request("GET", "/runs/r1").json()["state"] == "cancelled"
     assert post(api, "/runs/absent/cancel").status == 404
+
+
+def test_a_run_is_forgotten_once_it_is_over(api, monkeypatch):
+    """After a week, if it is: an owner that starts goes on with those whose demand is there."""
+    monkeypatch.setattr(demands, "FORGOTTEN_AT_ONCE_MAX", 2)
+    api.put("s")
+    names = [f"p{number}" for number in range(5)]
+    for name in names:
+        post(api, "/dead-letters/redrive", {"subscription": "s", "run": name})
+    post(api, "/runs/p3/cancel")
+    seqs = {name: api.store.find_demand(name).seq for name in names}
+    for partition in range(len(api.databases)):
+        done = {seqs[name]: RunRow(seqs[name], 0, 0, 0, 0, done=True) for name in ("p0", "p1")}
+        half = RunRow(seqs["p2"], 0, 0, 0, 0, done=not partition)
+        write(api, partition, runs=done | {half.seq: half})
+    asked_ms = api.store.find_demand("p0").asked_ms
+
+    def kept_at(now_ms):
+        clock = SimpleNamespace(wall_ms=lambda: now_ms)
+        Runs(api.store, clock, api.readers).forget_ended()
+        return [run["run"] for run in api.request("GET", "/runs").json()][::-1]
+
+    assert kept_at(asked_ms + demands.KEPT_MS) == names
+    assert kept_at(asked_ms + demands.KEPT_MS + 1) == ["p2", "p3", "p4"]
+    assert api.request("GET", "/runs/p3").json()["state"] == "cancelling"
+    assert api.request("GET", "/runs/p0").status == 404
 
 
 def test_runs_are_listed_part_by_part(api, monkeypatch):

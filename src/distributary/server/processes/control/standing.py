@@ -20,7 +20,7 @@ from distributary.server.processes.control._subscription_metrics import Subscrip
 from distributary.server.processes.control.views import Views
 from distributary.server.processes.supervision.health import Health
 from distributary.server.settings import Settings
-from distributary.subscriptions.service import Statuses
+from distributary.subscriptions.service import Runs, Statuses
 from distributary.subscriptions.status import (
     LOOK_S,
     NOTHING,
@@ -34,6 +34,8 @@ STOP_S: Final = 5.0
 """Longest wait for the thread at a stop: a look takes milliseconds, and a busy store seconds."""
 COUNT_S: Final = 5.0
 """Shortest interval at which the metrics are summed."""
+FORGET_S: Final = 3600.0
+"""Interval at which runs of more than a week ago are forgotten."""
 COUNT_SHARE: Final = 0.005
 """Share of a core that summing may take: the interval grows with the number of subscriptions, of
 which 100,000 take some 50 ms."""
@@ -106,6 +108,7 @@ class StandingService:
         self.shown = ShownSubscriptions(store, self.statuses)
         self._counted: tuple[dict[str, float], dict[str, float]] = {}, {}
         self._clock, self._count_due_s = clock, float("-inf")
+        self._runs, self._forget_due_s = Runs(store, clock, self.readers), float("-inf")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="standing", daemon=True)
         health.count_more = self.count
@@ -154,6 +157,9 @@ class StandingService:
                     self._counted = self._count()
                     took_s = self._clock.monotonic_s() - began_s
                     self._count_due_s = began_s + count_interval_s(took_s)
+                if began_s >= self._forget_due_s:
+                    self._forget_due_s = began_s + FORGET_S
+                    self._runs.forget_ended()
             except StoreError as error:  # the next look sees what has changed
                 if not away:
                     _log.warning("standing-unreadable", reason=str(error))
