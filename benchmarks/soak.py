@@ -148,6 +148,8 @@ def _resource_kills(changes, seed):
 def _cluster_faults(kills, cuts, sleeps, only, seed):
     faults = [*KILLS * kills, *(*CUTS, FORGOTTEN) * cuts]
     faults = [fault for fault in faults if only in fault.name]
+    if not faults:
+        raise SystemExit(f"no fault of a cluster has {only!r} in its name")
     random.Random(seed).shuffle(faults)
     with tempfile.TemporaryDirectory(prefix="distributary-soak-") as folder:
         report, woken = run_faults(

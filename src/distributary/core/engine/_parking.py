@@ -90,7 +90,7 @@ class Parking:
         return list(resumed)
 
     def end(self, route: str) -> bool:
-        """Unpark *route*, which is resumed; False if it was not parked."""
+        """Unpark *route*; False if it was not parked."""
         if self._parked.pop(route, None) is None:
             return False
         if route not in self._state.paused:

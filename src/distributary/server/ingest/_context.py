@@ -97,8 +97,6 @@ class Swept(Protocol):
         """Abort, whatever is under way."""
 
 
-"""What a request shows that came while nothing was asked for."""
-
 PlainEvent: TypeAlias = tuple[Received, Sequence[Event] | None]
 """An event to append, and its type and source if they are new."""
 

@@ -9,6 +9,7 @@ from distributary.net.http1 import Request
 from distributary.server.ingest._demands import need_of
 
 _NOTHING = Credentials(b"")
+"""What a request shows that came while nothing was asked for."""
 
 
 def still_admits(gate: Gate, request: Request) -> bool:
@@ -38,24 +39,24 @@ def sender_now(gate: Gate, request: Request, sender: Identity) -> Identity:
     """
     if request.asked_at == gate.generation:
         return sender
-    shown = request.shown
-    try:
-        return gate.identify(shown if isinstance(shown, Credentials) else _NOTHING)
-    except RequestError as error:
-        if error.request_code == "unavailable":  # keys of an issuer are being fetched
-            return sender
-        raise
+    return _known(gate, request) or sender
 
 
 def _check(gate: Gate, request: Request) -> None:
     need = need_of(request.method, request.path)
     if not gate.required or not need.identity:
         return
+    sender = _known(gate, request)
+    if sender is not None and need.demand is not None:
+        gate.check(sender, need.demand)
+
+
+def _known(gate: Gate, request: Request) -> Identity | None:
+    """Who sends *request*; None: nobody can tell while the keys of an issuer are being fetched."""
     shown = request.shown
     try:
-        sender = gate.identify(shown if isinstance(shown, Credentials) else _NOTHING)
-        if need.demand is not None:
-            gate.check(sender, need.demand)
+        return gate.identify(shown if isinstance(shown, Credentials) else _NOTHING)
     except RequestError as error:
-        if error.request_code != "unavailable":  # keys of an issuer are being fetched
-            raise
+        if error.request_code == "unavailable":
+            return None
+        raise

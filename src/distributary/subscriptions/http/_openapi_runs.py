@@ -163,7 +163,7 @@ def run_paths() -> dict[str, Node]:
             "get": operation(
                 "listRuns",
                 _TAG,
-                "List runs of the last week, in parts; the newest first.",
+                "List runs of the last week, and longer ones, in parts; the newest first.",
                 {"200": answer("A part.", json_content(found), NEXT_PART)}
                 | problems("invalid", "notfound", "store-failed"),
                 parameters=[

@@ -184,7 +184,8 @@ class Runs:
             under_way.update(one.demand.seq for one in runs if not one.done)
             # What ends a run comes after it, and is kept with it.
             ended = [each.seq for each in old if not under_way & {each.seq, each.details.of}]
-            self._store.forget_demands(ended)
+            if ended:
+                self._store.forget_demands(ended)
 
     def page(
         self,
