@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from distributary.access import NOBODY, Change, UnauthenticatedError
+from distributary.access import NOBODY, Change, Identity, UnauthenticatedError
 from distributary.core.errors import DistributaryError, RequestError
 from distributary.core.tenant import DEFAULT_NAMESPACE, is_namespace, path_in
 from distributary.protocols.amqp.engine import (
@@ -34,7 +34,7 @@ from distributary.subscriptions.amqp._messages import (
     read_request,
 )
 from distributary.subscriptions.amqp._sender import Audit, Sender, changes
-from distributary.subscriptions.http.operations import Operations
+from distributary.subscriptions.http.operations import OperationName, Operations
 from distributary.subscriptions.http.problem_details import INTERNAL_DETAIL, Problem, describe_error
 
 ADDRESS: Final = "subscriptions"
@@ -310,17 +310,26 @@ class Conversation:
             _log.exception("amqp-request-failed")
             return problem_of(Problem("internal", INTERNAL_DETAIL), request)
         finally:
-            if operation is not None and changes(operation):
-                path = path_in(namespace, f"/subscriptions/{subscription_id}").removesuffix("/")
-                self._audit(Change(sender, operation, path, self._origin, status, SURFACE))
+            self._record(sender, operation, namespace, subscription_id, status)
 
     def _audit_refusal(self, request: AmqpMessage, namespace: str, status: int) -> None:
         """Record what was asked for by whoever may not ask any more; once for a connection."""
         with contextlib.suppress(DistributaryError):  # of no operation: nothing would change
             operation, call = read_request(request, namespace)
-            if operation is not None and changes(operation):
-                path = path_in(namespace, f"/subscriptions/{call.id}").removesuffix("/")
-                self._audit(Change(NOBODY, operation, path, self._origin, status, SURFACE))
+            self._record(NOBODY, operation, namespace, call.id, status)
+
+    def _record(
+        self,
+        sender: Identity,
+        operation: OperationName | None,
+        namespace: str,
+        id_: str,
+        status: int,
+    ) -> None:
+        """Tell the audit log of a request for a change."""
+        if operation is not None and changes(operation):
+            path = path_in(namespace, f"/subscriptions/{id_}").removesuffix("/")
+            self._audit(Change(sender, operation, path, self._origin, status, SURFACE))
 
     async def _send(self, link: AmqpLink, payload: bytes) -> None:
         """Send on *link* once it has credit; returns when the message is in the socket."""
