@@ -26,11 +26,13 @@ GRANTS = {
     "publish": Grant(may=(Verb.PUBLISH,), namespaces=(NAMESPACE,)),
     "read": Grant(may=(Verb.READ,), namespaces=(NAMESPACE,)),
     "write": Grant(may=(Verb.WRITE,), namespaces=(NAMESPACE,)),
+    "watcher": Grant(may=(Verb.OBSERVE,), namespaces=(NAMESPACE,)),
     "observe": Grant(may=(Verb.OBSERVE,), namespaces=("*",)),
     "admin": Grant(may=(Verb.ADMIN,), namespaces=(NAMESPACE,)),
     "operator": Grant(may=(Verb.ADMIN,), namespaces=("*",)),
 }
-"""Identities by their column: the admin of another tenant, each verb, the admin of everything."""
+"""Identities by their column: the admin of another tenant, each verb (``observe`` there, and in all
+namespaces), the admin of everything."""
 
 
 class Way(NamedTuple):

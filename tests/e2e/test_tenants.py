@@ -302,16 +302,17 @@ def test_history_and_metrics_tell_whose_it_was(tenants: Tenants) -> None:
     assert {row["namespace"] for row in tenants.run(EVERYTHING, *words)} == {"shop"}
 
     def counted(tenant: str) -> float:
-        text = tenants.call("GET", "/metrics", EVERYTHING).body.decode()
+        text = tenants.call("GET", "/metrics", tenant).body.decode()
         metrics = dict(samples(text))
-        label = f'namespace="{tenant}"'
-        names = [
-            one for one in metrics if one.startswith("namespace_events_total") and label in one
-        ]
-        return sum(metrics[name] for name in names)
+        assert all(f'namespace="{tenant}"' in name for name in metrics)
+        return metrics.get(f'namespace_events_total{{namespace="{tenant}"}}', 0)
 
     for tenant in TENANTS:
         wait_until(lambda tenant=tenant: counted(tenant) == 8, WAIT_S, "all are counted")
+    whole = tenants.call("GET", "/metrics", EVERYTHING).body.decode()
+    assert {f'namespace_events_total{{namespace="{one}"}}' for one in TENANTS} < dict(
+        samples(whole)
+    ).keys()
 
 
 def test_the_commands_mean_one_tenant(tenants: Tenants) -> None:
@@ -424,7 +425,9 @@ def test_no_answer_to_one_tenant_names_the_other(tenants: Tenants) -> None:
         for kind in kinds.KINDS:
             path = f"{_root(kind)}/{kind.plural}"
             assert tenants.call("GET", path, tenant).status == 403, path
-        for path in ("/metrics", "/subscriptions", "/dead-letters", f"/api/v1/namespaces/{other}"):
+        metrics = tenants.call("GET", "/metrics", tenant)
+        assert (metrics.status, other.encode() in metrics.body) == (200, False)
+        for path in ("/cluster", "/subscriptions", "/dead-letters", f"/api/v1/namespaces/{other}"):
             assert tenants.call("GET", path, tenant).status == 403, path
 
 

@@ -21,7 +21,7 @@ class Verb(enum.StrEnum):
     WRITE = "write"
     """Change them; includes ``READ``."""
     OBSERVE = "observe"
-    """Read metrics, and why the server is not ready."""
+    """Read metrics of a namespace; in all: of the whole server, and why it is not ready."""
     ADMIN = "admin"
     """Make and revoke keys; includes all others."""
 
@@ -128,6 +128,13 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         """Namespaces in which it may do anything, in order; ``*`` alone: all."""
         names = {name for grant in self.grants for name in grant.namespaces}
         return (ALL_NAMESPACES,) if ALL_NAMESPACES in names else tuple(sorted(names))
+
+    def where(self, verb: Verb) -> frozenset[str] | None:
+        """Namespaces in which it may do *verb* to everything; None: in all."""
+        asked = Demand(verb, None)
+        each = (grant.namespaces for grant in self.grants if grant.allows(asked))
+        names = frozenset(name for named in each for name in named)
+        return None if ALL_NAMESPACES in names else names
 
     @property
     def tenant(self) -> str | None:

@@ -10,6 +10,7 @@ Callers: ``engine``, ``partitions`` and ``server`` count; ``server`` renders for
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import msgspec
@@ -228,10 +229,20 @@ class Families:
         paths: Snapshot files, one a role.
         now: Numbers of the calling process.
         helps: Name (without prefix) -> its help line.
+        namespaces: Only the series of these, by their label ``namespace``; None: all.
     """
 
-    def __init__(self, paths: Iterable[Path], now: Meter, helps: dict[str, str]) -> None:
-        self._files = _Files([*map(_load, paths), _snapshot(now)], helps, PREFIX)
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        now: Meter,
+        helps: dict[str, str],
+        namespaces: AbstractSet[str] | None = None,
+    ) -> None:
+        saved = [*map(_load, paths), _snapshot(now)]
+        if namespaces is not None:
+            saved = [_of_namespaces(each, namespaces) for each in saved]
+        self._files = _Files(saved, helps, PREFIX)
 
     def collect(self) -> Iterable[Metric]:
         """Yield each metric with its samples, as Prometheus names them."""
@@ -242,6 +253,20 @@ class Families:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self._files)
         return generate_latest(registry)
+
+
+def _of_namespaces(saved: _Saved, namespaces: AbstractSet[str]) -> _Saved:
+    """The series of *saved* that have a label ``namespace`` with one of these names."""
+
+    def among(name: str) -> bool:
+        _, keys, values = _split(name)
+        return dict(zip(keys, values, strict=True)).get("namespace") in namespaces
+
+    return _Saved(
+        {name: value for name, value in saved.counters.items() if among(name)},
+        {name: value for name, value in saved.gauges.items() if among(name)},
+        {name: each for name, each in saved.histograms.items() if among(name)},
+    )
 
 
 def render(paths: Iterable[Path], now: Meter, helps: dict[str, str]) -> bytes:

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
@@ -47,7 +48,7 @@ class AlwaysReady:
         """Ready."""
         return True, []
 
-    def metrics(self) -> bytes:
+    def metrics(self, _namespaces: AbstractSet[str] | None = None) -> bytes:
         """None."""
         return b""
 

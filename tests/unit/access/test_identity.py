@@ -100,3 +100,17 @@ def test_a_demand_is_said_for_people():
         "publish to brokers/default in namespace shop"
     )
     assert str(Demand(Verb.OBSERVE, "*")) == "observe in all namespaces"
+
+
+def test_where_tells_the_namespaces_of_a_verb():
+    """Of grants that include it; None: in all of them."""
+    one = identity(
+        Grant(may=(Verb.OBSERVE,), namespaces=("shop", "farm")),
+        Grant(may=(Verb.READ,), namespaces=("*",)),
+        Grant(may=(Verb.ADMIN,), namespaces=("bank",)),
+    )
+    assert one.where(Verb.OBSERVE) == {"shop", "farm", "bank"}
+    assert one.where(Verb.WRITE) == {"bank"}
+    assert one.where(Verb.READ) is None
+    assert NOBODY.where(Verb.READ) == frozenset()
+    assert LOCAL.where(Verb.OBSERVE) is None

@@ -64,7 +64,7 @@ ROWS: Final = (
     ),
     # Whoever knows the key of such a URL may consent: it is the permission.
     Row("consent", _compiled("/consent/[^/]+"), open_to_all=True),
-    Row("metrics", _compiled("/metrics"), Verb.OBSERVE, Verb.OBSERVE, everywhere=True),
+    Row("metrics", _compiled("/metrics"), Verb.OBSERVE, Verb.OBSERVE, somewhere=True),
     Row("cluster", _compiled("/cluster"), Verb.OBSERVE, Verb.OBSERVE, everywhere=True),
     _row("events", "/events", Verb.READ, Verb.PUBLISH),
     _row("events", f"/namespaces/{_NS}/events", Verb.READ, Verb.PUBLISH),

@@ -1,6 +1,7 @@
 """The ASGI application: every path that is not for publishing."""
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -11,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from distributary.access import Gate
+from distributary.access import Gate, Verb, sender_of
 from distributary.datadir.seen import SeenNames
 from distributary.subscriptions.api_keys import ApiKeys
 from distributary.subscriptions.events import Events
@@ -50,8 +51,12 @@ class HealthReport(Protocol):
     def ready(self) -> tuple[bool, list[str]]:
         """Whether the pipeline runs and the log accepts records; if not, why, for people."""
 
-    def metrics(self) -> bytes:
-        """All metrics in the Prometheus text format 0.0.4."""
+    def metrics(self, namespaces: AbstractSet[str] | None = None) -> bytes:
+        """Metrics in the Prometheus text format 0.0.4.
+
+        Args:
+            namespaces: Only the series of these; None: all.
+        """
 
 
 def create_app(
@@ -105,7 +110,7 @@ def create_app(
         **cluster_resources(cluster),
         "/healthz": _reading(_alive),
         "/readyz": Resource({"GET": _readiness_of(health)}),
-        "/metrics": _reading(lambda: Response(health.metrics(), headers=_METRICS_TYPE)),
+        "/metrics": Resource({"GET": _metrics_of(health)}),
         **_documents(),
     }
     routes = [Route(path, resource) for path, resource in resources.items()]
@@ -162,6 +167,16 @@ def _readiness_of(health: HealthReport) -> Handler:
             return json_response({"ready": True})
         why = "; ".join(reasons) if observes_all(request) else ""
         return _problems.problem("unavailable", why or "not ready")
+
+    return answer
+
+
+def _metrics_of(health: HealthReport) -> Handler:
+    """Metrics of the namespaces that the sender may observe; of the server if these are all."""
+
+    async def answer(request: Request) -> Response:
+        observed = sender_of(request.scope["headers"]).where(Verb.OBSERVE)
+        return Response(health.metrics(observed), headers=_METRICS_TYPE)
 
     return answer
 

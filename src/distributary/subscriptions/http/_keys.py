@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from distributary.access import ALL_NAMESPACES, Demand, Gate, Grant, Identity, Verb, sender_of
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import Faults
 from distributary.resource.schema import checked
 from distributary.subscriptions.api_keys import ApiKeys, StoredKey
@@ -104,13 +105,13 @@ def _demand(request: Request) -> Demand:
             faults.add(name, "missing", "this parameter is required")
     resource, _, place = given.get("resource", "").partition("/")
     named, _, target = place.partition("/")
-    namespace = given.get("namespace", named or "default")
+    of_all = resource == "metrics"
+    namespace = given.get("namespace", named or (ALL_NAMESPACES if of_all else DEFAULT_NAMESPACE))
     if named and namespace != named:
         faults.add("namespace", "conflict", "the resource names another namespace")
     faults.refuse()
     verb = Verb(given["verb"])
     if resource == "metrics":
-        namespace = ALL_NAMESPACES
         verb = Verb.OBSERVE if verb is Verb.READ else verb
     name = f"{resource}/{target}" if target else ""
     if resource == "events":

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from distributary.core.meter import Histogram, Meter, render
+from distributary.core.meter import Families, Histogram, Meter, render
 
 
 def samples(paths, now, helps=None):
@@ -107,6 +107,32 @@ def test_the_text_sums_all_roles_and_the_calling_process(tmp_path):
     assert found["distributary_wait_seconds_bucket", (("le", "2.0"),)] == 2
     assert found["distributary_wait_seconds_bucket", (("le", "+Inf"),)] == 2
     assert found["distributary_wait_seconds_sum", ()] == 3.0
+
+
+def test_some_namespaces_have_their_own_series_alone(tmp_path):
+    """By the label ``namespace``: nothing of others, of their sums, or of the whole server."""
+    meter = Meter(tmp_path / "a.json")
+    for name in ("shop", "till", "shopping", "(others)", "*"):
+        meter.add(f'matched_total{{namespace="{name}",subscription="s"}}', 3)
+        meter.gauges[f'waiting{{namespace="{name}"}}'] = 1.0
+        meter.histogram(f'wait_seconds{{namespace="{name}"}}', (1.0,)).observe(0.5)
+    meter.add("events_total", 9)
+    meter.add('answers_total{status="200"}', 9)
+    meter.add('told_total{other="x",namespaces="shop"}', 9)
+    meter.save()
+    now = Meter()
+    now.gauges['lag_records{partition="0"}'] = 1.0
+    now.add('matched_total{namespace="shop",subscription="s"}', 1)
+    text = Families([tmp_path / "a.json"], now, {}, frozenset(("shop",))).render().decode()
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        'distributary_matched_total{namespace="shop",subscription="s"} 4.0',
+        'distributary_waiting{namespace="shop"} 1.0',
+        'distributary_wait_seconds_bucket{le="1.0",namespace="shop"} 1.0',
+        'distributary_wait_seconds_bucket{le="+Inf",namespace="shop"} 1.0',
+        'distributary_wait_seconds_count{namespace="shop"} 1.0',
+        'distributary_wait_seconds_sum{namespace="shop"} 0.5',
+    ]
+    assert Families([tmp_path / "a.json"], now, {}, frozenset()).render() == b""
 
 
 def test_help_lines_are_those_that_were_given():

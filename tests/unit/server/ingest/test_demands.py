@@ -88,7 +88,8 @@ def test_the_table_is_the_one_that_was_meant(matrix):
 
     everybody = {"none", *matrix.GRANTS}
     assert refused("GET", "/healthz") == everybody
-    assert refused("GET", "/metrics") == {"observe", "operator"}
+    assert refused("GET", "/metrics") == {"other", "watcher", "observe", "admin", "operator"}
+    assert refused("GET", "/cluster") == {"observe", "operator"}
     assert refused("POST", "/events") == {"operator"}
     assert refused("POST", "/namespaces/shop/events") == {"publish", "admin", "operator"}
     assert refused("GET", "/namespaces/shop/subscriptions") == {

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,9 @@ class FakeHealth:
         """Ready without reasons to the contrary."""
         return not self.reasons, self.reasons
 
-    def metrics(self) -> bytes:
-        """One metric."""
-        return b"up 1\n"
+    def metrics(self, namespaces: AbstractSet[str] | None = None) -> bytes:
+        """One metric, and of which namespaces it was asked for."""
+        return b"up 1\n" if namespaces is None else " ".join(sorted(namespaces)).encode()
 
 
 class Api:

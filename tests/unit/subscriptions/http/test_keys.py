@@ -214,7 +214,8 @@ def test_whoami_tells_who_sends_the_request(api, headers, told):
         ("verb=publish&resource=brokers/farm/a", "publish to brokers/a in namespace farm"),
         ("verb=read&resource=subscriptions&namespace=shop", "read in namespace shop"),
         ("verb=read&resource=subscriptions", "read in namespace default"),
-        ("verb=observe&resource=metrics&namespace=shop", "observe in all namespaces"),
+        ("verb=observe&resource=metrics&namespace=shop", "observe in namespace shop"),
+        ("verb=read&resource=metrics&namespace=*", "observe in all namespaces"),
         ("verb=read&resource=metrics", "observe in all namespaces"),
     ],
 )

@@ -215,10 +215,25 @@ def test_metrics_are_prometheus_text(api):
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
 
 
+def test_metrics_are_those_of_the_namespaces_that_the_sender_observes(api):
+    """Of the whole server for who may observe in all."""
+
+    def asked(*grants: Grant) -> bytes:
+        sender = Identity(name="key:x", how=IdentityKind.KEY, grants=grants)
+        headers = [("x-distributary-identity", encode_identity(sender).decode())]
+        return api.request("GET", "/metrics", headers=headers).body
+
+    shop = Grant(may=(Verb.OBSERVE, Verb.READ), namespaces=("shop",))
+    assert asked(shop) == b"shop"
+    assert asked(Grant(may=(Verb.READ,), namespaces=("*",)), shop) == b"shop"
+    assert asked(shop, Grant(may=(Verb.ADMIN,), namespaces=("bank",))) == b"bank shop"
+    assert asked(Grant(may=(Verb.OBSERVE,), namespaces=("*",)), shop) == b"up 1\n"
+
+
 def test_a_bug_is_a_500_that_tells_nothing(api, monkeypatch):
     """Tracebacks stay in the log."""
 
-    def fail():
+    def fail(_namespaces):
         raise ZeroDivisionError("canary")
 
     monkeypatch.setattr(api.health, "metrics", fail)

@@ -35,7 +35,8 @@ _WRITING: Final = ("create", "update", "patch", "delete", "deletecollection")
 _ALL_VERBS: Final = "*"
 _VERBS: Final = frozenset((*_READING, *_WRITING, str(Verb.PUBLISH), _ALL_VERBS))
 _OPEN_PATHS: Final = ("/api", "/apis", "/healthz", "/openapi", "/readyz", "/version")
-_OBSERVED: Final = ("/metrics", "/cluster")
+_OBSERVED: Final[Mapping[str, str | None]] = {"/metrics": None, "/cluster": ALL_NAMESPACES}
+"""Paths that show what is observed -> where one has to be allowed to; None: in any namespace."""
 _OF_ANYBODY: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "apiextensions.k8s.io": {"customresourcedefinitions": _READING},
     "authorization.k8s.io": dict.fromkeys(
@@ -88,7 +89,7 @@ def _access(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
     assert isinstance(path, dict)
     text = _text(path, "path")
     if text in _OBSERVED:
-        allowed = sender.may(Demand(Verb.OBSERVE, ALL_NAMESPACES))
+        allowed = sender.may(Demand(Verb.OBSERVE, _OBSERVED[text]))
     else:
         allowed = any(text == one or text.startswith(f"{one}/") for one in _OPEN_PATHS)
     return {"allowed": allowed}
@@ -131,8 +132,7 @@ def _rules(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
             for resource, verbs in of_group.items()
         ]
     paths = [path for one in _OPEN_PATHS for path in (one, f"{one}/*")]
-    if sender.may(Demand(Verb.OBSERVE, ALL_NAMESPACES)):
-        paths += _OBSERVED
+    paths += [path for path, where in _OBSERVED.items() if sender.may(Demand(Verb.OBSERVE, where))]
     told: Object = {
         "resourceRules": resources,
         "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": paths}],

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from distributary.access import Verb, sender_of
 from distributary.core.errors import CATALOGUE
 from distributary.core.meter import Meter
 from distributary.server.nodes import NodeKeeper
@@ -115,7 +116,8 @@ def node_application(health: Health, cluster: Cluster) -> ASGIApp:
             return
         path, status, kind = scope["path"], 200, b"text/plain; charset=utf-8"
         if path == "/metrics":
-            body, kind = health.metrics(), b"text/plain; version=0.0.4; charset=utf-8"
+            body = health.metrics(sender_of(scope["headers"]).where(Verb.OBSERVE))
+            kind = b"text/plain; version=0.0.4; charset=utf-8"
         else:
             well, reasons = health.alive() if path == "/healthz" else health.ready()
             if well:

@@ -1,6 +1,7 @@
 """Health checks and metrics over all processes: the answers of ``/readyz`` and ``/metrics``."""
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 from distributary.core.clock import Clock
 from distributary.core.meter import Families, Meter
@@ -249,12 +250,12 @@ class Health:
         ends = [(self._end(number), page) for number, page in enumerate(self._status_pages)]
         return sum(max(0, end - page[StatusField.WATERMARK]) for end, page in ends if end)
 
-    def metrics(self) -> bytes:
-        """Every metric of every process, in the Prometheus text format."""
-        return self.families().render()
+    def metrics(self, namespaces: AbstractSet[str] | None = None) -> bytes:
+        """The metrics of ``families``, in the Prometheus text format."""
+        return self.families(namespaces).render()
 
-    def families(self) -> Families:
-        """Every metric of every process."""
+    def families(self, namespaces: AbstractSet[str] | None = None) -> Families:
+        """Every metric of every process; with *namespaces* only the series of these."""
         meter = Meter()
         gauges = meter.gauges
         gauges["ready"] = float(self.ready()[0])
@@ -278,4 +279,4 @@ class Health:
         for role, count in self._restarts().items():
             meter.counters[f'process_restarts_total{{process="{role}"}}'] = count
         self.count_more(meter)
-        return Families(self._paths.meters(), meter, HELPS)
+        return Families(self._paths.meters(), meter, HELPS, namespaces)

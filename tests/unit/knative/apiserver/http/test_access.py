@@ -158,6 +158,21 @@ def test_paths_without_resources_can_be_asked(cluster, path, allowed):
     assert ask(cluster, ACCESS, kind, spec, OPERATOR)["allowed"] is (path != "/apisx")
 
 
+def test_who_observes_one_namespace_gets_its_metrics(cluster):
+    """And nothing that concerns all of them."""
+    watcher = holder(Grant(may=(Verb.OBSERVE,), namespaces=("shop",)))
+
+    def allowed(path):
+        spec = {"nonResourceAttributes": {"verb": "get", "path": path}}
+        return ask(cluster, ACCESS, "SelfSubjectAccessReview", spec, watcher)["allowed"]
+
+    assert (allowed("/metrics"), allowed("/cluster")) == (True, False)
+    listed = ask(cluster, RULES, "SelfSubjectRulesReview", {"namespace": "shop"}, watcher)
+    (rule,) = listed["nonResourceRules"]
+    assert "/metrics" in rule["nonResourceURLs"]
+    assert "/cluster" not in rule["nonResourceURLs"]
+
+
 def rules(cluster, sender, namespace="shop"):
     """The rules of *sender*, but for those of whoever shows an identity."""
     spec = {"namespace": namespace}
