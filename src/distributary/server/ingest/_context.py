@@ -40,6 +40,7 @@ from distributary.server.ingest._event_paths import (
 )
 from distributary.server.ingest._forwarded import TrustedProxies
 from distributary.server.ingest._guard import Guard
+from distributary.server.ingest._held_bodies import HeldBodies
 from distributary.server.ingest._limits import STRANGER_BODY_BYTES_MAX, IngestSettings
 from distributary.server.ingest._policies import PolicyError, check_policies
 from distributary.server.ingest._readmission import check_again, sender_now
@@ -116,6 +117,7 @@ class IngestContext:
 
     Attributes:
         addresses: The paths that accept events.
+        bodies: Those that are arriving.
         draining: Shutting down: new requests get 503 with ``connection: close``.
         connections: Open connections, refused ones excepted.
         dial: Connects a relay to the control process; None: there is none.
@@ -138,6 +140,7 @@ class IngestContext:
         "addresses",
         "answers",
         "appends",
+        "bodies",
         "clock",
         "connections",
         "counters",
@@ -183,7 +186,8 @@ class IngestContext:
         self.gate = Gate(clock.wall_ms)
         self.guard = Guard() if guard is None else guard
         self.node = NodeCounts() if node is None else node
-        self.relays = RelayLimits(self.counters, self.node)
+        self.bodies = HeldBodies(self.counters)
+        self.relays = RelayLimits(self.counters, self.node, self.bodies)
         self.addresses = EventPaths()
         self.tenants = Tenants(self.now_s, TenantCounts() if tenants is None else tenants)
         self.tenants.change(settings.quotas)
@@ -479,8 +483,7 @@ class IngestContext:
             raise RequestError("log-unavailable", "The log takes nothing now.")
         if appends.full or self.counters.appends_in_flight >= self.settings.appends_max:
             raise RequestError("unavailable", "Too many events wait for the log.")
-        if self.counters.held_bytes >= self.settings.held_bytes_max:
-            raise RequestError("unavailable", "Too many bytes wait for the log.")
+        self.bodies.check_head(request, self.settings.held_bytes_max)
         self.tenants.check_events(self.addresses.by_path[request.path])
 
     def sweep(self) -> None:

@@ -45,8 +45,8 @@ RELAYS_MAX = 512
 a refused one."""
 
 TENANT_SHARE = 4
-"""Once half of all watches or concurrent requests are taken, a namespace whose keys have a quarter
-of all gets no more: another one finds a place."""
+"""Once half of all watches, concurrent requests, or bytes of bodies are taken, a namespace whose
+keys have a quarter of all gets no more: another one finds a place."""
 
 PROBES_MAX = 32
 """Concurrent requests of a receiver to the paths of health: nothing else may take their place, or a

@@ -17,6 +17,7 @@ from distributary.server.ingest import _limits
 from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._deadlines import IDLE, ReadPhase, overdue
 from distributary.server.ingest._event_paths import allow_of, is_address, is_search
+from distributary.server.ingest._held_bodies import HeldBody
 from distributary.server.ingest._hops import take_ttls, used_up
 from distributary.server.ingest._pending_response import PendingResponse
 from distributary.server.ingest._proxy import Relay
@@ -37,7 +38,7 @@ class IngestConnection(asyncio.Protocol):
     __slots__ = (
         "_address",
         "_advancing",
-        "_body_held",
+        "_body",
         "_certificate",
         "_context",
         "_entered",
@@ -80,7 +81,8 @@ class IngestConnection(asyncio.Protocol):
         self._write_paused_s: float | None = None
         self._phase = ReadPhase.NEW
         self._since_s = self._read_s = 0.0  # start of the phase, last read
-        self._linger_bytes = self._request_count = self._body_held = 0
+        self._linger_bytes = self._request_count = 0
+        self._body = HeldBody(context.bodies)
         self._relay: Relay | None = None
         self._relay_due: Request | None = None
 
@@ -101,7 +103,7 @@ class IngestConnection(asyncio.Protocol):
         """Release the connection; requests that wait for the log end without a response."""
         self._transport = None
         self._sealed = True
-        self._hold_body(0)
+        self._body.release()
         self._reader.forget()
         relay, self._relay = self._relay, None
         if relay is not None:
@@ -266,25 +268,23 @@ class IngestConnection(asyncio.Protocol):
                 self._since_s = self._read_s
             if request is not None:
                 self._await_body(request)
-        if self._body_held and reader.body_under_way is None:
-            self._hold_body(0)
+        if self._body.bytes and reader.body_under_way is None:
+            self._body.release()
         if self._half_closed and not self._waiting and not self._sealed:
             self._close()
 
     def _await_body(self, request: Request) -> None:
         """Account for a partial body; send the interim 100 where the client expects it."""
-        self._hold_body(self._reader.body_bytes)
-        if self._context.counters.held_bytes > self._context.settings.held_bytes_max:
-            error = RequestError("unavailable", "Too many bytes wait for the log.")
+        self._body.hold(request, self._reader.body_bytes)
+        try:
+            self._body.check(self._context.settings.held_bytes_max)
+        except RequestError as error:
             self._refuse(error, request, broken=True)
-        elif request.expects_continue and not self._waiting and self._transport is not None:
+            return
+        if request.expects_continue and not self._waiting and self._transport is not None:
             request.expects_continue = False
             if self._reader.body_bytes == 0:
                 self._transport.write(self._context.answers.go_on)
-
-    def _hold_body(self, held_bytes: int) -> None:
-        self._context.counters.held_bytes += held_bytes - self._body_held
-        self._body_held = held_bytes
 
     # -- answering
 
@@ -296,7 +296,7 @@ class IngestConnection(asyncio.Protocol):
                 # Its Broker or Channel was deleted while the body arrived.
                 self._refuse(self._context.no_address(request.path), request, broken=False)
                 return
-            self._hold_body(len(request.body))  # until it is answered
+            self._body.hold(request, len(request.body))  # until it is answered
             self._relay_due = request
             self._start_relay()
         elif address is not None and request.method == b"POST":
@@ -369,7 +369,7 @@ class IngestConnection(asyncio.Protocol):
         """Respond to a request that is not read to its end; *broken*: the connection ends."""
         if broken:
             self._sealed = True
-            self._hold_body(0)
+            self._body.release()
             self._reader.forget()
         self._answer_problem(error.request_code, str(error), request)
 
@@ -468,7 +468,7 @@ class IngestConnection(asyncio.Protocol):
         try:
             self._context.admit_whole(request)
         except RequestError as error:
-            self._hold_body(0)
+            self._body.release()
             self._refuse(error, request, broken=False)
             return
         persistence, address = self._take_turn(request), self._address
@@ -479,7 +479,7 @@ class IngestConnection(asyncio.Protocol):
 
     def _forget_relay(self) -> None:
         self._relay = None
-        self._hold_body(0)
+        self._body.release()
         self._since_s = self._read_s = self._context.now_s()
 
     def relay_ended(self, *, persistent: bool) -> None:

@@ -7,6 +7,7 @@ from distributary.core.errors import RequestError
 from distributary.datadir import NodeCount, NodeCounts
 from distributary.net.http1 import Request
 from distributary.server.ingest._counters import Counters
+from distributary.server.ingest._held_bodies import HeldBodies, holder_of
 from distributary.server.ingest._limits import (
     HEALTH_PATHS,
     PROBES_MAX,
@@ -53,10 +54,12 @@ class RelayLimits:
     Args:
         counters: Gauges of this receiver.
         node: Counts of all receivers.
+        bodies: Bounds the bodies of this receiver.
     """
 
-    def __init__(self, counters: Counters, node: NodeCounts) -> None:
+    def __init__(self, counters: Counters, node: NodeCounts, bodies: HeldBodies) -> None:
         self._counters = counters
+        self._bodies = bodies
         self._node = node
         self._few = dict.fromkeys(_MAX, 0)
         self._of_tenants: dict[tuple[RelayKind, str], int] = {}
@@ -81,8 +84,9 @@ class RelayLimits:
         elif self._few[kind] >= _MAX[kind]:
             raise RequestError("unavailable", "Too many such requests are under way.")
         has_body = request.content_length or request.chunked
-        if has_body and counters.held_bytes > settings.held_bytes_max:
-            raise RequestError("unavailable", "Too many bytes are under way.")
+        if has_body:
+            body_bytes = len(request.body)
+            self._bodies.check(holder_of(request), body_bytes, settings.held_bytes_max)
 
     def _check_share(self, kind: RelayKind, request: Request, count: int, count_max: int) -> None:
         """Check that places are left for others, once half of them are taken."""

@@ -137,6 +137,6 @@ def test_twenty_thousand_damaged_requests(connect):
                 assert answer.problem["status"] == answer.status, (number, damaged)
             seen.add(answer.status)
         counters = client.context.counters
-        assert counters.held_bytes == client.connection._body_held, (number, damaged)
+        assert counters.held_bytes == client.connection._body.bytes, (number, damaged)
         assert counters.appends_in_flight == 0
     assert {200, 202, 400, 404, 405, 415} <= seen

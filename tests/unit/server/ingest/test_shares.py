@@ -9,6 +9,7 @@ from distributary.core.errors import RequestError
 from distributary.net.http1 import Request
 from distributary.server.ingest import IngestSettings, _limits
 from distributary.server.ingest._counters import Counters
+from distributary.server.ingest._held_bodies import HeldBodies
 from distributary.server.ingest._relay_limits import RelayLimits
 
 SETTINGS = IngestSettings(connections_max=40)
@@ -17,6 +18,11 @@ PATHS = {
     SETTINGS.watches_max: b"/api/v1/watch/services",
     _limits.RELAYS_MAX: b"/subscriptions",
 }
+
+
+def limits_of(counters):
+    """Limits of a receiver that is alone."""
+    return RelayLimits(counters, OTHERS, HeldBodies(counters))
 
 
 def request_of(path, *namespaces):
@@ -42,7 +48,7 @@ def taken(limits, request, most):
 @pytest.mark.parametrize(("most", "path"), PATHS.items(), ids=["watches", "requests"])
 def test_a_tenant_leaves_places_to_others(most, path):
     """Half of them while nobody else asks; once half are taken, a quarter for each."""
-    limits = RelayLimits(Counters(), OTHERS)
+    limits = limits_of(Counters())
     shop, till = request_of(path, "shop"), request_of(path, "till")
     assert taken(limits, shop, most) == most // 2
     assert taken(limits, till, most) == most // 4
@@ -55,6 +61,6 @@ def test_a_tenant_leaves_places_to_others(most, path):
 @pytest.mark.parametrize(("most", "path"), PATHS.items(), ids=["watches", "requests"])
 def test_who_acts_in_several_namespaces_is_no_tenant(most, path, namespaces):
     """An operator has what is left."""
-    limits = RelayLimits(Counters(), OTHERS)
+    limits = limits_of(Counters())
     taken(limits, request_of(path, "shop"), most)
     assert taken(limits, request_of(path, *namespaces), most) == most - most // 2
