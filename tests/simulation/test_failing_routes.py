@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.core.outcome import read_failing
+from distributary.core.outcome import read_failing, write_failing
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, replies
 
@@ -59,6 +59,39 @@ def test_a_final_failure_is_told(failing):
     partition.publish("t")
     row = told()["r"]
     assert (row.reason, row.count) == ("status-400", 1)
+    partition.rest()
+
+
+def test_a_final_failure_outlives_its_owner_and_ends_with_a_delivery(failing):
+    """Nothing else ends it: no time, and no restart."""
+    partition, told = failing
+    partition.sinks[SINK] = answers(400)
+    partition.publish("t")
+    since_ms = told()["r"].since_ms
+    partition.crash()
+    partition.start()
+    assert told(3600.0)["r"].since_ms == since_ms
+    assert partition.tallies.kept["r"].failing_since_ms == since_ms
+    partition.sinks[SINK] = answers()
+    partition.publish("t")
+    assert told() == {}
+    assert partition.tallies.kept["r"].failing_since_ms == 0
+    partition.rest()
+
+
+def test_a_file_that_is_behind_brings_no_failure_back(failing, tmp_path):
+    """Its owner ended before it wrote that a delivery had succeeded; the tally says so."""
+    partition, told = failing
+    partition.sinks[SINK] = answers(400)
+    partition.publish("t")
+    rows = list(told().values())
+    partition.sinks[SINK] = answers()
+    partition.publish("t")
+    assert told() == {}
+    partition.crash()
+    write_failing(tmp_path / "failing.json", rows)
+    partition.start()
+    assert told() == {}
     partition.rest()
 
 

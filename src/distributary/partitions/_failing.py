@@ -35,7 +35,7 @@ class FailingFile:
         if not self._failing.any and not self._told:
             return
         self._told_s = now_s
-        rows = self._failing.rows(now_s)
+        rows = self._failing.rows()
         if rows == self._told:
             return
         self._telling = True

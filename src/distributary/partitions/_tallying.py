@@ -49,6 +49,11 @@ class Tallying:
         }
         self._tallies.load(standing)
         failing = self._state.failing
+        for route in list(failing.troubles):  # by the file, which may be a second behind
+            stored = self._store.get(route)
+            last = failing.reported(route)
+            if stored is not None and last is not None and stored.success_ms > last.last_ms:
+                failing.delivered(route)
         failing.load(
             FailingRoute(
                 route=route,
@@ -89,7 +94,7 @@ class Tallying:
         tallies.note_waiting(*state.rows.take_touched())
         tallies.note_backfilling(state.backfills.by_route)
         tallies.note_parked(state.parked)
-        tallies.note_failing(state.failing, state.now_s)
+        tallies.note_failing(state.failing)
         return tallies.take()
 
     def _stored(self, error: StoreError | None, taken: dict[str, Tally], gone: list[str]) -> None:

@@ -36,7 +36,7 @@ class Stage:
         self.file = FailingFile(context, self.failing)
 
     def failed(self, route, verdict, dest=SINK):
-        self.failing.failed(route, verdict, dest, self.clock.monotonic_s(), self.clock.wall_ms())
+        self.failing.failed(route, verdict, dest, self.clock.wall_ms())
 
     def refused(self, route, dest=SINK):
         self.failing.refused(route, dest, self.clock.wall_ms())
@@ -89,12 +89,15 @@ def test_a_delivery_clears_them(stage):
     assert stage.path.exists()
 
 
-def test_a_final_failure_is_told_for_a_minute(stage):
-    """It will not be made again, so nothing would clear it."""
+def test_a_final_failure_is_told_until_a_delivery_succeeds(stage):
+    """However long nothing is sent, and by the next owner too: time heals no sink."""
     stage.failed("r", FINAL)
     assert "r" in stage.told()
-    assert "r" in stage.told(failing_module.FINAL_S - 2.0)
-    assert stage.told(2.0) == {}
+    assert stage.told(86_400.0)["r"].count == 1
+    heir = Stage(stage.path, stage.clock, stage.timers)
+    assert "r" in heir.told()
+    heir.failing.delivered("r")
+    assert heir.told() == {}
 
 
 def test_an_open_breaker_is_told_at_once(stage):

@@ -101,7 +101,7 @@ class Completion:
         unmade = self._unmade(attempt, target, uri)
         verdict = unmade or classify(answer, task.attempt, dest.policy, jitter, now_ms)
         self._attempted(attempt, verdict, now_ms)
-        self._state.failing.failed(task.route, verdict, uri, self._state.now_s, now_ms)
+        self._state.failing.failed(task.route, verdict, uri, now_ms)
         self._count_failed(attempt)
         failure = failure_of(answer, verdict.reason, uri)
         if verdict.decision is Decision.RETRY:
@@ -134,10 +134,10 @@ class Completion:
         If the subscription has a new sink by now, that sink gets the match.
         """
         route = attempt.task.route
-        now_s, now_ms = self._state.now_s, self._state.now_ms
+        now_ms = self._state.now_ms
         verdict = Verdict(Decision.RETRY, f"status-{GONE}")
         self._attempted(attempt, verdict, now_ms)
-        self._state.failing.failed(route, verdict, attempt.sink, now_s, now_ms)
+        self._state.failing.failed(route, verdict, attempt.sink, now_ms)
         self._count_failed(attempt)
         failure = failure_of(attempt.answer, verdict.reason, attempt.sink)
         self._outcomes.wait(attempt.task, failure, 0.0, attempt=1)

@@ -1,5 +1,7 @@
 """Tracks routes whose deliveries are failing, for status and logs.
 
+A route is reported from its third failed attempt without a delivery, or from its first final
+failure, until a delivery succeeds: what failed for good is not sent again, so time heals nothing.
 A delivery that succeeds while nothing fails costs one truth test.
 """
 
@@ -10,15 +12,12 @@ from typing import Final
 
 from distributary.core.deliver.transport import BLOCKED
 from distributary.core.outcome.rows import FailingRoute
+from distributary.core.outcome.tallies import FAILURES_MIN
 from distributary.core.policy import Decision, Verdict
 from distributary.core.shown import shown_uri
 
 BREAKER_OPEN: Final = "breaker-open"
 """Reason for a destination whose breaker is open."""
-FAILURES_MIN: Final = 3
-"""Consecutive failed attempts before a route is reported: one or two are a restart of the sink."""
-FINAL_S: Final = 60.0
-"""How long a single final failure is reported, unless a delivery succeeds."""
 ROUTES_MAX: Final = 1_000
 """Most routes of the file of failing routes: some 300 KB. Those that failed last come first."""
 TROUBLES_MAX: Final = 100_000
@@ -29,18 +28,18 @@ oldest last failure is evicted first."""
 class _Trouble:
     """Failures of one route since its last delivery."""
 
-    __slots__ = ("count", "dest", "final_s", "last_ms", "reason", "since_ms")
+    __slots__ = ("count", "dest", "final", "last_ms", "reason", "since_ms")
 
     def __init__(self, since_ms: int) -> None:
         self.since_ms = self.last_ms = since_ms
         self.count = 0
         self.reason = ""
         self.dest = ""
-        self.final_s = float("-inf")
+        self.final = False
 
 
 class Failing:
-    """The failing routes of one partition. Times are those of the input (``PartitionState``)."""
+    """The failing routes of one partition. Times are wall clock, milliseconds."""
 
     def __init__(self) -> None:
         self._troubles: OrderedDict[str, _Trouble] = OrderedDict()
@@ -59,14 +58,15 @@ class Failing:
             trouble = self._troubles[row.route] = _Trouble(row.since_ms)
             trouble.last_ms, trouble.count = row.last_ms, row.count
             trouble.reason, trouble.dest = row.reason, shown_uri(row.dest)
+            trouble.final = True  # Otherwise it would not have been reported with fewer attempts.
             self._touched.add(row.route)
 
-    def failed(self, route: str, verdict: Verdict, dest: str, now_s: float, now_ms: int) -> None:
+    def failed(self, route: str, verdict: Verdict, dest: str, now_ms: int) -> None:
         """An attempt of *route* at *dest* has failed."""
         trouble = self._note(route, verdict.reason, dest, now_ms)
         trouble.count += 1
         if verdict.decision is Decision.DEAD_LETTER:
-            trouble.final_s = now_s
+            trouble.final = True
 
     def refused(self, route: str, dest: str, now_ms: int, reason: str = BREAKER_OPEN) -> bool:
         """Note that nothing of *route* is sent to *dest*, by default because its breaker is open.
@@ -106,10 +106,10 @@ class Failing:
         touched, self._touched = self._touched, set()
         return touched
 
-    def reported(self, route: str, now_s: float) -> FailingRoute | None:
-        """The failures of *route* to report at *now_s*; None: there are none."""
+    def reported(self, route: str) -> FailingRoute | None:
+        """The failures of *route* to report; None: there are none."""
         trouble = self._troubles.get(route)
-        if trouble is None or not _is_reported(trouble, now_s):
+        if trouble is None or not (trouble.final or trouble.count >= FAILURES_MIN):
             return None
         return FailingRoute(
             route=route,
@@ -120,12 +120,8 @@ class Failing:
             dest=trouble.dest,
         )
 
-    def rows(self, now_s: float) -> list[FailingRoute]:
-        """The routes to report at *now_s*: at most ``ROUTES_MAX``, those that failed last."""
+    def rows(self) -> list[FailingRoute]:
+        """The routes to report: at most ``ROUTES_MAX``, those that failed last."""
         newest = list(islice(reversed(self._troubles), ROUTES_MAX))
-        rows = (self.reported(route, now_s) for route in reversed(newest))
+        rows = (self.reported(route) for route in reversed(newest))
         return [row for row in rows if row is not None]
-
-
-def _is_reported(trouble: _Trouble, now_s: float) -> bool:
-    return trouble.count >= FAILURES_MIN or now_s - trouble.final_s < FINAL_S

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final
 
-from distributary.core.engine.failing import FAILURES_MIN, Failing
+from distributary.core.engine.failing import Failing
 from distributary.core.outcome.tallies import Tally
 
 TAKEN_MAX: Final = 5_000
@@ -58,7 +58,6 @@ class Tallies:
         self._waiting: set[str] = set()
         self._backfilling: set[str] = set()
         self._parked: set[str] = set()
-        self._brief: set[str] = set()
 
     def of(self, route: str) -> Tally:
         """The tally of *route*, which changes now."""
@@ -82,7 +81,6 @@ class Tallies:
         self._waiting = {route for route, each in standing.items() if each.waiting}
         self._backfilling = {route for route, each in standing.items() if each.backfilling}
         self._parked = {route for route, each in standing.items() if each.parked}
-        self._brief = {route for route, each in standing.items() if each.failing_since_ms}
 
     def forget(self, route: str) -> None:
         """Forget the deleted *route*."""
@@ -91,7 +89,7 @@ class Tallies:
         self._gone[route] = self._ended[route] = None
         if len(self._ended) > ENDED_MAX:
             del self._ended[next(iter(self._ended))]
-        for routes in (self._waiting, self._backfilling, self._parked, self._brief):
+        for routes in (self._waiting, self._backfilling, self._parked):
             routes.discard(route)
 
     # -- once a second -------------------------------------------------------------------------
@@ -130,14 +128,12 @@ class Tallies:
             if self._known(route):
                 self.of(route).parked = route in now
 
-    def note_failing(self, failing: Failing, now_s: float) -> None:
+    def note_failing(self, failing: Failing) -> None:
         """Note the failures of routes whose failures have changed."""
-        changed = failing.take_touched() | self._brief
-        self._brief = set()
-        for route in changed:
+        for route in failing.take_touched():
             if not self._known(route):
                 continue
-            row = failing.reported(route, now_s)
+            row = failing.reported(route)
             if row is None and route not in self.by_route:
                 continue
             tally = self.of(route)
@@ -145,8 +141,6 @@ class Tallies:
                 tally.failing_since_ms = tally.failing_last_ms = tally.failing_count = 0
                 tally.failing_reason = ""
                 continue
-            if row.count < FAILURES_MIN:
-                self._brief.add(route)  # reported for a while only: looked at again
             tally.failing_since_ms, tally.failing_last_ms = row.since_ms, row.last_ms
             tally.failing_count, tally.failing_reason = row.count, row.reason
 

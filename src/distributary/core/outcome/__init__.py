@@ -47,6 +47,7 @@ from distributary.core.outcome.rows import (
     RunRow,
 )
 from distributary.core.outcome.tallies import (
+    FAILURES_MIN,
     Tally,
     TallyReader,
     TallyStore,

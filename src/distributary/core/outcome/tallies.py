@@ -8,7 +8,11 @@ second, and what a crash makes happen twice is counted twice.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+FAILURES_MIN: Final = 3
+"""Failed attempts without a delivery before a route is reported: one or two are a restart of the
+sink. A final failure is reported at once."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ minute, whatever its count.
 """
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -34,21 +35,28 @@ class FailureFiles:
 
     Args:
         paths: One for each partition; files may be missing.
+        over: Returns the routes that deliver again in another partition: they do not fail.
     """
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(
+        self, paths: Iterable[Path], over: Callable[[], AbstractSet[str]] = frozenset
+    ) -> None:
         self._paths = list(paths)
-        self._seen: list[tuple[int, int] | None] | None = None
+        self._over = over
+        self._seen: tuple[list[tuple[int, int] | None], AbstractSet[str]] | None = None
 
     def look(self) -> dict[str, FailingRoute] | None:
-        """Failing routes of all partitions, by uid; None: no file has changed."""
-        seen = [_version(path) for path in self._paths]
+        """Failing routes of all partitions, by uid; None: nothing has changed."""
+        over = self._over()
+        seen = [_version(path) for path in self._paths], over
         if seen == self._seen:
             return None
         self._seen = seen
         found: dict[str, FailingRoute] = {}
         for path in self._paths:
             for route in read_failing(path):
+                if route.route in over:
+                    continue
                 other = found.get(route.route)
                 found[route.route] = route if other is None else _both(route, other)
         return found

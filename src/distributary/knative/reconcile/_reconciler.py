@@ -11,6 +11,7 @@ crash between two steps leaves at most a late status.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -76,6 +77,7 @@ class Reconciler:
         site: Where this server is reached.
         clock: For conditions.
         failing: Files in which the owners of partitions list failing routes.
+        over: See ``FailureFiles``.
         gatekeeper: Decides who may send what; None: everybody everything.
         steering: Carries out what annotations say about deliveries; None: nobody does.
         count: Called with the name of a counter and its increment.
@@ -90,6 +92,7 @@ class Reconciler:
         clock: Clock,
         *,
         failing: Iterable[Path] = (),
+        over: Callable[[], AbstractSet[str]] = frozenset,
         gatekeeper: Gatekeeper | None = None,
         steering: Steering | None = None,
         count: Callable[[str, int], None] = lambda _name, _count: None,
@@ -98,7 +101,7 @@ class Reconciler:
         self._count = count
         self._queue = WorkQueue()
         self._failures = Failures()
-        self._files = FailureFiles(failing)
+        self._files = FailureFiles(failing, over)
         self._keys: dict[str, Key] = {}
         self._pass = ReconcilePass(
             objects,

@@ -194,6 +194,7 @@ class Server:
         health.forget()
         probe = self._probe(health, receivers, pipeline, lambda: running.sources)
         standing = self._standing(health, views)
+        knative.over = standing.watcher.standings.over
         api, events = self._api(subscriptions, knative, standing, views)
         running = Running(
             self._paths,

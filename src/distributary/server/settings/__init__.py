@@ -205,8 +205,8 @@ class Settings(TelemetrySettings):
     disable_after_s: float = _setting(
         shapes.duration(0, 365 * 86400),
         0.0,
-        "Disable a subscription whose deliveries have failed for so long: nothing is sent until"
-        " somebody enables it. 0 disables none.",
+        "Disable a subscription whose deliveries have failed for so long, and still fail: nothing"
+        " is sent until somebody enables it. 0 disables none.",
     )
     subscription_metrics_max: int = _setting(
         shapes.whole(0, 10_000),

@@ -193,7 +193,7 @@ class Statuses:
         rows = [row for path in self._failing for row in read_failing(path)]
         # What waits for consent has not failed; the consents tell it, and sooner.
         rows = [row for row in rows if row.route == found.uid and row.reason != AWAITS_CONSENT]
-        if rows:
+        if rows and found.uid not in self._watcher.standings.over():
             brief = brief._replace(failing=_sum_of(rows))
         tally = brief.standing.tally.copy()
         tally.parked = any(one.parked is not None for one in partitions)

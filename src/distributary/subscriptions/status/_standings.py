@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from distributary.core.clock import Clock
 from distributary.core.deliver.consent import AWAITS_CONSENT
-from distributary.core.outcome import Tally, TallyReader, sum_of
+from distributary.core.outcome import FAILURES_MIN, Tally, TallyReader, sum_of
 
 RATE_S: Final = 60.0
 """Time over which the rate of a route is taken: a quiet minute shows as 0."""
@@ -17,6 +17,9 @@ SAMPLE_S: Final = 5.0
 """Shortest interval of the samples of a rate: at most 13 are kept of a route that delivers."""
 STEPS: Final = int(RATE_S / SAMPLE_S)
 """Steps of the last minute."""
+REFUSED_MS: Final = 60_000
+"""How long after a delivery a partition that makes no attempt for its open breaker does not count
+as failing: a breaker tries its sink again within half a minute."""
 
 
 class Standing(NamedTuple):
@@ -61,6 +64,47 @@ class Change(NamedTuple):
     dead_lettered: int
     dropped: int
     failed: int
+
+
+class _Success(NamedTuple):
+    """A delivery after the last failure of a route, in another partition than the failures.
+
+    The owner of that partition does not learn of it, and goes on counting.
+
+    Attributes:
+        at_ms: When, wall clock, milliseconds.
+        failures: Failed attempts until then, of all partitions.
+    """
+
+    at_ms: int
+    failures: int
+
+
+def _newest_success(tally: Tally, known: _Success | None) -> _Success | None:
+    """The last such delivery of the route with this *tally*; None: nothing of it fails."""
+    if not tally.failing_since_ms:
+        return None
+    if tally.success_ms > tally.failing_last_ms:
+        return _Success(tally.success_ms, tally.failing_count)
+    if known is not None and known.failures > tally.failing_count:
+        return known._replace(failures=tally.failing_count)  # one partition counts anew
+    return known
+
+
+def _count_since(success: _Success, tally: Tally) -> None:
+    """Take from *tally* the failures until *success*, as a delivery in their partition would do.
+
+    It fails again after as many failed attempts as any other route, or when nothing has been
+    sent for longer than an open breaker explains.
+    """
+    failures = tally.failing_count - success.failures
+    refused_ms = tally.failing_last_ms - tally.success_ms
+    if failures >= FAILURES_MIN or (not failures and refused_ms > REFUSED_MS):
+        tally.failing_count = failures or tally.failing_count
+        tally.failing_since_ms = max(tally.failing_since_ms, success.at_ms + 1)
+        return
+    tally.failing_since_ms = tally.failing_last_ms = tally.failing_count = 0
+    tally.failing_reason = ""
 
 
 def fails(tally: Tally) -> bool:
@@ -108,12 +152,21 @@ class Standings:
         self._counts: dict[str, tuple[int, int, int, int]] = {}
         # The route whose last sample is the oldest comes first.
         self._samples: dict[str, deque[tuple[float, int]]] = {}
+        self._successes: dict[str, _Success] = {}
+        self._over = frozenset[str]()
         self.unrest: dict[str, Tally] = {}
 
     def of(self, route: str) -> Standing:
         """How *route* stands, as of at most a second or two ago."""
         tally = self._read(route)
         return NOTHING if tally is None else Standing(tally, *self._rates(route))
+
+    def over(self) -> frozenset[str]:
+        """Routes that deliver again, though one partition has had no delivery since its failures.
+
+        The same set until it changes.
+        """
+        return self._over
 
     def _rates(self, route: str) -> tuple[float, tuple[float, ...]]:
         with self._lock:
@@ -152,7 +205,13 @@ class Standings:
         return changes
 
     def _read(self, route: str) -> Tally | None:
-        return _sum([reader.get(route) for reader in self._readers])
+        tally = _sum([reader.get(route) for reader in self._readers])
+        if tally is not None and tally.failing_since_ms:
+            with self._lock:
+                success = _newest_success(tally, self._successes.get(route))
+            if success is not None:
+                _count_since(success, tally)
+        return tally
 
     def _total(self, route: str, changed: Sequence[Mapping[str, Tally | None]]) -> Tally | None:
         """The tally of *route*, some of whose parts are in *changed*; the others are read."""
@@ -169,7 +228,10 @@ class Standings:
                 self._counts.pop(route, None)
                 self._samples.pop(route, None)
                 self.unrest.pop(route, None)
+                self._successes.pop(route, None)
+                self._over -= {route}
                 return Change(route, None, 0, 0, 0, 0)
+            self._judge(route, tally)
             now = tally.delivered, tally.dead_lettered, tally.dropped, tally.failed
             before = self._counts.get(route)
             if before is None:
@@ -185,6 +247,18 @@ class Standings:
         # Not below 0: a restart may go back by what a kill has lost.
         more = (max(0, each - other) for each, other in zip(now, before, strict=True))
         return Change(route, tally, *more)
+
+    def _judge(self, route: str, tally: Tally) -> None:
+        """Take from *tally* the failures before a delivery in another partition."""
+        success = _newest_success(tally, self._successes.get(route))
+        if success is None:
+            if self._successes.pop(route, None) is not None:
+                self._over -= {route}
+            return
+        self._successes[route] = success
+        _count_since(success, tally)
+        if (not tally.failing_since_ms) is not (route in self._over):
+            self._over ^= {route}
 
     def _is_first(self, route: str) -> bool:
         """Whether *route* is seen by the first look, which tells of a past of unknown length."""

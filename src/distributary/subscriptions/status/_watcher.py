@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from distributary.core.clock import Clock
 from distributary.core.errors import NotFoundError, StoreError
-from distributary.core.outcome import Tally
+from distributary.core.outcome import FAILURES_MIN, Tally
 from distributary.subscriptions.status._lines import Failing, FailureLines
 from distributary.subscriptions.status._past import FINE_S, Now, Past, Point, Totals
 from distributary.subscriptions.status._standings import Change, Standings, fails
@@ -20,6 +20,9 @@ NAMES_SLICE: Final = 500
 """Routes whose names are read at once: the store bounds the parameters of a statement."""
 SETTLE_S: Final = 10.0
 """How long a route that goes on is not disabled: its owner begins to count failures anew."""
+GOES_ON_MS: Final = 60_000
+"""How old the last failure of a route may be that is disabled: nothing is disabled of which nothing
+fails at that time. A breaker that is open tries its sink within half a minute."""
 SERVER: Final = "server"
 """Who disables what has failed for too long."""
 
@@ -131,6 +134,7 @@ class Watcher:
         self._lock = threading.Lock()
         self._names: dict[str, RouteName] = {}
         self._failing: dict[str, Tally] = {}
+        self._told: dict[str, Tally] = {}  # as failing, and not yet as recovered
         self._halted: dict[str, Steering] = {}
         self._settling: dict[str, float] = {}
         self._totals: dict[str, Totals] = {}
@@ -140,6 +144,7 @@ class Watcher:
         self._refused = False
         self._left: list[Change] = []
         self._known_sinks: Mapping[str, str] = {}
+        self._unread_sinks = True
 
     def listen(self, listener: Callable[[Sequence[Transition]], None]) -> None:
         """Call *listener* with the transitions of each look that has some."""
@@ -189,7 +194,7 @@ class Watcher:
         except StoreError as error:
             self._refuse(error)
             return []
-        self._left = []
+        self._left, self._unread_sinks = [], True
         found = self._take(changes) + steered
         try:
             self._disable()
@@ -231,35 +236,33 @@ class Watcher:
 
     def _take(self, changes: Sequence[Change]) -> list[Transition]:
         found: list[Transition] = []
-        sinks: Mapping[str, str] | None = None
         with self._lock:
             for change in changes:
                 route, tally = change.route, change.tally
-                before, name = self._failing.get(route), self._names.get(route)
+                name = self._names.get(route)
                 if tally is None:
+                    for known in (self._failing, self._told, self._names):
+                        known.pop(route, None)
+                elif fails(tally):
+                    if route not in self._failing and name is not None:
+                        found.append(self._begun(route, name, tally))
+                    self._failing[route] = self._told[route] = tally
+                else:
                     self._failing.pop(route, None)
-                    self._names.pop(route, None)
-                    continue
-                if fails(tally):
-                    self._failing[route] = tally
-                    if before is None and name is not None:
-                        sinks = self._sinks() if sinks is None else sinks
-                        since_ms, why = tally.failing_since_ms, tally.failing_reason
-                        sink = sinks.get(route, "")
-                        kind = TransitionKind.FAILING
-                        found.append(
-                            Transition(
-                                kind, route, name, since_ms, why, "", sink, tally, self._looked
-                            )
-                        )
-                elif before is not None:
-                    del self._failing[route]
-                    if tally.success_ms >= before.failing_since_ms and name is not None:
-                        since_ms = before.failing_since_ms
-                        tally.failing_count = before.failing_count
-                        kind = TransitionKind.RECOVERED
-                        found.append(Transition(kind, route, name, since_ms, "", "", "", tally))
+                    told = self._told.get(route)
+                    if told is not None and tally.success_ms >= told.failing_since_ms:
+                        del self._told[route]
+                        if name is not None:
+                            found.append(_recovered(route, name, told, tally))
         return found
+
+    def _begun(self, route: str, name: RouteName, tally: Tally) -> Transition:
+        if self._unread_sinks:
+            self._known_sinks, self._unread_sinks = self._sinks(), False
+        sink, why = self._known_sinks.get(route, ""), tally.failing_reason
+        since_ms = tally.failing_since_ms
+        kind = TransitionKind.FAILING
+        return Transition(kind, route, name, since_ms, why, "", sink, tally, self._looked)
 
     def _steered(self) -> list[Transition]:
         """Note what is paused and disabled now."""
@@ -310,9 +313,12 @@ class Watcher:
         if not self.disable_after_s:
             return
         for uid, tally in self.failing().items():
-            failed_s = (now_ms - tally.failing_since_ms) / 1000
+            # One partition may fail on while another delivers.
+            failed_s = (now_ms - max(tally.failing_since_ms, tally.success_ms)) / 1000
             if failed_s < self.disable_after_s or uid in self._settling:
                 continue
+            if tally.failing_count < FAILURES_MIN or now_ms - tally.failing_last_ms > GOES_ON_MS:
+                continue  # Nothing fails now: it may be that nothing is sent.
             reason = f"failing for {int(failed_s)} s: {tally.failing_reason}"
             try:
                 self._store.disable(uid, reason, SERVER, now_ms)
@@ -355,3 +361,10 @@ class Watcher:
                 counted = fails(tally) and uid not in self._halted
                 found[name.namespace] = failing + counted, waiting + tally.waiting
         return found
+
+
+def _recovered(route: str, name: RouteName, told: Tally, tally: Tally) -> Transition:
+    """Deliveries of *route* have recovered that were *told* to fail."""
+    tally.failing_count = told.failing_count
+    kind = TransitionKind.RECOVERED
+    return Transition(kind, route, name, told.failing_since_ms, "", "", "", tally)

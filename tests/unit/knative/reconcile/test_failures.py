@@ -97,3 +97,16 @@ def test_partitions_are_summed_up(tmp_path):
     assert files.look() is None
     write_failing(paths[0], [])
     assert files.look()["u"].count == 4
+
+
+def test_what_delivers_in_another_partition_does_not_fail(tmp_path):
+    """Its file stays as it is: the owner of that partition learns nothing of the delivery."""
+    path, over = tmp_path / "a", set()
+    write_failing(path, [failing("u"), failing("v")])
+    files = FailureFiles([path], lambda: frozenset(over))
+    assert set(files.look()) == {"u", "v"}
+    over.add("u")
+    assert set(files.look()) == {"v"}
+    assert files.look() is None
+    over.clear()
+    assert set(files.look()) == {"u", "v"}

@@ -1,5 +1,7 @@
 """How subscriptions stand: the member of each, the list by state, and the overview."""
 
+import dataclasses
+
 import pytest
 
 from distributary.access import (
@@ -11,7 +13,7 @@ from distributary.access import (
     encode_identity,
 )
 from distributary.core.errors import StoreError
-from distributary.core.outcome import Tally
+from distributary.core.outcome import FailingRoute, Tally, write_failing
 from distributary.subscriptions.service import _status as status
 from distributary.subscriptions.status import Point, Totals
 
@@ -51,6 +53,18 @@ def put(api, id_, tally=None):
 def states(api, target):
     """Id and state of each subscription of a list."""
     return [(each["id"], each["status"]["state"]) for each in api.request("GET", target).json()]
+
+
+def test_what_delivers_again_in_another_partition_does_not_fail(api):
+    """Whatever the file of the partition says that has had no delivery since."""
+    uid = put(api, "a", dataclasses.replace(FAILING, success_ms=3_000))
+    row = FailingRoute(
+        route=uid, since_ms=1_000, last_ms=2_000, count=4, reason="status-503", dest="http://x/"
+    )
+    write_failing(api.failing[0], [row])
+    found = api.request("GET", "/subscriptions/a/status").json()
+    assert (found["state"], found["failing"]) == ("ready", None)
+    assert states(api, "/subscriptions") == [("a", "ready")]
 
 
 def test_every_subscription_says_how_it_stands(api):

@@ -13,12 +13,12 @@ from distributary.subscriptions.store.steering import Steering
 SINCE_MS = 1_699_999_000_000
 
 
-def failing(count=3, since_ms=SINCE_MS, **numbers):
+def failing(count=3, since_ms=SINCE_MS, last_ms=None, **numbers):
     """A tally of a route that fails."""
     return Tally(
         failed=count,
         failing_since_ms=since_ms,
-        failing_last_ms=since_ms + 5,
+        failing_last_ms=since_ms + 5 if last_ms is None else last_ms,
         failing_count=count,
         failing_reason="status-503",
         **numbers,
@@ -44,22 +44,64 @@ def test_a_route_that_begins_to_fail_and_recovers_is_told_once_each(world):
 def test_a_route_fails_while_one_partition_does(world):
     """Another partition may have nothing for it."""
     world.put("a", failing(), partition=0)
-    world.put("a", failing(since_ms=SINCE_MS - 1000), partition=1)
+    world.put("a", failing(since_ms=SINCE_MS - 1000, last_ms=SINCE_MS + 5), partition=1)
     assert world.look() == [("failing", "id-a")]
     assert world.told[0].since_ms == SINCE_MS - 1000
     world.put("a", Tally(success_ms=SINCE_MS + 1), partition=0)
     assert world.look() == []
-    world.put("a", Tally(success_ms=SINCE_MS + 2), partition=1)
+    world.put("a", Tally(success_ms=SINCE_MS + 6), partition=1)
     assert world.look() == [("recovered", "id-a")]
 
 
-def test_what_ends_without_a_delivery_has_not_recovered(world):
-    """A single final failure is reported for a minute."""
+def test_a_delivery_in_another_partition_ends_it(world):
+    """The partition that failed may get no event for weeks; it is the same sink."""
+    world.put("a", failing(1))
+    assert world.look() == [("failing", "id-a")]
+    world.put("a", Tally(delivered=1, success_ms=SINCE_MS + 60_000), partition=1)
+    assert world.look() == [("recovered", "id-a")]
+    standings = world.watcher.standings
+    assert (world.watcher.failing(), standings.unrest, standings.over()) == ({}, {}, {"a"})
+    assert not standings.of("a").failing
+    # One more failure is one after a delivery, as in a single partition.
+    world.put("a", failing(2, last_ms=SINCE_MS + 70_000))
+    assert world.look() == []
+    world.put("a", failing(4, last_ms=SINCE_MS + 71_000))
+    assert world.look() == [("failing", "id-a")]
+    tally = standings.of("a").tally
+    assert (tally.failing_count, tally.failing_since_ms) == (3, SINCE_MS + 60_001)
+    assert standings.over() == frozenset()
+    world.put("a", Tally(delivered=1, success_ms=SINCE_MS + 80_000))
+    assert world.look() == [("recovered", "id-a")]
+    world.tallies[0].put({}, gone=["a"])
+    world.tallies[1].put({}, gone=["a"])
+    world.look()
+    assert standings.over() == frozenset()
+
+
+def test_a_breaker_that_is_still_open_does_not_end_a_recovery(world):
+    """Its partition counts no attempt, and learns within a minute that its sink is back."""
+    world.put("a", failing())
+    world.look()
+    success_ms = SINCE_MS + 60_000
+    world.put("a", Tally(delivered=1, success_ms=success_ms), partition=1)
+    assert world.look() == [("recovered", "id-a")]
+    world.put("a", failing(last_ms=success_ms + 20_000))
+    assert world.look() == []
+    world.put("a", failing(last_ms=success_ms + 60_001))
+    assert world.look() == [("failing", "id-a")]
+
+
+def test_what_ends_without_a_delivery_has_recovered_with_the_next_one(world):
+    """As after a pause, which begins the count anew."""
     world.put("a", failing(1))
     world.look()
     world.put("a", Tally(dead_lettered=1))
     assert world.look() == []
     assert world.watcher.failing() == {}
+    world.put("a", Tally(dead_lettered=1, delivered=1, success_ms=SINCE_MS + 86_400_000))
+    assert world.look() == [("recovered", "id-a")]
+    world.put("a", Tally(dead_lettered=1, delivered=2, success_ms=SINCE_MS + 86_400_009))
+    assert world.look() == []
 
 
 def test_a_deleted_route_is_told_nothing_of(world):
@@ -109,17 +151,47 @@ def test_what_has_failed_for_too_long_is_disabled(world):
     world.put("a", failing(since_ms=since_ms))
     world.look()
     assert world.store.steering == {}
-    world.look(200.0)
+    world.timers.advance(199.0)
+    world.put("a", failing(since_ms=since_ms, last_ms=world.clock.wall_ms()))
+    world.look()
     assert world.store.steering["a"].disabled_reason == "failing for 3701 s: status-503"
     assert world.look() == [("disabled", "id-a")]
     assert world.watcher.failing() == {}
     assert [event for event, _ in world.lines.lines].count("subscription-disabled") == 1
 
 
+@pytest.mark.parametrize(
+    ("failures", "last_ago_s", "success_ago_s"),
+    [
+        pytest.param(1, 3, None, id="one-final-failure"),
+        pytest.param(3, 61, None, id="nothing-was-sent-lately"),
+        pytest.param(900, 3, 1200, id="another-partition-delivers"),
+    ],
+)
+def test_what_does_not_fail_all_the_time_is_not_disabled(
+    world, failures, last_ago_s, success_ago_s
+):
+    """However long ago the first failure was."""
+    world.watch(disable_after_s=3600)
+    now_ms = world.clock.wall_ms()
+    last_ms = now_ms - last_ago_s * 1000
+    world.put("a", failing(failures, now_ms - 90_000_000, last_ms))
+    if success_ago_s is not None:
+        world.put("a", Tally(success_ms=now_ms - success_ago_s * 1000), partition=1)
+    world.look()
+    assert (list(world.watcher.failing()), world.store.steering) == (["a"], {})
+    now_ms = world.clock.wall_ms()
+    world.put("a", failing(max(failures, 3), now_ms - 90_000_000, now_ms))
+    if success_ago_s is None:
+        world.look()
+        assert list(world.store.steering) == ["a"]
+
+
 def test_what_is_enabled_again_has_a_moment_to_begin_anew(world):
     """Its owner still shows the old failure for a second."""
     world.watch(disable_after_s=3600)
-    world.put("a", failing(since_ms=world.clock.wall_ms() - 4_000_000))
+    now_ms = world.clock.wall_ms()
+    world.put("a", failing(since_ms=now_ms - 4_000_000, last_ms=now_ms))
     world.look()
     world.look()
     world.store.steering.clear()
@@ -215,7 +287,7 @@ def test_what_cannot_be_disabled_now_is_told_and_disabled_by_the_next_look(world
     world.watch(disable_after_s=1.0)
     world.look()
     world.store.error, world.store.failing = StoreError("locked"), {"disable"}
-    world.put("b", failing())
+    world.put("b", failing(last_ms=world.clock.wall_ms()))
     assert world.look() == [("failing", "id-b")]
     assert world.store.steering == {}
     world.store.error = None

@@ -2,6 +2,8 @@
 
 import functools
 import uuid
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 from distributary.core import filter as filter_room
 from distributary.core.clock import Clock, SystemRandom
@@ -36,6 +38,7 @@ class Knative:
 
     Attributes:
         api: Serves the Kubernetes-shaped API, once ``open`` has returned.
+        over: Returns the routes that deliver again in another partition; set before ``start``.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Knative:
         vault: Vault,
         place: StorePlace | None = None,
     ) -> None:
+        self.over: Callable[[], AbstractSet[str]] = frozenset
         url, leader = place_of_store(paths, place)
         self._objects = Objects(
             url,
@@ -72,6 +76,7 @@ class Knative:
             site,
             clock,
             failing=[paths.failing(number) for number in range(partitions)],
+            over=lambda: self.over(),  # noqa: PLW0108 - it is set later
             count=meter.add,
             gatekeeper=access,
             steering=subscriptions.orders(partitions),
