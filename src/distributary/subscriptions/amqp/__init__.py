@@ -13,10 +13,10 @@ from distributary.subscriptions.amqp._conversation import (
     REQUEST_CREDIT,
     REQUEST_LINKS_MAX,
 )
+from distributary.subscriptions.amqp._crowd import CONNECTIONS_MAX, UNOPENED_MAX
 from distributary.subscriptions.amqp._messages import ANSWER_BYTES_MAX
 from distributary.subscriptions.amqp._sender import demand_of
 from distributary.subscriptions.amqp._server import (
-    CONNECTIONS_MAX,
     GOODBYE_S_MAX,
     IDLE_S_MAX,
     OPEN_S_MAX,

@@ -88,6 +88,8 @@ class Conversation:
         origin: Address of the client; empty: unknown.
         audit: Records changes.
         count_call: Counts a request of a namespace; raises where its quota is used up.
+        admit: Counts this as open, for the only namespace of its sender, if there is one; returns
+            why it may not stay, empty: it may.
 
     Attributes:
         asked_s: When it last received a request, or sent a response.
@@ -103,6 +105,7 @@ class Conversation:
         origin: str = "",
         audit: Audit = lambda _change: None,
         count_call: Callable[[str], None] = lambda _namespace: None,
+        admit: Callable[["Conversation", str | None], str] = lambda _self, _tenant: "",
     ) -> None:
         self.engine = AmqpEngine(
             self,
@@ -114,6 +117,7 @@ class Conversation:
         self._origin = origin
         self._audit = audit
         self._count_call = count_call
+        self._admit = admit
         self._operations = operations
         self._over = over
         self._request_links: set[AmqpLink] = set()
@@ -151,8 +155,16 @@ class Conversation:
 
     # -- called by the engine -----------------------------------------------------------------
 
-    def opened(self, _engine: AmqpEngine) -> None:
+    def opened(self, engine: AmqpEngine) -> None:
+        """Begin to take requests, or close where the sender has too many connections."""
         self._opened = True
+        tenant = None
+        with contextlib.suppress(UnauthenticatedError):  # its first request is refused
+            tenant = self._sender.identify().tenant
+        refusal = self._admit(self, tenant)
+        if refusal:
+            self._stopping = True
+            engine.close("amqp:resource-limit-exceeded", refusal)
 
     def link_opened(self, link: AmqpLink) -> None:
         if link.sending:

@@ -13,16 +13,14 @@ from distributary.access.peer import read_peer
 from distributary.net.tls import Handshakes, Listener
 from distributary.resource import is_loopback
 from distributary.subscriptions.amqp._conversation import Conversation
+from distributary.subscriptions.amqp._crowd import CONNECTIONS_MAX, Crowd
 from distributary.subscriptions.amqp._sender import Audit, Sender
 from distributary.subscriptions.http.operations import Operations
 from distributary.subscriptions.service import Subscriptions
 
-CONNECTIONS_MAX: Final = 100
-"""Most connections: requests and response of a hostile client may hold some 9 MiB each. One more
-is cut at once."""
-
-CONNECTIONS_PER_ADDRESS_MAX: Final = 20
-"""Of these, from one address that is not loopback: a fifth, so that no client takes them all."""
+CONNECTIONS_PER_ADDRESS_MAX: Final = CONNECTIONS_MAX // 5
+"""Connections from one address that is not loopback, open or not yet: a fifth of those that may be
+open, so that no client takes them all."""
 
 IDLE_S_MAX: Final = 600.0
 """Time without a request after which a connection is closed, seconds: heartbeats would keep an
@@ -59,6 +57,7 @@ class AmqpServer:
         self._count_call = count_call
         self._listener: Listener | None = None
         self._conversations: dict[Conversation, asyncio.TimerHandle] = {}  # its next deadline
+        self._crowd = Crowd()
         self._addresses: dict[Conversation, str] = {}  # those that count to the limit
         self._certified: set[Conversation] = set()  # the client has shown a certificate
         self._quiet = asyncio.Event()
@@ -83,7 +82,7 @@ class AmqpServer:
             certificate: Of the client, verified by TLS; None: it showed none.
         """
         counted = None if address is None or is_loopback(address) else address
-        if len(self._conversations) >= CONNECTIONS_MAX:
+        if self._crowd.full:
             return _Refusal()
         if counted and Counter(self._addresses.values())[counted] >= CONNECTIONS_PER_ADDRESS_MAX:
             return _Refusal()
@@ -96,7 +95,11 @@ class AmqpServer:
             origin=address or "",
             audit=self._audit,
             count_call=self._count_call,
+            admit=self._crowd.open,
         )
+        late = self._crowd.enter(conversation)
+        if late is not None:
+            late.engine.abort()
         if counted:
             self._addresses[conversation] = counted
         if certificate is not None:
@@ -147,6 +150,7 @@ class AmqpServer:
                 await self._quiet.wait()
 
     def _leave(self, conversation: Conversation) -> None:
+        self._crowd.leave(conversation)
         self._addresses.pop(conversation, None)
         self._certified.discard(conversation)
         timer = self._conversations.pop(conversation, None)
