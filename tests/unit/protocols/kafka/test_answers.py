@@ -64,6 +64,18 @@ def test_reasons(name, reason, dialling):
     assert answer_of(ERRORS[name], dialling=True).reason == dialling
 
 
+@pytest.mark.parametrize("dialling", [False, True])
+def test_a_handshake_that_failed_is_told_by_its_text(dialling):
+    """Its code is that of a connection that has ended, where both came at once."""
+    text = (
+        "sasl_ssl://localhost:9093/bootstrap: error:0A000086:SSL routines::certificate verify"
+        " failed (after 6ms in state SSL_HANDSHAKE)"
+    )
+    error = KafkaError(KafkaError._TRANSPORT, text)
+
+    assert answer_of(error, dialling=dialling).reason == "tls"
+
+
 @pytest.mark.parametrize(
     ("name", "code"),
     [

@@ -33,6 +33,10 @@ _REASONS: Final = {
 """Local codes of librdkafka without an answer -> reason of the transport error. All others are
 faults of the protocol: ``protocol``."""
 
+_OF_OPENSSL: Final = ": error:", ":SSL routines:"
+"""What OpenSSL writes about a handshake. Where the connection has ended by then too, librdkafka
+tells it with the code of that, in some tenth of all cases on a busy machine."""
+
 
 def answer_of(error: Any, *, dialling: bool = False) -> Answer:
     """Returns the answer for *error*, a ``KafkaError``.
@@ -47,6 +51,8 @@ def answer_of(error: Any, *, dialling: bool = False) -> Answer:
     if not code.startswith("_"):
         return Acknowledgement("KAFKA", code, text)
     reason = _REASONS.get(code, "protocol")
+    if reason == "reset" and all(part in text for part in _OF_OPENSSL):
+        reason = "tls"
     if dialling and reason == "reset":
         reason = "refused"
     return TransportError(reason, f"Kafka: {text}")
