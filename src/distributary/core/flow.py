@@ -193,6 +193,9 @@ class Task(msgspec.Struct, frozen=True, eq=False):
         ttl: Passes through Brokers and Channels that the event has left, from 1.
         carried: Carried header lines (``event.carried``), if the route is one of Knative's
             kinds; empty: none.
+        about_route: The event tells of the route itself (``ABOUT_ROUTE``). What becomes of it does
+            not say how deliveries of the route go: else a sink that refuses to hear that it fails
+            would fail by that.
     """
 
     position: Position
@@ -205,6 +208,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     origin: Origin
     ttl: int = TTL_DEFAULT
     carried: bytes = b""
+    about_route: bool = False
 
 
 class Attempt(msgspec.Struct, frozen=True, eq=False):
@@ -286,6 +290,9 @@ ABOUT_ROUTE: Final = 0
 
 TOLD: Final = "!"
 """``AddressedEvents.address`` of such an event; nothing has this address."""
+
+ABOUT_ROUTE_TYPE: Final = "dev.distributary.subscription."
+"""How the ``type`` of such an event begins."""
 
 
 class TimerEvent(NamedTuple):

@@ -14,7 +14,7 @@ from distributary.core.engine.state import PartitionState
 from distributary.core.errors import EventError, StoreError
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import DoneKey, Origin, Position, Stage, Task
+from distributary.core.flow import ABOUT_ROUTE_TYPE, DoneKey, Origin, Position, Stage, Task
 from distributary.core.outcome import KeptDeadLetter, LetterChoice, RetryRow, RunRow
 from distributary.core.route import WalkMatcher
 from distributary.partitions._flusher import Flusher
@@ -145,7 +145,13 @@ class LetterRuns:
         )
         task = None
         target = self._context.targets.get(key.route)
-        if event is not None and target is not None and target.parks and not target.sink.own:
+        if (
+            event is not None
+            and target is not None
+            and target.parks
+            and not target.sink.own
+            and not str(event.attributes["type"]).startswith(ABOUT_ROUTE_TYPE)  # the log knows
+        ):
             # Of the Subscriptions API: what the log has beside the event is not sent.
             place = Position(self._context.partition, key.offset, key.index)
             task = Task(

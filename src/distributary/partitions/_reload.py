@@ -5,7 +5,7 @@ from collections.abc import Callable
 from distributary.core.engine.dead_letter import dead_letter_event
 from distributary.core.engine.reads import NoTask
 from distributary.core.event import record as event_record
-from distributary.core.flow import Origin, Position, Stage, Task, events_of
+from distributary.core.flow import TOLD, Origin, Position, Stage, Task, events_of
 from distributary.core.outcome import RetryRow
 from distributary.partitions._log_thread import LogThread
 from distributary.partitions.context import PartitionContext
@@ -89,6 +89,7 @@ class Reload:
             Origin.RETRY,
             held.ttls[key.index],
             held.carried,
+            held.address == TOLD,
         )
 
     def _awaits(self, offset: int) -> bool:

@@ -15,6 +15,7 @@ from distributary.core.engine.machine import Engine
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import EventError, LogError, StoreError
 from distributary.core.flow import (
+    TOLD,
     DoneKey,
     Logged,
     Origin,
@@ -239,6 +240,7 @@ class Replays:
                 _REPLAY,
                 held.ttls[index],
                 held.carried,
+                held.address == TOLD,
             )
             for index, event in enumerate(held.events)
             if matcher.match(event) and run.chooses(event)

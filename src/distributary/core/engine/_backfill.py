@@ -228,6 +228,7 @@ class Backfill:
                 Origin.BACKFILL,
                 held.ttls[index],
                 held.carried,
+                held.address == TOLD,
             )
             for index, event in enumerate(held.events)
             if index >= first and (held.address == TOLD or self._matcher.match(event))

@@ -101,8 +101,7 @@ class Completion:
         unmade = self._unmade(attempt, target, uri)
         verdict = unmade or classify(answer, task.attempt, dest.policy, jitter, now_ms)
         self._attempted(attempt, verdict, now_ms)
-        self._state.failing.failed(task.route, verdict, uri, now_ms)
-        self._count_failed(attempt)
+        self._count_failed(attempt, verdict, uri)
         failure = failure_of(answer, verdict.reason, uri)
         if verdict.decision is Decision.RETRY:
             if task.stage is Stage.DEAD_LETTER:
@@ -114,8 +113,10 @@ class Completion:
         else:
             self._outcomes.failed(task, target, failure)
 
-    def _count_failed(self, attempt: Attempt) -> None:
+    def _count_failed(self, attempt: Attempt, verdict: Verdict, uri: str) -> None:
         route = attempt.task.route
+        if not attempt.task.about_route:
+            self._state.failing.failed(route, verdict, uri, self._state.now_ms)
         self._state.tallies.of(route).failed += 1
         if isinstance(attempt.answer, Reply):
             self._note_status(route, attempt.answer.status)
@@ -137,8 +138,7 @@ class Completion:
         now_ms = self._state.now_ms
         verdict = Verdict(Decision.RETRY, f"status-{GONE}")
         self._attempted(attempt, verdict, now_ms)
-        self._state.failing.failed(route, verdict, attempt.sink, now_ms)
-        self._count_failed(attempt)
+        self._count_failed(attempt, verdict, attempt.sink)
         failure = failure_of(attempt.answer, verdict.reason, attempt.sink)
         self._outcomes.wait(attempt.task, failure, 0.0, attempt=1)
         if attempt.sink == target.sink.uri and self._parking.park(route, target, failure):

@@ -154,6 +154,7 @@ class Matching:
             1,
             logged.time_ms,
             Origin.LIVE,
+            about_route=held.address == TOLD,
         )
         if self.is_done(task):
             return []

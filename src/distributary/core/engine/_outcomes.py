@@ -92,12 +92,13 @@ class Outcomes:
             self._counters["delivered_total"] += 1
             tally = self._changing[route]
             tally.delivered += 1
-            tally.success_ms = now_ms
             if status:
                 tally.answer_ms = now_ms
                 tally.answer_status = status
-            if self._troubles:
-                state.failing.delivered(route)
+            if not task.about_route:
+                tally.success_ms = now_ms
+                if self._troubles:
+                    state.failing.delivered(route)
             self._latency.observe((now_ms - task.logged_ms) / 1000)
             if self._reserved:
                 self._reservations.end(key, delivered=True)

@@ -155,7 +155,8 @@ class Replies:
             insist=target.reply_kept,
         )
         self._effects.attempted(attempt, verdict, now_ms)
-        self._state.failing.failed(task.route, verdict, dest, now_ms)
+        if not task.about_route:
+            self._state.failing.failed(task.route, verdict, dest, now_ms)
         self._state.tallies.of(task.route).failed += 1
         failure = failure_of(attempt.answer, verdict.reason, dest)
         if verdict.decision is Decision.RETRY:

@@ -116,14 +116,18 @@ class Sending:
                     self._state.step(Step.QUEUE, key_of(task), task)
                 return True
             if admission is Admission.OPEN:
-                reason = AWAITS_CONSENT if target.sink.awaits else BREAKER_OPEN
-                self._state.failing.refused(task.route, target.sink.uri, self._state.now_ms, reason)
+                if not task.about_route:
+                    self._note_refused(task.route, target)
                 self._yield(task, uri)
                 return True
         if self._backpressure.worth(uri, self._state.now_s):
             return False
         self._yield(task, uri)
         return True
+
+    def _note_refused(self, route: str, target: RouteTarget) -> None:
+        reason = AWAITS_CONSENT if target.sink.awaits else BREAKER_OPEN
+        self._state.failing.refused(route, target.sink.uri, self._state.now_ms, reason)
 
     def _has_backfill(self, task: Task) -> bool:
         """True if a backfill covers the live task, which need not be sent here."""

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from distributary.core.event import Event
+from distributary.core.flow import ABOUT_ROUTE_TYPE
 from distributary.resource.schema import Schema
 from distributary.resource.times import format_time
 from distributary.subscriptions.store import lifecycle_rows as rows
@@ -22,7 +23,7 @@ TRANSITIONS: Final[dict[str, str]] = {
 }
 """Transition -> what has happened, for people."""
 
-_TYPE: Final = "dev.distributary.subscription.{}.v1"
+_TYPE: Final = ABOUT_ROUTE_TYPE + "{}.v1"
 
 DATA_SCHEMA: Final[Schema] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
