@@ -1,7 +1,7 @@
 """Rows of numbers that receivers share: each writes its own, and reads those of the others.
 
-A file in shared memory holds a random key and a row of words for each receiver. Names have two
-slots in a row, chosen by a hash with that key, so that nobody can choose names that meet.
+A file in shared memory holds a random key and a row of words for each receiver. Names have a
+digest, or two slots in a row, by a hash with that key, so that nobody can choose names that meet.
 """
 
 import hashlib
@@ -16,8 +16,10 @@ from distributary.core.files import PRIVATE_MODE, write_atomically
 _KEY_BYTES: Final = 16
 _WORD_BYTES: Final = 4
 SLOTS: Final = 4_096
-"""Slots of names in each half of a row: twice the default of ``connections_max``, and 192 KiB for
-what the namespaces of a receiver use."""
+"""Slots of names in each half of a row: twice the default of ``connections_max``."""
+
+DIGEST_BYTES: Final = 16
+"""Length of the digest of a name: no two of any number of names have the same one."""
 
 
 def make_rows(path: Path, receivers: int, words: int) -> None:
@@ -64,6 +66,10 @@ class SharedRows:
         every = shared[_KEY_BYTES:].cast("I")
         self.others = [every[start : start + words] for start in range(0, len(every), words)]
         self.own = self.others.pop(number)
+
+    def digest(self, name: str) -> bytes:
+        """What stands for *name* in the rows."""
+        return hashlib.blake2b(name.encode(), digest_size=DIGEST_BYTES, key=self._key).digest()
 
     def slots(self, name: str) -> tuple[int, int]:
         """Both slots of *name*: one below ``SLOTS``, one of the next ``SLOTS``."""
