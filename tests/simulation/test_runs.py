@@ -2,9 +2,10 @@
 
 import pytest
 
+from distributary.core.demand import DemandDetails
 from distributary.core.engine import EngineLimits
 from distributary.core.flow import Stage
-from distributary.core.outcome import Changes, DeliveryStore
+from distributary.core.outcome import Changes, DeliveryStore, LetterChoice
 from distributary.core.policy import DeliveryPolicy
 from distributary.testing import simulation
 from distributary.testing.simulation import answers, hangs
@@ -185,6 +186,79 @@ def test_a_redrive_of_all_routes_makes_no_more_rows_than_there_may_be(refused):
     assert 50 <= len([row for row in refused.store.rows() if not row.done]) < 50 + 64
     refused.sinks.clear()
     refused.advance(600.0)
+    assert refused.store.dead_letters() == []
+    refused.rest()
+
+
+def test_a_redrive_of_all_routes_leaves_what_is_paused(refused):
+    """It makes no rows that wait for the resume: it ends, and other runs go on."""
+    refused.rollover()
+    refused.engine_limits = EngineLimits(rows_max=100)
+    refused.start()
+    refused.sinks.clear()
+    refused.targets.halt("r")
+    refused.advance(2.0)
+    before = len(arrivals(refused, B))
+    refused.checker.redriven("q")
+    refused.targets.ask("redrive", "", DemandDetails(dry=True))
+    refused.targets.ask("redrive", "")
+    refused.advance(30.0)
+    done = {"count": 150, "passed": 150}
+    assert ("redrive-done", {"run": "run-1", "dry": True} | done) in refused.reports
+    assert ("redrive-done", {"run": "run-2"} | done) in refused.reports
+    assert len(arrivals(refused, B)) == before + 150
+    assert {dead_letter.key.route for dead_letter in refused.store.dead_letters(1_000)} == {"r"}
+    assert not [row for row in refused.store.rows() if row.key.route == "r"]
+    refused.targets.unhalt("r")
+    ask(refused, "redrive", "r")
+    refused.advance(30.0)
+    assert refused.store.dead_letters() == []
+    refused.rest()
+
+
+def test_a_redrive_of_chosen_dead_letters_waits_for_a_paused_route(refused):
+    """Who names them wants them sent: as with a redrive of that route."""
+    refused.sinks.clear()
+    refused.targets.halt("r")
+    refused.advance(2.0)
+    refused.checker.redriven("r")
+    numbers = [kept.id for kept in refused.store.chosen_letters(LetterChoice("r"), 3, 0, 1e9)]
+    ids = tuple(f"0-{number}" for number in numbers)
+    refused.targets.ask("redrive", "", DemandDetails(ids=ids))
+    refused.advance(30.0)
+    assert not [event for event, _ in refused.reports if event == "redrive-done"]
+    refused.targets.unhalt("r")
+    refused.advance(30.0)
+    assert ("redrive-done", {"run": "run-1", "count": 3, "passed": 0}) in refused.reports
+    refused.rest()
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["it fails", "it is paused meanwhile"])
+def test_a_redrive_of_all_routes_keeps_no_other_run_waiting(refused, paused):
+    """A route of it takes its share of the rows, and no more."""
+    refused.rollover()
+    refused.engine_limits = EngineLimits(rows_max=100, rows_per_route_max=40)
+    refused.start()
+    refused.sinks[A] = answers(503)
+    refused.sinks[B] = answers()
+    refused.put_route("r", A, policy=DeliveryPolicy(retry=9, backoff_delay_s=30.0))
+    refused.advance(1.0)
+    for route in ("r", "q"):
+        refused.checker.redriven(route)
+    refused.targets.ask("redrive", "")
+    refused.advance(3.0)
+    assert 0 < len([row for row in refused.store.rows() if row.key.route == "r"]) <= 20
+    if paused:
+        refused.targets.halt("r")
+    refused.targets.ask("redrive", "q")
+    refused.advance(10.0)
+    assert {dead_letter.key.route for dead_letter in refused.store.dead_letters(1_000)} == {"r"}
+    refused.sinks.clear()
+    refused.targets.unhalt_all()
+    refused.advance(600.0)
+    if paused:
+        ask(refused, "redrive", "r")  # the run of all has left them
+        refused.advance(600.0)
     assert refused.store.dead_letters() == []
     refused.rest()
 

@@ -84,7 +84,7 @@ def follow(
     if state.get("dryRun"):
         parts = [f"would be {done}: {state['handled']}"]
     if state["passed"]:
-        parts.append(f"{state['passed']} left: filtered, or waiting already")
+        parts.append(f"{state['passed']} left: filtered, paused, or waiting already")
     if state.get("oldest"):
         parts.append(f"the log begins at {state['oldest']}: what came before is gone")
     parts += [

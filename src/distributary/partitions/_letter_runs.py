@@ -18,7 +18,7 @@ from distributary.core.flow import ABOUT_ROUTE_TYPE, DoneKey, Origin, Position, 
 from distributary.core.outcome import KeptDeadLetter, LetterChoice, RetryRow, RunRow
 from distributary.core.route import WalkMatcher
 from distributary.partitions._flusher import Flusher
-from distributary.partitions._run import Run
+from distributary.partitions._run import ROWS_SHARE, Run
 from distributary.partitions.context import PartitionContext
 
 SLICE_BYTES: Final = 4 * 1024 * 1024
@@ -42,6 +42,7 @@ class LetterRuns:
         self._store = context.ownership.store
         self._flusher = flusher
         self._rows = state.rows
+        self._halted = state.halted
         self._replayed = state.replays.open
         self._engine = engine
         self._sent: dict[DoneKey, int] = {}
@@ -85,7 +86,7 @@ class LetterRuns:
         row, dry = run.row, run.demand.details.dry
         redrives = run.demand.kind == "redrive"
         matchers: dict[str, WalkMatcher | None] = {}
-        sent = 0
+        sent, run.held_by = 0, ""
         for kept, event in found:
             key = kept.dead_letter.key
             if redrives and not dry and key.offset >= self._flusher.durable_mark.offset:
@@ -94,11 +95,14 @@ class LetterRuns:
                 break
             if redrives and not dry and key in self._sent:
                 break  # Another run sent it, perhaps to its end: look again once that is durable.
+            chosen = not run.demand.details.filters or (event is not None and run.chooses(event))
+            if redrives and not dry and chosen and self._holds(run, key.route):
+                break
             row = row._replace(at=kept.id, looked=row.looked + 1)
-            if run.demand.details.filters and (event is None or not run.chooses(event)):
+            if not chosen:
                 continue
             row = row._replace(selected=row.selected + 1)
-            if redrives and not self._is_wanted(key, event, matchers):
+            if redrives and self._is_passed(run, key, event, matchers):
                 row = row._replace(passed=row.passed + 1)
                 continue
             row = row._replace(handled=row.handled + 1)
@@ -113,6 +117,28 @@ class LetterRuns:
         if redrives and not dry:
             self._context.meter.add("redriven_total", sent)
         return row if found else row._replace(done=True)
+
+    def _holds(self, run: Run, route: str) -> bool:
+        """Whether *run* must wait for *route*, which may send nothing or has many rows already.
+
+        So one route cannot fill the rows of all, which other runs would wait for.
+        """
+        waits, full = not run.of_many, self._rows.room(route, ROWS_SHARE) <= 0
+        held = waits if route in self._halted else full
+        run.held_by = route if held else ""
+        return held
+
+    def _is_passed(
+        self,
+        run: Run,
+        key: DoneKey,
+        event: Event | None,
+        matchers: dict[str, WalkMatcher | None],
+    ) -> bool:
+        """Whether a redrive leaves it: nothing is sent to its route, or no more to match it."""
+        if run.of_many and key.route in self._halted:
+            return True
+        return not self._is_wanted(key, event, matchers)
 
     def _is_wanted(
         self, key: DoneKey, event: Event | None, matchers: dict[str, WalkMatcher | None]

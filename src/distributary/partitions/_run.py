@@ -8,8 +8,11 @@ from distributary.core.engine.replays import Replay
 from distributary.core.event import Event
 from distributary.core.flow import RouteRecord
 from distributary.core.outcome import RunRow
+from distributary.core.outcome.dead_letter import selected
 from distributary.core.route import WalkMatcher
 
+ROWS_SHARE: Final = 0.5
+"""A run pauses while a route, or all together, use this share of their limit of rows."""
 SLICE: Final = 256
 """Dead letters or matches taken at once: some 5 ms of the loop's time."""
 BURST_S: Final = 0.25
@@ -25,6 +28,7 @@ class Run:
 
     Attributes:
         waits_at: The committed offset must pass this record before it goes on.
+        held_by: Uid of the route that its next dead letter waits for; empty: it waits for none.
         rests: Nothing came of its last turn: until the next tick others go on.
         replay: What it sends, where it is a replay that sends; ``row`` is how far it has read.
         met_by: Record by which the route of a replay has been met, or is deleted; None: not known.
@@ -34,12 +38,22 @@ class Run:
         self.demand = demand
         self.row = row
         self.waits_at = -1
+        self.held_by = ""
         self.replay: Replay | None = None
         self.met_by: int | None = None
         self.rests = False
         self._tokens = 0.0
         self._filled_s: float | None = None
         self._filter = chooser(demand)
+
+    @property
+    def of_many(self) -> bool:
+        """Whether it is for whatever routes there are: what is halted is left as it is.
+
+        One for a route, or for chosen dead letters, waits until they may be sent.
+        """
+        demand = self.demand
+        return not demand.details.ids and not selected(demand.route)[1]
 
     def may_take(self, now_s: float) -> int:
         """How many the rate allows now, at most ``SLICE``."""

@@ -21,7 +21,7 @@ from distributary.core.outcome import RunRow
 from distributary.partitions._flusher import Flusher
 from distributary.partitions._letter_runs import LetterRuns
 from distributary.partitions._replays import Replays, cut_of
-from distributary.partitions._run import SLICE, Run, RunKind
+from distributary.partitions._run import ROWS_SHARE, SLICE, Run, RunKind
 from distributary.partitions.context import PartitionContext
 
 LOOK_COUNT: Final = 256
@@ -48,8 +48,6 @@ LONG_S: Final = 0.1
 """A longer wait for the rate is left to the ticks."""
 MOVED_S: Final = 0.2
 """Interval of writing how far replays are: it only shortens a restart."""
-ROWS_SHARE: Final = 0.5
-"""A run pauses while a route, or all together, use this share of their limit of rows."""
 
 
 class Runs:
@@ -231,9 +229,12 @@ class Runs:
             return 0
         if run.demand.details.dry or run.demand.kind == "purge":
             return SLICE
-        rows, route = self._state.rows, run.demand.route
-        # A run of all routes is nobody's whose share would tell: the limit of all holds.
-        return 0 if route in self._state.halted else rows.room(route, ROWS_SHARE)
+        # A run of all routes is nobody's whose share would tell: the limit of all holds, and that
+        # of the route of its next dead letter where it had to wait for that.
+        rows, route = self._state.rows, run.held_by or run.demand.route
+        if route in self._state.halted:
+            return SLICE if run.of_many else 0
+        return rows.room(route, ROWS_SHARE)
 
     def _taken(self, run: Run, row: RunRow | None) -> None:
         """A slice of *run* is taken; None: its place could not be read now."""

@@ -316,7 +316,7 @@ def test_without_dead_letters_the_list_says_so(server, run) -> None:
     ("kind", "passed", "told"),
     [
         ("redrive", 0, "sent again: 4 (run x)"),
-        ("redrive", 2, "sent again: 4, 2 left: filtered, or waiting already (run x)"),
+        ("redrive", 2, "sent again: 4, 2 left: filtered, paused, or waiting already (run x)"),
         ("purge", 0, "deleted: 4 (run x)"),
     ],
 )

@@ -68,7 +68,13 @@ RUN_SCHEMAS: Final[dict[str, Schema]] = {
             "selected": COUNT | {"description": "What it has chosen so far."},
             "handled": COUNT
             | {"description": "Of these, sent again, deleted or made due; if dry, would be."},
-            "passed": COUNT | {"description": "Of these, left as they are."},
+            "passed": COUNT
+            | {
+                "description": (
+                    "Of these, left as they are: no filter matches them any more, they wait"
+                    " already, or the redrive is of all and their subscription is paused."
+                )
+            },
             "looked": COUNT | {"description": "Dead letters or records looked at."},
             "total": COUNT | {"description": "Dead letters or records to look at."},
             "dryRun": {"type": "boolean"},
