@@ -164,7 +164,11 @@ def _states_of(
     address: Address, namespace: str, matches: Iterable[Mapping[str, Any]]
 ) -> dict[str, str]:
     """The state of subscriptions that have an event waiting: paused ones look like any other."""
-    waiting = (each for each in matches if each["matched"] and each["outcome"] is None)
+    waiting = (
+        each
+        for each in matches
+        if each["matched"] and each["outcome"] is None and each.get("waiting", True)
+    )
     ids = [each["subscription"] for each in waiting if each.get("subscription")]
     states = {}
     for id_ in ids[:STATES_MAX]:

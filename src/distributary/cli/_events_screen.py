@@ -91,6 +91,8 @@ def _match(match: Mapping[str, Any], state: str | None) -> Iterator[Line]:
     outcome = match["outcome"]
     if not match["matched"]:
         line.append(" does not match", style="dim")
+    elif outcome is None and not match.get("waiting", True):
+        line.append(" matches; it has ended, and its outcome is not kept", style="yellow")
     elif outcome is None:
         line.append(" matches; no outcome yet", style="yellow")
         if state is not None and state != "ready":

@@ -197,6 +197,15 @@ def test_show_says_why_an_event_waits(server, run) -> None:
     assert server.asked[1:] == [f"GET /subscriptions/{id_}/status" for id_ in states]
 
 
+def test_show_says_that_an_outcome_is_not_kept(server, run) -> None:
+    """It waits for nothing, so nobody asks for the state of its subscription."""
+    ended = {"revision": 1, "matched": True, "outcome": None, "waiting": False, "attempts": []}
+    server.says(WAY | {"matches": [ended | {"uid": "u", "subscription": "old"}]})
+    _, out, _ = run("show", "0-7-0")
+    assert "old matches; it has ended, and its outcome is not kept" in out.splitlines()
+    assert len(server.asked) == 1
+
+
 def test_show_tells_the_way_to_one_alone(server, run) -> None:
     """To a subscription, or to the route of a Trigger."""
     server.says(WAY)

@@ -94,6 +94,30 @@ class DeliveryRowsReader(ABC):
             first,
         )
 
+    def awaiting(self, offset: int, index: int) -> frozenset[str]:
+        """Return the routes for which the event at *offset* and *index* still waits.
+
+        Each other route that it matched has its outcome, once the committed offset has passed.
+
+        Raises:
+            StoreError: They cannot be read now.
+        """
+        rows = sa.select(RETRY.c.route).where(
+            RETRY.c.partition == self._partition,
+            RETRY.c.offset == offset,
+            RETRY.c.index == index,
+            RETRY.c.done.is_(False),
+        )
+        backfilled = sa.select(BACKFILL.c.route).where(
+            BACKFILL.c.partition == self._partition,
+            BACKFILL.c.from_offset <= offset,
+            sa.or_(BACKFILL.c.to_offset.is_(None), BACKFILL.c.to_offset > offset),
+        )
+        with self._look() as connection:
+            if connection is None:
+                return frozenset()
+            return frozenset(connection.execute(sa.union(rows, backfilled)).scalars())
+
     def kept(self, namespace: str) -> tuple[int, int]:
         """Return the number of dead letters of *namespace*, and the bytes of their events.
 

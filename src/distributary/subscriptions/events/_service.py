@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -50,6 +51,8 @@ class EventPlaces(NamedTuple):
         history: Local folders with files of the history; empty: there is none.
         waiting: Returns the rows of a partition that files may not hold yet.
         attempts: Returns which attempts have rows; see ``EventWay``.
+        waits: Returns the routes for which the event at a position still waits; None: not known, or
+            its partition has not passed it.
         once: Returns the window within which readers of the log find repeats; None: they find none.
     """
 
@@ -58,6 +61,7 @@ class EventPlaces(NamedTuple):
     waiting: Callable[[int], Sequence[HistoryBlock]]
     attempts: Callable[[], str]
     once: Callable[[], OnceLimits | None] = lambda: None
+    waits: Callable[[Position], AbstractSet[str] | None] = lambda _position: None
 
 
 class AskedRoute(NamedTuple):
@@ -197,6 +201,7 @@ class Events:
         elif only is not None and not self._is_of(only, namespace):
             raise NotFoundError("there is no route of this namespace with this uid")
         rows, attempts = [], self._places.attempts()
+        waits = self._places.waits(position)  # before the rows: what ends meanwhile has one
         if self._rows is not None:
             rows = self._rows.rows(position, found.time_ms)
         limits = self._places.once() if alone and not found.route and not rows else None
@@ -205,7 +210,7 @@ class Events:
             return EventWay(
                 found, self._by(found), (), more=False, attempts=attempts, repeats=earlier
             )
-        matches, more = matches_of(found, rows, self._routes, self._store, only)
+        matches, more = matches_of(found, rows, self._routes, self._store, only, waits=waits)
         return EventWay(found, self._by(found), matches, more, attempts)
 
     def _found(self, position: Position, namespace: str) -> tuple[FoundEvent, bool]:

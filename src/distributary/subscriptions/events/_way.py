@@ -1,6 +1,7 @@
 """The way of one event: what matched it and what did not, every attempt, and what became of it."""
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple, Protocol
 
 from distributary.core.flow import TOLD, Position, RouteRecord
@@ -58,6 +59,7 @@ class Match(NamedTuple):
         why: Why not.
         changed: Its filters may have changed since the event was accepted.
         rows: The attempts and outcomes, in their order.
+        ended: It has had its outcome, which is not recorded, or not any more.
     """
 
     uid: str
@@ -67,6 +69,7 @@ class Match(NamedTuple):
     why: Sequence[Reason]
     changed: bool
     rows: Sequence[EventRow]
+    ended: bool = False
 
     @property
     def outcome(self) -> EventRow | None:
@@ -102,6 +105,8 @@ def matches_of(
     routes: Routes,
     store: Store,
     only: str | None = None,
+    *,
+    waits: AbstractSet[str] | None = None,
 ) -> tuple[list[Match], bool]:
     """The routes at the address of *found*, and whether there are more of them.
 
@@ -111,6 +116,7 @@ def matches_of(
         routes: The routes as they are now.
         store: Names and times of their resources.
         only: Uid of the one route that is asked about, wherever it listens; None: all.
+        waits: Routes for which the event still waited before *rows* were read; None: not known.
 
     Raises:
         DistributaryError: Routes or names cannot be read now.
@@ -150,7 +156,16 @@ def matches_of(
         reasons = [MADE_LATER] if late else in_words
         matched.append(_unmatched(record, reasons, born, found.time_ms))
     names = store.route_names([match.uid for match in matched[:MATCHES_MAX]])
-    told = [match._replace(name=names.get(match.uid, match.name)) for match in matched]
+    told = [
+        match._replace(
+            name=names.get(match.uid, match.name),
+            ended=match.matched
+            and match.outcome is None
+            and waits is not None
+            and match.uid not in waits,
+        )
+        for match in matched
+    ]
     return told[:MATCHES_MAX], more or len(others) > room or len(matched) > MATCHES_MAX
 
 

@@ -177,6 +177,8 @@ def _match(match: Match, *, answers: bool) -> dict[str, Any]:
     if match.changed:
         told["changed"] = True
     told["outcome"] = None if end is None else end.outcome
+    if match.matched and end is None:
+        told["waiting"] = not match.ended
     if end is not None:
         told["ended"] = time_text(end.time_ms)
         if end.reason is not None:

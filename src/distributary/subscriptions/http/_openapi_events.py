@@ -100,6 +100,11 @@ EVENT_SCHEMAS: Final[dict[str, Schema]] = {
                 "description": "It has changed since: its filters may have been others then.",
             },
             "outcome": {"enum": ["delivered", "dead-lettered", "dropped", None]},
+            "waiting": {
+                "type": "boolean",
+                "description": "Of a match without an outcome: whether one is to come. If not, it"
+                " was not recorded, or is no longer kept.",
+            },
             "ended": TIME,
             "reason": TEXT,
             "attempts": {"type": "array", "items": ref("EventAttempt")},

@@ -54,9 +54,9 @@ def row(uid, outcome=None, number=1):
     )
 
 
-def told(rows=(), records=(), times=None, route="", only=None):
+def told(rows=(), records=(), times=None, route="", only=None, **more):
     """What is told of the event."""
-    return way.matches_of(found(route), rows, ListedRoutes(*records), Names(times), only)
+    return way.matches_of(found(route), rows, ListedRoutes(*records), Names(times), only, **more)
 
 
 @pytest.mark.parametrize(
@@ -144,3 +144,17 @@ def test_one_route_alone_has_its_rows_or_nothing():
     (match,), _ = told([], [record("u"), record("timer")], route="timer", only="u")
     assert [each.path for each in match.why] == ["$.config.interval"]
     assert told([row("u")], [record("u")], only="deleted") == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected"),
+    [(None, set()), (frozenset("a"), {"tried"}), (frozenset(), {"tried", "a"})],
+    ids=["not known", "one waits", "none waits"],
+)
+def test_a_match_that_waits_for_nothing_has_ended(waits, expected):
+    """Its rows are deleted, or were never written; what has an outcome says how it ended."""
+    rows = [row("done", "delivered"), row("tried")]
+    records = [record("a"), record("other", types=("t.other",))]
+    matches, _ = told(rows, records, waits=waits)
+    assert {match.uid for match in matches} == {"done", "tried", "a", "other"}
+    assert {match.uid for match in matches if match.ended} == expected

@@ -236,6 +236,9 @@ def test_the_way_of_an_event_tells_matches_attempts_and_outcome(api, log):
         for each in delivered["attempts"]
     ] == [(1, 503, "retry", "no room: \N{REPLACEMENT CHARACTER}"), (2, 200, "delivered", None)]
     assert (waiting["uid"], waiting["matched"], waiting["outcome"]) == ("u-3", True, None)
+    assert waiting["waiting"]
+    assert "waiting" not in delivered
+    assert "waiting" not in not_
     assert (not_["uid"], not_["matched"]) == ("u-2", False)
     assert [each["path"] for each in not_["why"]] == ["$.types", "$.filters[0].exact.subject"]
 

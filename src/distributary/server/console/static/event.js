@@ -87,12 +87,17 @@ function reasons(why) {
     h("li", null, data(each.reason, 400), " ", h("small", null, data(each.path, 120)))));
 }
 
+/** One word for what became of a match. */
+function outcomeOf(match) {
+  return match.outcome ?? (match.waiting === false ? "not kept" : "waiting");
+}
+
 function lane(match) {
   const name = nameOf(match);
   return h("div", { class: "lane" },
     h("h3", null, match.subscription ? toSubscription(name) : data(name), " ",
-      badge(match.outcome ?? "waiting"), match.reason ? h("span", { class: "beside" }, " ", data(match.reason, 120)) : null),
-    attemptsTable(match.attempts, { of: visible(name, 60), empty: "No attempt yet." }));
+      badge(outcomeOf(match)), match.reason ? h("span", { class: "beside" }, " ", data(match.reason, 120)) : null),
+    attemptsTable(match.attempts, { of: visible(name, 60), empty: match.waiting === false ? "No attempt is kept." : "No attempt yet." }));
 }
 
 /** A table of attempts. */
@@ -117,7 +122,7 @@ function way(found, hit) {
   // Of many lanes in the middle of the first: where a way begins is seen without scrolling.
   const middle = 12 + (Math.min(Math.max(1, lanes.length), SEEN_LANES) * LANE) / 2;
   const words = lanes.map((match) => `${visible(nameOf(match), 40)}: ${match.attempts.length} attempts, `
-    + `${visible(match.outcome ?? "waiting", 20)}`);
+    + `${visible(outcomeOf(match), 20)}`);
   const svg = s("svg", { class: "way", viewBox: `0 0 900 ${height}`, role: "img",
     "aria-label": `Accepted, then ${hit.length} matches. ${words.join(". ")}` });
   svg.append(node(70, middle, "accepted", { below: found.by, state: "accepted", half: 58 }));
@@ -126,7 +131,7 @@ function way(found, hit) {
   }
   lanes.forEach((match, index) => {
     const y = 12 + index * LANE + LANE / 2;
-    const outcome = match.outcome ?? "waiting";
+    const outcome = outcomeOf(match);
     svg.append(s("path", { class: "edge", d: `M128,${middle}C180,${middle} 170,${y} 222,${y}H768` }),
       node(290, y, nameOf(match), { below: match.subscription ? "subscription" : match.trigger ? "Trigger" : "", half: 68 }));
     const { attempts } = match;

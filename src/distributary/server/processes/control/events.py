@@ -3,6 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -10,11 +11,11 @@ from typing import Final
 
 from distributary.core.database import StorePlace
 from distributary.core.errors import StoreTrimmedError
-from distributary.core.flow import RouteRecord
+from distributary.core.flow import Position, RouteRecord
 from distributary.core.log import Reader
 from distributary.core.log.taken import OnceLimits
 from distributary.core.route import BlindMatcher, RouteTable
-from distributary.datadir import DataDir
+from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.datadir.shared_signs import place_of_store, signs_of
 from distributary.partitions import DirectoryTargets
 from distributary.partitions.ports import Records
@@ -145,11 +146,20 @@ def events_of_server(
         # Where one process appends, no repeat is in the log.
         return now.once if now.log is not None and now.once_window_s else None
 
+    pages = [MappedStatusPage(paths.status_page(n)) for n in range(len(views.deliveries))]
+
+    def waits(position: Position) -> AbstractSet[str] | None:
+        number, offset, index = position
+        if number >= len(pages) or pages[number][StatusField.WATERMARK] <= offset:
+            return None
+        return views.deliveries[number].awaiting(offset, index)
+
     places = EventPlaces(
         views.searched(indexed=indexed),
         [*here, paths.history_outbox] if history else [],
         views.waiting_rows,
         attempts,
         once,
+        waits,
     )
     return Events(places, store, RoutesNow(paths, place, views.records), views.publisher)
