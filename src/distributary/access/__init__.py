@@ -9,6 +9,7 @@ Callers: ``server.ingest`` (before a body is read), ``subscriptions``, ``knative
 Hides: how keys are hashed and compared, what is remembered of a client.
 """
 
+from distributary.access.audiences import audience_of
 from distributary.access.change import Change
 from distributary.access.delegation import beyond, oversees
 from distributary.access.gate import Decision, Gate
@@ -59,6 +60,7 @@ __all__ = [
     "PolicyRecord",
     "UnauthenticatedError",
     "Verb",
+    "audience_of",
     "beyond",
     "challenge",
     "decode_identity",

@@ -74,7 +74,8 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         name: For people, unique among issuers.
         url: Its identifier: ``iss`` of its tokens, letter for letter.
-        audiences: Names of this server; ``aud`` of a token must hold one.
+        audiences: Names of this server; ``aud`` of a token must hold one, or the audience of a
+            Broker or Channel.
         jwks_uri: Where its keys are; None: where its discovery document says.
         algorithms: Allowed values of ``alg``, out of ``jwks.ALGORITHMS``.
         grants: What its tokens may.

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from distributary.access import jwks
+import msgspec
+
+from distributary.access import audiences, jwks
 from distributary.access._compact import TOKEN_BYTES_MAX, Compact, take_apart
 from distributary.access.identity import Identity
 from distributary.access.issuers import ASKED_S_MIN, Issuer, IssuerRecord
@@ -18,6 +20,10 @@ from distributary.access.issuers import ASKED_S_MIN, Issuer, IssuerRecord
 SUBJECT_CHARS_MAX: Final = 1_024
 """Longest ``sub``, characters: it stands in log lines. OpenID Connect allows 255, Kubernetes names
 have up to 340."""
+
+AUDIENCES_MAX: Final = 64
+"""Audiences of a token that may name a Broker or Channel: each is one comparison for every request.
+Of further ones only those that the setting lists count."""
 
 TIME_S_MAX: Final = 1e11
 """No time of a token is as late, seconds since 1970: that is beyond the year 5000."""
@@ -88,12 +94,15 @@ class VerifiedToken(NamedTuple):
         subject: Its ``sub``: printable, 1 to ``SUBJECT_CHARS_MAX`` characters.
         claims: All its claims.
         until_s: It is valid before this wall clock time, seconds since 1970.
+        targets: Brokers and Channels that it is for alone, such as ``brokers/shop/default``; None:
+            it is for the whole server.
     """
 
     issuer: Issuer
     subject: str
     claims: Mapping[str, Any]
     until_s: float
+    targets: tuple[str, ...] | None = None
 
 
 class RefusedToken(NamedTuple):
@@ -141,7 +150,11 @@ class TokenVerifier:
         found = verify(token, self._trusted, now_ms / 1000)
         if isinstance(found, RefusedToken):
             return found
-        return found.issuer.identity(found.claims, int(found.until_s * 1000))
+        identity = found.issuer.identity(found.claims, int(found.until_s * 1000))
+        if found.targets is None:
+            return identity
+        grants = audiences.narrowed(identity, found.targets)
+        return msgspec.structs.replace(identity, grants=grants)
 
     def is_for_now(self, refused: RefusedToken, now_ms: int) -> bool:
         """Whether the same token may be accepted in a moment, when newer keys have been fetched.
@@ -178,14 +191,16 @@ def verify(
     if refused is not None:
         return refused
     claims, issuer = parts.claims, one.issuer
+    meant = _meant(claims, issuer)
     fault = (
         _subject_fault(claims)
-        or _audience_fault(claims, issuer)
+        or (meant if isinstance(meant, TokenFault) else None)
         or _time_fault(claims, issuer, now_s)
     )
     if fault is not None:
         return RefusedToken(fault)
-    return VerifiedToken(issuer, claims["sub"], claims, claims["exp"] + issuer.leeway_s)
+    assert not isinstance(meant, TokenFault)
+    return VerifiedToken(issuer, claims["sub"], claims, claims["exp"] + issuer.leeway_s, meant)
 
 
 def _parts(token: bytes) -> Compact | RefusedToken:
@@ -237,13 +252,21 @@ def _subject_fault(claims: Mapping[str, Any]) -> TokenFault | None:
     return None if usable else TokenFault.CLAIMS
 
 
-def _audience_fault(claims: Mapping[str, Any], issuer: Issuer) -> TokenFault | None:
+def _meant(claims: Mapping[str, Any], issuer: Issuer) -> tuple[str, ...] | TokenFault | None:
+    """For which Brokers and Channels the token is; None: for the whole server.
+
+    The audience of a Broker or Channel, as its address shows it, needs no setting: a token that has
+    no other audience of ours counts there alone, also where the setting lists it.
+    """
     audience = claims.get("aud")
-    audiences = [audience] if isinstance(audience, str) else audience
-    if not isinstance(audiences, list):
+    named = [audience] if isinstance(audience, str) else audience
+    if not isinstance(named, list):
         return TokenFault.CLAIMS
-    meant = any(isinstance(each, str) and each in issuer.audiences for each in audiences)
-    return None if meant else TokenFault.AUDIENCE
+    texts = [each for each in named if isinstance(each, str)]
+    if any(each in issuer.audiences and audiences.target_of(each) is None for each in texts):
+        return None
+    targets = map(audiences.target_of, texts[:AUDIENCES_MAX])
+    return tuple(target for target in targets if target) or TokenFault.AUDIENCE
 
 
 def _time_fault(claims: Mapping[str, Any], issuer: Issuer, now_s: float) -> TokenFault | None:

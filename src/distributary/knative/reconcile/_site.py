@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from distributary.access import audience_of
 from distributary.core.deliver.endpoint import UNIX
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import path_of
@@ -34,15 +35,9 @@ class Site:
         return f"{self.public_url.rstrip('/')}/{path_of(key)}"
 
     def audience(self, key: Key) -> str | None:
-        """Audience of tokens for the Broker or Channel *key*; None: none is asked for.
-
-        Source:
-            knative/eventing 1.15, ``pkg/auth/audience.go``.
-        """
-        if not self.audiences:
-            return None
-        plural, _, group = key.resource.partition(".")
-        return f"{group}/{plural.removesuffix('s')}/{key.namespace}/{key.name}".lower()
+        """Audience of tokens for the Broker or Channel *key*; None: none is asked for."""
+        target = path_of(key) if self.audiences else None
+        return None if target is None else audience_of(target)
 
     def owns(self, uri: str, dial: str | None = None) -> bool:
         """Whether *uri* accepts events of this server, at its public URL or an alias.
