@@ -198,7 +198,7 @@ def test_a_batch_with_an_event_that_may_not_be_sent_is_refused_whole(guarded: Gu
 
     refused = send(events)
     assert (refused.status, refused.json()["code"]) == (403, "forbidden")
-    assert [fault["field"] for fault in refused.json()["faults"]] == ["$[1]"]
+    assert [fault["path"] for fault in refused.json()["faults"]] == ["$[1]"]
     assert send(events[:1]).status == 202
 
 

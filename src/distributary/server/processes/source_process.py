@@ -27,8 +27,9 @@ from distributary.datadir import (
     StatusField,
     read_internal_key,
 )
-from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver, parse_networks
+from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
 from distributary.protocols.http.sink import HttpTransport
+from distributary.resource import Reach
 from distributary.server.processes.base.logging import configure
 from distributary.server.processes.supervision.children import end_with_parent
 from distributary.sources import UNSETTLED_TOTAL_MAX, Source, make_consumer, read_tables
@@ -50,9 +51,9 @@ class SourcesStart(msgspec.Struct, frozen=True, kw_only=True):
         data_dir: Data directory.
         base: Where this machine reaches the receiver: ``unix:`` and the path of its socket.
         tables: ``[[sources]]`` of the configuration file, valid at the server's start.
-        loopback_only: Whether the server listens on loopback alone (decision 22, private
-            addresses).
-        allow_sinks: CIDRs that the operator allows.
+        private_allowed: Whether brokers may be at private addresses (decision 22).
+        allow_sinks: CIDRs that the operator allows nevertheless.
+        nat64_prefixes: As in ``Reach``.
         event_bytes_max: Largest body that the receiver accepts.
         log_level: Least level that is logged.
         drain_s: Longest wait for events under way at a stop.
@@ -62,12 +63,23 @@ class SourcesStart(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: str
     base: str
     tables: list[dict[str, Any]]
-    loopback_only: bool
+    private_allowed: bool
     allow_sinks: tuple[str, ...]
+    nat64_prefixes: tuple[str, ...]
     event_bytes_max: int
     log_level: str
     drain_s: float
     node: str = ""
+
+    def rule(self) -> AddressRule:
+        """Where brokers may be."""
+        return AddressRule.of(
+            Reach(
+                private_allowed=self.private_allowed,
+                allow_sinks=self.allow_sinks,
+                nat64_prefixes=self.nat64_prefixes,
+            )
+        )
 
 
 class Sources:
@@ -84,9 +96,8 @@ class Sources:
         self._start, self._meter = start, meter
         self._specs = {spec.name: spec for spec in specs}
         self._clock = SystemClock()
-        rule = AddressRule(parse_networks(start.allow_sinks), loopback_allowed=start.loopback_only)
         resolver = CachingResolver(SystemResolver(), self._clock)
-        self._connector = Connector(rule, resolver)
+        self._connector = Connector(start.rule(), resolver)
         self.transport = HttpTransport(self._connector, self._clock, loop)
         self._timers = LoopTimers(loop)
         seed = read_internal_key(DataDir.of(start.data_dir).internal_key)

@@ -53,7 +53,16 @@ ports, folders, Spark."""
 OF_NODES = frozenset({"partitions"})
 """Settings that nodes apply too, which share a log that can have more partitions at any time."""
 
-OF_SOURCES = frozenset({"allow_sinks", "event_bytes_max", "log_level", "sources"})
+OF_SOURCES = frozenset(
+    {
+        "allow_sinks",
+        "event_bytes_max",
+        "log_level",
+        "nat64_prefixes",
+        "private_sinks",
+        "sources",
+    }
+)
 """Those of them that the sources process reads only at its start: a change restarts it."""
 
 

@@ -54,12 +54,15 @@ def sources_child(
     if not settings.sources:
         paths.meter("sources").unlink(missing_ok=True)  # metrics of sources that were removed
         return None
+    # Whoever may ask for sinks, the operator alone names brokers: auto looks at the listener.
+    private_allowed = {"auto": loopback_only, "allow": True, "deny": False}[settings.private_sinks]
     start = SourcesStart(
         data_dir=str(paths.root),
         base=dial,
         tables=[dict(table) for table in settings.sources],
-        loopback_only=loopback_only,
+        private_allowed=private_allowed,
         allow_sinks=settings.allow_sinks,
+        nat64_prefixes=settings.nat64_prefixes,
         event_bytes_max=settings.event_bytes_max,
         log_level=settings.log_level,
         drain_s=DRAIN_S,
