@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from distributary.core.deliver import Answer, Destination, TimerHandle, Timers, Transport, signed
 from distributary.core.errors import EventError, Fault, TransportError
-from distributary.core.event import Event, json_format
+from distributary.core.event import Event, content, json_format
 from distributary.core.policy import Reply
 from distributary.core.source import Message, Settlement
 
@@ -45,7 +45,6 @@ within a second after a restart; a missing Broker may be created any minute."""
 
 _REFUSED: Final = frozenset({400, 413, 415})
 _HEADERS_TOO_LARGE: Final = 431
-_CLOUDEVENTS: Final = "application/cloudevents"
 _FAULTS_TOLD_MAX: Final = 5
 
 
@@ -129,7 +128,7 @@ class Handover:
             assert message.fault is not None
             self._refuse(message, _told(message.fault.faults))
             return
-        structured = _is_misread_in_binary(event) or (
+        structured = content.is_an_event(event) or (
             _has_types(event) and self._fits(event, structured=True)
         )
         if not self._fits(event, structured=structured):
@@ -235,14 +234,6 @@ class Handover:
 def _has_types(event: Event) -> bool:
     """Whether binary mode would lose types of *event*: headers hold strings only."""
     return not all(type(value) is str for value in event.attributes.values())
-
-
-def _is_misread_in_binary(event: Event) -> bool:
-    """Whether the receiver would read *event* in binary mode as structured mode.
-
-    So it is if the data are an event themselves: their content type is that of structured mode.
-    """
-    return str(event.attributes.get("datacontenttype", "")).lower().startswith(_CLOUDEVENTS)
 
 
 def _too_long_for_headers(answer: Answer) -> bool:

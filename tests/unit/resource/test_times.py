@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.resource.times import parse_time_ms
+from distributary.resource.times import format_time, parse_time_ms
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,15 @@ from distributary.resource.times import parse_time_ms
         ("2016-12-31T23:59:60Z", 1_483_228_800_000),
         ("2024-02-29T00:00:00Z", 1_709_164_800_000),
         ("9999-12-31T23:59:59.999Z", 253_402_300_799_999),
+        ("9999-12-31T23:59:60Z", 253_402_300_799_999),
+        ("9999-12-31T23:59:59-01:00", 253_402_300_799_999),
+        ("0001-01-01T00:00:00+01:00", -62_135_596_800_000),
     ],
 )
 def test_a_time_is_its_milliseconds(text, time_ms):
     """Offsets count, fractions are cut down, a leap second is the one after it."""
     assert parse_time_ms(text) == time_ms
+    assert parse_time_ms(format_time(time_ms)) == time_ms
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ from distributary.core.event.value import AttributeValue, Event
 _MEMO_MAX = 256
 """Content types memoised: senders may invent any number."""
 
+CLOUDEVENTS = "application/cloudevents"
+"""How each content type of structured and batched mode begins."""
+
 _UTF8_CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 """Charsets whose text is valid UTF-8 unchanged."""
 
@@ -117,3 +120,15 @@ def in_binary_mode(event: Event) -> Event:
         return event
     kept = {name: value for name, value in attributes.items() if name != "datacontentencoding"}
     return Event(kept, data)
+
+
+def is_an_event(event: Event) -> bool:
+    """Whether the data of *event* say that they are an event themselves.
+
+    Where the content type of a message chooses its mode, binary mode cannot carry such an event:
+    receivers would take the data for the event, whose attributes no filter has seen.
+
+    Source:
+        HTTP binding 1.0.2, 3; Kafka binding 1.0.3, 3; AMQP binding 1.0.1, 3; MQTT binding 1.0.2, 3.
+    """
+    return essence(str(event.attributes.get("datacontenttype", ""))).startswith(CLOUDEVENTS)

@@ -36,9 +36,11 @@ _API_VERSIONS: Final = {
 def check_policy(causes: list[Cause], spec: Object) -> None:
     """Add faults of the spec of an EventPolicy to *causes*; its filters are checked elsewhere."""
     for index, target in enumerate(spec.get("to") or ()):
-        _check_target(causes, f"spec.to[{index}]", target)
+        if target is not None:  # else it was no object, which is among the causes
+            _check_target(causes, f"spec.to[{index}]", target)
     for index, sender in enumerate(spec.get("from") or ()):
-        _check_sender(causes, f"spec.from[{index}]", sender)
+        if sender is not None:
+            _check_sender(causes, f"spec.from[{index}]", sender)
 
 
 def _check_target(causes: list[Cause], path: str, target: Object) -> None:

@@ -50,7 +50,7 @@ def decode(message: AmqpMessage) -> Event:
         EventError: The message is not an event; every fault, with the property's name or JSON path.
     """
     content_type = message.content_type
-    if content_type is not None and content_type.lower().startswith("application/cloudevents"):
+    if content_type is not None and content_type.lower().startswith(content.CLOUDEVENTS):
         return _decode_structured(content_type, message.body)
     faults: list[Fault] = []
     attributes = _attributes(message, faults)
@@ -67,11 +67,14 @@ def decode(message: AmqpMessage) -> Event:
 def encode_binary(event: Event) -> bytes:
     """Encode *event* in binary mode, as a durable message.
 
-    Integers and booleans have their AMQP type; everything else is a string.
+    Integers and booleans have their AMQP type; everything else is a string. In structured mode where
+    binary mode cannot carry it (``content.is_an_event``).
 
     Raises:
         EventError: *event* was built by hand and is invalid.
     """
+    if content.is_an_event(event):
+        return encode_structured(event)
     event = content.in_binary_mode(event)
     attributes = event.attributes
     try:

@@ -82,13 +82,16 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
     r"""*event* in binary mode: its header fields, each ending with ``\r\n``, and the body.
 
     Without ``content-length`` and the empty line after the fields. No value can add a line: all but
-    plain ASCII is percent-encoded.
+    plain ASCII is percent-encoded. In structured mode where binary mode cannot carry it
+    (``content.is_an_event``).
 
     Raises:
         EventError: *event* was built by hand and is invalid.
     """
     if isinstance(event, BinaryEvent):
         return event.lines, event.data or b""
+    if _content.is_an_event(event):
+        return encode_structured(event)
     event = _content.in_binary_mode(event)
     attributes = event.attributes
     try:
@@ -130,7 +133,7 @@ def mode_of(content_type: bytes) -> Mode:
     """
     text = content_type.decode("latin-1")
     media_type = _content.essence(text)
-    if not media_type.startswith("application/cloudevents"):
+    if not media_type.startswith(_content.CLOUDEVENTS):
         return Mode.BINARY
     if _content.declared_charset(text) not in {None, "utf-8"}:
         message = "CloudEvents in JSON are UTF-8"

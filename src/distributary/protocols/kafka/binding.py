@@ -43,9 +43,13 @@ _MEMO_MAX: Final = 256
 def encode_binary(event: Event) -> tuple[list[tuple[str, bytes]], bytes | None]:
     """Encode *event* in binary mode; returns headers and value, None if the event has no data.
 
+    In structured mode where binary mode cannot carry it (``content.is_an_event``).
+
     Raises:
         EventError: *event* was built by hand and is invalid.
     """
+    if content.is_an_event(event):
+        return encode_structured(event)
     event = content.in_binary_mode(event)
     try:
         headers = [
@@ -151,7 +155,7 @@ def _text(path: str, raw: bytes | None, faults: list[Fault]) -> str | None:
 
 @lru_cache(_MEMO_MAX)
 def _is_structured(content_type: str) -> bool:
-    return content_type.lstrip(" \t").lower().startswith("application/cloudevents")
+    return content_type.lstrip(" \t").lower().startswith(content.CLOUDEVENTS)
 
 
 def _decode_structured(content_type: str, value: bytes | None, faults: list[Fault]) -> Event:

@@ -48,12 +48,15 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
     """Encode *event* in binary mode (MQTT 5 only); returns properties and payload.
 
     The properties are the content type and one user property for each other attribute, encoded,
-    without their length prefix.
+    without their length prefix. In structured mode where binary mode cannot carry it
+    (``content.is_an_event``).
 
     Raises:
         EventError: A value has more than 65,535 bytes, the limit of a string of MQTT; or *event*
             was built by hand and is invalid.
     """
+    if content.is_an_event(event):
+        return encode_structured(event)
     event = content.in_binary_mode(event)
     attributes = event.attributes
     parts: list[bytes] = []
@@ -97,7 +100,7 @@ def decode(
         EventError: The message is not an event; every fault, with the property's name or JSON path.
     """
     media_type = "" if content_type is None else content.essence(content_type)
-    if media_type.startswith("application/cloudevents"):
+    if media_type.startswith(content.CLOUDEVENTS):
         assert content_type is not None
         _check_format(media_type, content_type)
         return json_format.decode(payload)

@@ -1,13 +1,13 @@
 """What handlers of several paths share: JSON responses, lists in parts, times, the prefix."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote, urlencode
 
 import msgspec
 from starlette.responses import Response
 
+from distributary.resource.times import moment
 from distributary.subscriptions.http._resources import Resource
 
 _IN_NAMESPACE: Final = "/namespaces/{namespace}"
@@ -57,5 +57,7 @@ def time_text(wall_ms: int) -> str:
     """A wall clock time in milliseconds as answers write it: RFC 3339, always in milliseconds.
 
     Not ``resource.times.format_time``, which writes as people do: clients compare texts of answers.
+    The nearest one that can be told, where it lies outside the years 1 to 9999: senders of tokens
+    choose theirs, and earlier versions kept such times.
     """
-    return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return moment(wall_ms).isoformat(timespec="milliseconds")

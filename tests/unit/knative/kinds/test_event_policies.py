@@ -10,6 +10,8 @@ CHANNEL_REF = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "nam
 TRIGGER_REF = {"apiVersion": "eventing.knative.dev/v1", "kind": "Trigger", "name": "t"}
 
 FAULTY = {
+    "to that is no object": ({"to": ["x"]}, ("spec.to[0]", "Invalid")),
+    "from that is no object": ({"from": [1.5, {"sub": "a"}]}, ("spec.from[0]", "Invalid")),
     "to without a word": ({"to": [{}]}, ("spec.to[0]", "Required")),
     "to with both": (
         {

@@ -76,6 +76,25 @@ def test_a_key_is_shown_once_and_kept_as_a_hash(api):
     }
 
 
+@pytest.mark.parametrize("expires", ["9999-12-31T23:59:59-01:00", "9999-12-31T23:59:60Z"])
+def test_a_key_that_expires_beyond_all_years_is_listed(api, expires):
+    """Else it would hide all keys from whoever is to revoke it."""
+    answer = make(api, expires=expires)
+
+    assert answer.status == 201
+    assert answer.json()["expires"] == "9999-12-31T23:59:59.999+00:00"
+    assert [key["id"] for key in api.request("GET", "/keys").json()] == [answer.json()["id"]]
+
+
+def test_a_caller_whose_token_ends_beyond_all_years_is_told_so(api):
+    """Its issuer chooses the time."""
+    sender = sent_by("far", grant("read", "shop"), until_ms=1 << 62)
+
+    answer = api.send("GET", "/whoami", None, sender)
+
+    assert answer.json()["until"] == "9999-12-31T23:59:59.999+00:00"
+
+
 def test_every_fault_of_a_proposal_is_named(api):
     """With its path, and nothing is made."""
     body = {"may": ["publish", "rule"], "namespaces": [], "names": ["shop"], "for": 1}
