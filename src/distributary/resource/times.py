@@ -21,7 +21,7 @@ _MINUTE_MAX: Final = 59
 def parse_time_ms(text: str) -> int:
     """The point in time of *text*, milliseconds since 1970 (negative before), rounded down.
 
-    An offset can move it out of the years 1 to 9999 in UTC: the nearest one that can be told counts.
+    An offset can move it out of the years 1 to 9999 in UTC: the nearest one in them counts.
 
     Raises:
         ValueError: *text* is no such time. The message is for people and does not repeat it.
@@ -47,7 +47,7 @@ def parse_time_ms(text: str) -> int:
 
 
 def moment(wall_ms: int) -> datetime:
-    """The point in time *wall_ms*, milliseconds since 1970, in UTC; the nearest that can be told."""
+    """The point in time *wall_ms*, milliseconds since 1970, in UTC, or the nearest one there is."""
     return _EPOCH + timedelta(milliseconds=_tellable_ms(wall_ms))
 
 

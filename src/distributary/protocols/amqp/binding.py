@@ -67,8 +67,8 @@ def decode(message: AmqpMessage) -> Event:
 def encode_binary(event: Event) -> bytes:
     """Encode *event* in binary mode, as a durable message.
 
-    Integers and booleans have their AMQP type; everything else is a string. In structured mode where
-    binary mode cannot carry it (``content.is_an_event``).
+    Integers and booleans have their AMQP type; everything else is a string. In structured mode
+    where binary mode cannot carry it (``content.is_an_event``).
 
     Raises:
         EventError: *event* was built by hand and is invalid.
