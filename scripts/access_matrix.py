@@ -55,6 +55,7 @@ _DELIVERIES = {
     "/subscriptions": ("GET", "POST"),
     "/subscriptions/{id}": ("GET", "PUT", "DELETE"),
     "/subscriptions/{id}/status": ("GET",),
+    "/subscriptions/{id}/attempts": ("GET",),
     "/subscriptions/{id}/pause": ("POST",),
     "/subscriptions/{id}/resume": ("POST",),
     "/subscriptions/{id}/disable": ("POST",),

@@ -129,6 +129,18 @@ def test_a_narrow_window_breaks_no_word(page: Browser) -> None:
             assert look == {"wide": 0, "upright": []}, name
 
 
+def test_a_subscription_shows_its_newest_attempts(page: Browser) -> None:
+    """Whatever other events came since, each with its event."""
+    with ConsoleApi() as api:
+        open_console(page, api)
+        go(page, next(name for name in PAGES if name.startswith("subscriptions/")))
+        page.click("Show its newest attempts")
+        page.wait_for("<html>oops</html>")
+        page.click("Refresh")
+        page.wait_for("<html>oops</html>")
+        assert page.run("document.querySelector('a[href=\"#/events/0-0-0\"]').textContent") == "e-1"
+
+
 @pytest.mark.parametrize("text", [HOSTILE, LONG], ids=["markup", "long"])
 def test_what_others_wrote_shows_as_text_and_runs_nothing(page: Browser, text: str) -> None:
     """In every field of every answer: no element, no link to elsewhere, no turned text."""
@@ -136,9 +148,10 @@ def test_what_others_wrote_shows_as_text_and_runs_nothing(page: Browser, text: s
         open_console(page, api)
         for name in PAGES:
             go(page, name)
-            for button in ("Show the attempts of its last events", "Show its dead letters"):
+            for button in ("Show its newest attempts", "Show its dead letters"):
                 if name.startswith("subscriptions/"):
                     page.click(button)
+                    page.wait_for("Refresh")
             if name == "filter":
                 page.click("Try")
                 page.wait_for("events pass")

@@ -138,7 +138,7 @@ class ConsoleApi:
             made: Callable[[], Any] = fixed[path]
             return made()
         for prefix, made in (
-            ("/subscriptions/", self._status if path.endswith("/status") else self._subscription),
+            ("/subscriptions/", self._of_subscription(path)),
             ("/events/", self._way),
             ("/dead-letters/", self._letter),
             ("/runs/", self._run),
@@ -147,6 +147,10 @@ class ConsoleApi:
             if path.startswith(prefix):
                 return made()
         return None
+
+    def _of_subscription(self, path: str) -> Callable[[], Any]:
+        below = {"/status": self._status, "/attempts": self._attempts}
+        return next((of for end, of in below.items() if path.endswith(end)), self._subscription)
 
     def _whoami(self) -> Any:
         grants = [{"may": ["admin"], "namespaces": ["*"]}]
@@ -248,9 +252,9 @@ class ConsoleApi:
     def _listed(self, number: int) -> Any:
         return {"position": f"0-{number}-0", "time": ago(number), "event": self._event(number)}
 
-    def _way(self) -> Any:
+    def _attempt(self) -> dict[str, Any]:
         text = self._text
-        attempt = {
+        return {
             "time": ago(3),
             "stage": text("sink"),
             "attempt": 1,
@@ -260,6 +264,14 @@ class ConsoleApi:
             "reason": text("http 500"),
             "answer": text("<html>oops</html>"),
         }
+
+    def _attempts(self) -> Any:
+        text = self._text
+        event = {"id": text("e-1"), "source": text("/shop"), "type": text("com.example.order")}
+        return [self._attempt() | {"position": "0-0-0", "event": event, "outcome": None}]
+
+    def _way(self) -> Any:
+        text, attempt = self._text, self._attempt()
         why = [{"path": text("$.filters[0].exact.type"), "reason": text('type is "x"')}]
         done = attempt | {"attempt": 2, "decision": "delivered", "status": 202, "reason": ""}
         return {

@@ -18,7 +18,7 @@ from distributary.core.flow import Position
 from distributary.core.journal_frames import HistoryBlock
 from distributary.history.local_folder import LocalFolder
 from distributary.history.names import HistoryFile, superseded
-from distributary.history.rows import DECISIONS, OUTCOMES, STAGES, decode
+from distributary.history.rows import DECISIONS, OUTCOMES, STAGES, Block, Row, decode
 
 SPANS_MAX: Final = 50_000
 """Files whose spans are remembered, some 300 bytes each: four years of hours."""
@@ -37,7 +37,7 @@ _TEXTS: Final = (
     "answer",
 )
 """Columns whose values repeat: read by the number of the value, and so in a tenth of the time."""
-_COLUMNS: Final = ("number", "time", "revision", "attempt", "duration", "status", *_TEXTS)
+COLUMNS: Final = ("number", "time", "revision", "attempt", "duration", "status", *_TEXTS)
 """Columns of a row; those of the event itself are the larger part of a file."""
 ROWS_MAX: Final = 10_000
 """Rows of one event that are returned, the oldest first: it may have matched 100,000 routes."""
@@ -187,25 +187,29 @@ def _of_block(block: HistoryBlock, position: Position) -> Iterator[EventRow]:
     if not places:
         return
     for number, row in enumerate(found.rows, block.first):
-        if row.event not in places:
-            continue
-        uid, namespace, subscription, revision = found.routes[row.route]
-        yield EventRow(
-            number,
-            row.time_ms,
-            uid,
-            namespace,
-            subscription,
-            revision,
-            None if row.stage is None else STAGES[row.stage],
-            row.attempt,
-            None if row.duration_us is None else row.duration_us / 1e6,
-            row.status,
-            None if row.decision is None else DECISIONS[row.decision],
-            row.reason,
-            OUTCOMES[row.outcome],
-            row.answer,
-        )
+        if row.event in places:
+            yield row_in(found, number, row)
+
+
+def row_in(block: Block, number: int, row: Row) -> EventRow:
+    """The *row* with this number of a *block* in full."""
+    uid, namespace, subscription, revision = block.routes[row.route]
+    return EventRow(
+        number,
+        row.time_ms,
+        uid,
+        namespace,
+        subscription,
+        revision,
+        None if row.stage is None else STAGES[row.stage],
+        row.attempt,
+        None if row.duration_us is None else row.duration_us / 1e6,
+        row.status,
+        None if row.decision is None else DECISIONS[row.decision],
+        row.reason,
+        OUTCOMES[row.outcome],
+        row.answer,
+    )
 
 
 def _read_spans(path: Path) -> list[tuple[int, int]]:
@@ -230,8 +234,8 @@ def _of_file(path: Path, groups: list[int], position: Position) -> Iterator[Even
     import pyarrow.compute as pc  # noqa: PLC0415 - likewise
 
     try:
-        with _opened(path) as file:
-            columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
+        with opened(path) as file:
+            columns = [name for name in COLUMNS if name in file.schema_arrow.names]
             for group in groups:
                 # The numbers first: they tell whether the texts have to be read at all.
                 keys = file.read_row_group(group, columns=["offset", "index"], use_threads=False)
@@ -242,7 +246,7 @@ def _of_file(path: Path, groups: list[int], position: Position) -> Iterator[Even
                 places = pc.indices_nonzero(hit)
                 if len(places):
                     rows = file.read_row_group(group, columns=columns, use_threads=False)
-                    yield from map(_of_row, _with_plain_times(rows.take(places)).to_pylist())
+                    yield from map(row_of, with_plain_times(rows.take(places)).to_pylist())
     except pa.ArrowException:
         return
 
@@ -258,7 +262,7 @@ def _number(value: int) -> Any:
     return pa.Array.from_buffers(pa.int64(), 1, [None, content])[0]
 
 
-def _with_plain_times(rows: Any) -> Any:
+def with_plain_times(rows: Any) -> Any:
     """*rows* with times in microseconds."""
     import pyarrow as pa  # noqa: PLC0415 - see above
 
@@ -266,7 +270,8 @@ def _with_plain_times(rows: Any) -> Any:
     return rows.set_column(at, "time", rows.column(at).cast(pa.timestamp("us")).cast(pa.int64()))
 
 
-def _opened(path: Path) -> Any:
+def opened(path: Path) -> Any:
+    """Open the history file at *path*, with its texts by number."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - see above
 
     try:
@@ -275,7 +280,8 @@ def _opened(path: Path) -> Any:
         return pq.ParquetFile(path, read_dictionary=[name for name in _TEXTS if name != "answer"])
 
 
-def _of_row(row: dict[str, Any]) -> EventRow:
+def row_of(row: dict[str, Any]) -> EventRow:
+    """The row of a file with these values, by column."""
     return EventRow(
         row["number"],
         row["time"] // 1000,

@@ -21,6 +21,7 @@ from distributary.core.log.finder import SearchedLog, read_one
 from distributary.core.log.taken import OnceLimits
 from distributary.core.tenant import BROKER_NAME, is_lifecycle, path_in
 from distributary.history.attempts import EventRows
+from distributary.history.newest import Newest, NewestRows
 from distributary.subscriptions.events._query import EventPage, EventQuery, FoundEvent
 from distributary.subscriptions.events._search import Scope, decoded, earlier_of, search
 from distributary.subscriptions.events._way import EventWay, Routes, matches_of
@@ -100,6 +101,7 @@ class Events:
         self._store = store
         self._routes = routes
         self._publisher = publisher
+        self._newest = NewestRows(places.history, places.waiting)
         self._rows = EventRows(places.history, places.waiting) if places.history else None
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="events")
         self._waiting: Counter[str] = Counter()
@@ -153,6 +155,21 @@ class Events:
             DistributaryError: The log, the history or the store cannot be read.
         """
         return await self._run(namespace, lambda: self._way(position, namespace, asked))
+
+    async def attempts(self, id_: str, namespace: str, limit: int) -> Newest:
+        """The newest recorded attempts of the subscription with this id, at most *limit*.
+
+        Raises:
+            NotFoundError: The namespace has no such subscription.
+            RequestError: Too many searches wait.
+            DistributaryError: The history or the store cannot be read.
+        """
+
+        def work() -> Newest:
+            uid = self._store.find(id_, namespace).uid
+            return self._newest.of(uid, self._places.log.partitions, limit)
+
+        return await self._run(namespace, work)
 
     async def _run(self, namespace: str, work: Callable[[], _Result]) -> _Result:
         waiting = self._waiting

@@ -12,6 +12,7 @@ from distributary.core.errors import EventError, Fault, ResourceError
 from distributary.core.event import Event, json_format
 from distributary.core.tenant import path_in
 from distributary.history.attempts import EventRow
+from distributary.history.newest import Attempted
 from distributary.resource.times import parse_time_ms
 from distributary.subscriptions.events import (
     AskedRoute,
@@ -40,6 +41,8 @@ from distributary.subscriptions.http._resources import Resource
 
 LIMIT_DEFAULT: Final = 100
 """Events of a part without ``limit``: a screen or two."""
+ATTEMPTS_DEFAULT: Final = 50
+"""Attempts of a subscription without ``limit``."""
 DATA_SHOWN_BYTES_MAX: Final = 4096
 """Longer data are left out of a list, and told by their length; the way of an event has them."""
 LOOKED_FIELD: Final = "distributary-looked-to"
@@ -68,7 +71,20 @@ def event_resources(events: Events) -> dict[str, Resource]:
         answers = sender.may(Demand(Verb.WRITE, namespace))
         return json_response(_way(told, answers=answers))
 
+    async def attempts(request: Request) -> Response:
+        namespace = namespace_of(request)
+        limit, _ = read_list_parameters(request, {})
+        id_ = request.path_params["id"]
+        newest = await events.attempts(id_, namespace, ATTEMPTS_DEFAULT if limit is None else limit)
+        sender = sender_of(request.scope["headers"])
+        answers = sender.may(Demand(Verb.WRITE, namespace))
+        answer = json_response([_attempted(each, answers=answers) for each in newest.items])
+        if newest.looked_ms is not None:
+            answer.headers[LOOKED_FIELD] = time_text(newest.looked_ms)
+        return answer
+
     paths = {
+        "/subscriptions/{id}/attempts": Resource({"GET": attempts}),
         "/events": Resource({"GET": found}),
         "/events/{position}": Resource({"GET": way}),
     }
@@ -187,6 +203,12 @@ def _match(match: Match, *, answers: bool) -> dict[str, Any]:
         _attempt(row, answers=answers) for row in match.rows if row.attempt is not None
     ]
     return told
+
+
+def _attempted(each: Attempted, *, answers: bool) -> dict[str, Any]:
+    event = {"id": each.id, "source": each.source, "type": each.type}
+    head = {"position": position_text(each.position), "event": event, "outcome": each.row.outcome}
+    return head | _attempt(each.row, answers=answers)
 
 
 def _attempt(row: EventRow, *, answers: bool) -> dict[str, Any]:

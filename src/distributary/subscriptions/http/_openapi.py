@@ -216,7 +216,7 @@ def build_openapi() -> dict[str, Any]:
     """Build the document; always the same."""
     tenants: Node = {
         "/events": events_path() | {"get": search_of_events()},
-        **event_paths(),
+        **event_paths(_ID),
         "/subscriptions": _collection(),
         "/subscriptions/{id}": _member(),
         "/subscriptions/{id}/signature/rotate": _rotation(),

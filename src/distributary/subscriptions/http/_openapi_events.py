@@ -50,6 +50,18 @@ _HEAD: Final[dict[str, Schema]] = {
     "event": {"oneOf": [ref("FoundAttributes"), {"type": "null"}]},
 }
 _NAMES: Final = ["position", "time", "by", "address", "event"]
+_OUTCOME: Final[Schema] = {"enum": ["delivered", "dead-lettered", "dropped", None]}
+_ATTEMPT: Final[dict[str, Schema]] = {
+    "time": TIME | {"description": "When it ended."},
+    "stage": {"enum": ["event", "dead-letter", "reply"]},
+    "attempt": {"type": "integer", "minimum": 1},
+    "duration": {"type": ["number", "null"], "description": "Seconds."},
+    "status": {"type": ["integer", "null"]},
+    "decision": _TEXT_OR_NONE,
+    "reason": _TEXT_OR_NONE,
+    "answer": TEXT | {"description": "Begin of the answer of a failed attempt, for who may write."},
+}
+_ATTEMPT_NAMES: Final = ["time", "stage", "attempt", "duration", "status", "decision", "reason"]
 
 EVENT_SCHEMAS: Final[dict[str, Schema]] = {
     "FoundAttributes": {
@@ -68,19 +80,18 @@ EVENT_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=_NAMES,
     ),
-    "EventAttempt": closed(
+    "EventAttempt": closed(_ATTEMPT, required=_ATTEMPT_NAMES),
+    "SubscriptionAttempt": closed(
         {
-            "time": TIME | {"description": "When it ended."},
-            "stage": {"enum": ["event", "dead-letter", "reply"]},
-            "attempt": {"type": "integer", "minimum": 1},
-            "duration": {"type": ["number", "null"], "description": "Seconds."},
-            "status": {"type": ["integer", "null"]},
-            "decision": _TEXT_OR_NONE,
-            "reason": _TEXT_OR_NONE,
-            "answer": TEXT
-            | {"description": "Begin of the answer of a failed attempt, for who may write."},
-        },
-        required=["time", "stage", "attempt", "duration", "status", "decision", "reason"],
+            "position": _POSITION,
+            "event": closed(
+                dict.fromkeys(("id", "source", "type"), _TEXT_OR_NONE),
+                required=["id", "source", "type"],
+            ),
+            "outcome": _OUTCOME | {"description": "What it brought; null: the delivery went on."},
+        }
+        | _ATTEMPT,
+        required=["position", "event", "outcome", *_ATTEMPT_NAMES],
     ),
     "EventMatch": closed(
         {
@@ -99,7 +110,7 @@ EVENT_SCHEMAS: Final[dict[str, Schema]] = {
                 "type": "boolean",
                 "description": "It has changed since: its filters may have been others then.",
             },
-            "outcome": {"enum": ["delivered", "dead-lettered", "dropped", None]},
+            "outcome": _OUTCOME,
             "waiting": {
                 "type": "boolean",
                 "description": "Of a match without an outcome: whether one is to come. If not, it"
@@ -169,11 +180,26 @@ def search_of_events() -> Node:
     )
 
 
-def event_paths() -> dict[str, Node]:
-    """The paths below the search."""
+def event_paths(id_parameter: Node) -> dict[str, Node]:
+    """The paths below the search; *id_parameter* is the id of a subscription."""
+    looked = header(
+        "All later attempts have been looked at; there may be older ones.", TIME, required=False
+    )
+    listed = json_content({"type": "array", "items": ref("SubscriptionAttempt")})
+    newest = answer("The newest first.", listed, {"distributary-looked-to": looked})
     place = {"name": "position", "in": "path", "required": True, "schema": _POSITION}
     answers = {"200": answer("As far as it has come.", json_content("EventWay"))}
     return {
+        "/subscriptions/{id}/attempts": {
+            "parameters": [id_parameter],
+            "get": operation(
+                "subscriptionAttempts",
+                _TAG,
+                "Read the newest recorded attempts of a subscription.",
+                {"200": newest} | problems("invalid", "notfound", "store-failed"),
+                parameters=[parameter("limit", "query", "Most attempts.", PART_SIZE)],
+            ),
+        },
         "/events/{position}": {
             "parameters": [place],
             "get": operation(
@@ -186,5 +212,5 @@ def event_paths() -> dict[str, Node]:
                     parameter("route", "query", "Only to the route with this uid.", _NAME),
                 ],
             ),
-        }
+        },
     }

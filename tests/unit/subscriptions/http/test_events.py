@@ -195,9 +195,9 @@ def record_of(uid: str, **members: Any) -> RouteRecord:
     return RouteRecord(seq=1, op="put", uid=uid, revision=2, **members)
 
 
-def attempt(position: Position, status: int, body: bytes, number: int) -> Attempt:
-    """An attempt for the route ``u-1``."""
-    task = Task(position, 1, "u-1", numbered(1), Stage.PRIMARY, number, 0, Origin.LIVE)
+def attempt(position: Position, status: int, body: bytes, number: int, uid: str = "u-1") -> Attempt:
+    """An attempt for the route *uid*."""
+    task = Task(position, 1, uid, numbered(1), Stage.PRIMARY, number, 0, Origin.LIVE)
     return Attempt(task, Reply(status, None, None, body), 0.25)
 
 
@@ -353,3 +353,26 @@ def test_changes_of_routes_are_read_as_they_come(api, monkeypatch):
         asyncio.run(follow())
     finally:
         events.close()
+
+
+def test_the_newest_attempts_of_a_subscription(api, log):
+    """However many events of others came since; with the answer for who may write alone."""
+    assert api.put("orders").status == 201
+    uid = api.store.find("orders").uid
+    first = log.append(numbered(1))
+    now_ms = log.clock.wall_ms()
+    recorder = Recorder(0, lambda _uid: WAY_NAMES)
+    refused = attempt(first, 503, b"no room", 1, uid)
+    recorder.attempted(refused, Verdict(Decision.RETRY, "status"), now_ms)
+    for number in range(20):
+        other = attempt(log.append(numbered(number)), 200, b"", 1, "another")
+        recorder.attempted(other, DELIVERED, now_ms + 1)
+    written(api.folder, recorder)
+    (told,) = get(api, "/subscriptions/orders/attempts").json()
+    assert (told["position"], told["attempt"]) == ("-".join(map(str, first)), 1)
+    assert (told["status"], told["decision"], told["answer"]) == (503, "retry", "no room")
+    assert (told["event"]["id"], told["outcome"]) == (refused.task.event.attributes["id"], None)
+    assert len(get(api, "/subscriptions/orders/attempts?limit=1").json()) == 1
+    assert api.request("GET", "/subscriptions/nobody/attempts").status == 404
+    assert api.request("GET", "/subscriptions/orders/attempts?limit=0").status == 400
+    assert api.request("GET", "/namespaces/shop/subscriptions/orders/attempts").status == 404

@@ -14,7 +14,7 @@ import { inWords } from "./subscriptions.js";
 const LOOK_MS = 2000;
 const STEP_MS = 5000; // between two of the rates of a status
 const RECENT = 25; // events that its filter is explained on
-const WAYS = 12; // events whose attempts are read
+const ATTEMPTS = 50; // its newest ones
 
 export async function subscription(view, { item: id, signal }) {
   const path = here(`/subscriptions/${encodeURIComponent(id)}`);
@@ -31,7 +31,7 @@ export async function subscription(view, { item: id, signal }) {
     heading(data(id), state, may("write") ? [switches.map(([button]) => button), ...buttons(path, one)] : null),
     status,
     section("Deliveries a second", plot),
-    section("Attempts", lazily("Show the attempts of its last events", () => attempts(id, signal))),
+    section("Attempts", lazily("Show its newest attempts", () => attempts(id, signal))),
     section("Which events it gets", h("p", null, "Of its events it gets: ", data(inWords(one), 400)),
       lazily(`Explain on the last ${RECENT} events`, () => explained(one, signal))),
     section("Dead letters", lazily("Show its dead letters", () => letters(id, signal))),
@@ -164,9 +164,8 @@ async function remove(path, id) {
 /** A button that is replaced by what it asks for: not every look needs all of it. */
 function lazily(label, work) {
   const place = h("div", null, action(label, async () => {
-    const found = await work();
-    put(place, found, h("div", { class: "buttons" }, action("Refresh", async () => put(place.firstElementChild, await work()))));
-    place.firstElementChild.replaceWith(h("div", null, found));
+    const shown = h("div", null, await work());
+    put(place, shown, h("div", { class: "buttons" }, action("Refresh", async () => put(shown, await work()))));
   }));
   return place;
 }
@@ -181,20 +180,12 @@ async function explained(one, signal) {
 
 async function attempts(id, signal) {
   try {
-    const { items } = await part(query(here("/events"), { limit: WAYS }), signal);
-    const found = [];
-    for (const event of items) {
-      const place = here(`/events/${encodeURIComponent(event.position)}`);
-      const way = await get(query(place, { subscription: id }), signal);
-      for (const match of way.matches) {
-        if (match.subscription === id && match.matched) {
-          found.push(...match.attempts.map((each) => ({ ...each, event })));
-        }
-      }
-    }
-    return attemptsTable(found, { withEvent: true, empty: `None of the last ${items.length} events went to it.` });
+    const path = here(`/subscriptions/${encodeURIComponent(id)}/attempts`);
+    const found = await get(query(path, { limit: ATTEMPTS }), signal);
+    const rows = found.map((each) => ({ ...each, event: { position: each.position, event: each.event } }));
+    return attemptsTable(rows, { withEvent: true, empty: "No attempt is recorded." });
   } catch (error) {
-    return failure(error, "the attempts of events");
+    return failure(error, "the attempts of this subscription");
   }
 }
 
