@@ -132,15 +132,18 @@ class HistoryTable:
         gone = set(superseded(file for file, _ in files))
         ranges: list[HistoryRange] = []
         taken = 0
-        for file, size in sorted(files):
+        # By number, not by day: what a flush over midnight brings alternates between two days.
+        for file, size in sorted(files, key=lambda each: (each[0].partition, each[0].first)):
             if file in gone:
                 continue
-            last = ranges[-1] if ranges else None
-            if last and last.partition == file.partition and taken + size <= _BYTES_PER_TASK:
-                ranges[-1] = last._replace(end=max(last.end, file.end))
+            last = ranges[-1] if ranges and ranges[-1].partition == file.partition else None
+            if last and taken + size <= _BYTES_PER_TASK:
+                ranges[-1] = last._replace(end=file.end)
                 taken += size
             else:
-                ranges.append(HistoryRange(file.partition, file.first, file.end))
+                # A read takes every file within its range, so ranges may not overlap.
+                first = max(file.first, last.end) if last else file.first
+                ranges.append(HistoryRange(file.partition, first, file.end))
                 taken = size
         return ranges
 

@@ -86,3 +86,27 @@ def test_a_place_that_python_cannot_open_is_told():
     """With the way that is left."""
     with pytest.raises(StoreError, match=r"cannot be opened in Python.*spark\.read\.parquet"):
         _table("ftp://host/history").plan()
+
+
+@pytest.mark.parametrize("files_per_task", [1, 2, 6])
+def test_rows_around_midnight_are_read_once(monkeypatch, tmp_path, files_per_task):
+    """A flush over 00:00 UTC alternates between two days, however files are shared among tasks."""
+    midnight_s = 86_400.0
+    files = [
+        write_rows(tmp_path, row(number, midnight_s + after_s, **DELIVERED))
+        for number, after_s in enumerate([-2.0, 1.0, -1.0, 2.0, -0.5, 3.0])
+    ]
+    largest = max((tmp_path / file.path).stat().st_size for file in files)
+    monkeypatch.setattr(_history_tables, "_BYTES_PER_TASK", files_per_task * largest)
+    table = _table(tmp_path)
+    assert len(table.plan()) == 6 // files_per_task
+    assert _numbers(table) == list(range(6))
+
+
+def test_files_that_overlap_give_each_number_once(monkeypatch, tmp_path):
+    """Numbers that were used twice: each belongs to one task."""
+    monkeypatch.setattr(_history_tables, "_BYTES_PER_TASK", 1)
+    rows = [row(number, 1_000.0 + number, **DELIVERED) for number in range(6)]
+    write_rows(tmp_path, *rows[:4])
+    write_rows(tmp_path, *rows[2:])
+    assert _numbers(_table(tmp_path)) == list(range(6))
