@@ -88,7 +88,7 @@ class Steered(Protocol):
         """Names of these routes' owners, those that exist."""
 
     def halted(self) -> list[Steering]:
-        """Every route that is paused or disabled."""
+        """Every route that is paused or disabled, and is not deleted."""
 
     def disable(self, uid: str, reason: str, by: str, now_ms: int) -> object:
         """Send nothing of this route until it is enabled."""
@@ -277,8 +277,14 @@ class Watcher:
             return []
         changed = [uid for uid in before.keys() | now.keys() if before.get(uid) != now.get(uid)]
         self._learn_names(changed)
+        ended = [uid for uid in changed if uid not in now]
+        deleted = set(ended)
+        for first in range(0, len(ended), NAMES_SLICE):
+            deleted -= self._store.route_names(ended[first : first + NAMES_SLICE]).keys()
         with self._lock:
             self._halted = now
+            for uid in deleted:
+                self._names.pop(uid, None)
         self._unread = False
         found: list[Transition] = []
         for uid in changed:

@@ -76,8 +76,9 @@ def read_halted(connection: Connection, after_seq: int) -> list[tuple[str, bool]
 
 
 def read_all_halted(connection: Connection) -> list[Steering]:
-    """Every route that is paused or disabled."""
-    which = sa.or_(_s.c.paused_ms.is_not(None), _s.c.disabled_ms.is_not(None))
+    """Every route that is paused or disabled, and is not deleted."""
+    halted = sa.or_(_s.c.paused_ms.is_not(None), _s.c.disabled_ms.is_not(None))
+    which = sa.and_(halted, sa.not_(_gone()))
     return [Steering._make(row) for row in connection.execute(sa.select(*_COLUMNS).where(which))]
 
 
@@ -119,10 +120,15 @@ def enable(connection: Connection, uid: str) -> Steered:
 
 def forget_steering(connection: Connection) -> None:
     """Delete the rows of routes whose subscription or object is gone."""
+    connection.execute(sa.delete(_s).where(_gone()))
+
+
+def _gone() -> sa.ColumnElement[bool]:
+    """Condition on rows: there is no subscription and no object any more."""
     t, o = _tables.api_subscription, _tables.object_
-    live = sa.select(t.c.uid).where(t.c.state == _tables.LIVE)
-    gone = sa.and_(_s.c.uid.not_in(live), _s.c.uid.not_in(sa.select(o.c.uid)))
-    connection.execute(sa.delete(_s).where(gone))
+    live = sa.select(t.c.uid).where(t.c.uid == _s.c.uid, t.c.state == _tables.LIVE)
+    object_ = sa.select(o.c.uid).where(o.c.uid == _s.c.uid)
+    return sa.and_(sa.not_(sa.exists(live)), sa.not_(sa.exists(object_)))
 
 
 def check_exists(connection: Connection, uid: str) -> None:

@@ -329,7 +329,7 @@ class Store:
             _steering.note_obeyed(connection, uid, orders)
 
     def halted(self) -> list[_steering.Steering]:
-        """Every route that is paused or disabled."""
+        """Every route that is paused or disabled, and is not deleted."""
         with database.reading(self._reader) as connection:
             return _steering.read_all_halted(connection)
 

@@ -168,6 +168,17 @@ def test_a_state_that_there_is_not_is_refused(api):
     assert (answer.status, answer.json()["faults"][0]["path"]) == (400, "state")
 
 
+def test_the_overview_forgets_what_was_deleted_while_it_was_paused(api):
+    """Also before anything became of it."""
+    put(api, "s")
+    assert api.request("POST", "/subscriptions/s/pause").status == 200
+    api.watcher.turn()
+    assert api.request("GET", "/status").json()["paused"] == 1
+    assert api.request("DELETE", "/subscriptions/s").status in {200, 204}
+    api.watcher.turn()
+    assert api.request("GET", "/status").json()["paused"] == 0
+
+
 def test_the_overview_counts_what_does_not_stand_well(api):
     """Of the namespace alone."""
     put(api, "fails", FAILING)

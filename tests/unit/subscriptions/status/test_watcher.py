@@ -144,6 +144,20 @@ def test_a_pause_and_a_disabling_are_told_with_who_and_why(world):
     assert sorted(world.look()) == [("enabled", "id-a"), ("resumed", "id-a")]
 
 
+@pytest.mark.parametrize("delivered", [False, True], ids=["nothing-yet", "delivered"])
+def test_what_is_deleted_while_it_is_paused_is_gone(world, delivered):
+    """Also before its first outcome; nobody has resumed it."""
+    world.put("a", Tally(delivered=1))
+    if not delivered:
+        world.tallies[0].put({}, gone=["a"])
+    world.look()
+    world.store.steering["a"] = Steering("a", paused_ms=5, paused_by="ann")
+    assert world.look() == [("paused", "id-a")]
+    del world.store.steering["a"], world.store.names["a"]
+    assert world.look() == []
+    assert (world.watcher.halted(), world.watcher.name("a")) == ({}, None)
+
+
 def test_what_has_failed_for_too_long_is_disabled(world):
     """With the reason, and told at the next look."""
     world.watch(disable_after_s=3600)

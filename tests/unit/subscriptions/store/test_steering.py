@@ -48,6 +48,15 @@ def test_a_pause_and_being_disabled_end_apart(one):
     assert one.halted() == []
 
 
+def test_what_is_deleted_is_not_halted(one):
+    """Whatever was set about it, until its row goes."""
+    one.pause("u1", "anna", 10)
+    assert len(one.halted()) == 1
+    one.apply([Delete("a")], 6)
+    assert one.steering(["u1"])
+    assert one.halted() == []
+
+
 def test_nobody_steers_what_is_gone(one):
     """Neither what never was, nor what has been deleted."""
     one.apply([Delete("a")], 6)
