@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from distributary.core.errors import LogLockedError, StoreError
-from distributary.server.nodes import NodeRow, NodeSign, Seen
+from distributary.server.nodes import LIVE_S, NodeRow, NodeSign, Seen
 
 TTL_S = 6.0
 MARGIN_S = 1.0
@@ -18,11 +18,15 @@ class MemoryNodes:
     Attributes:
         away: Whether the database cannot be asked.
         addresses: Paths of Brokers and Channels, and their number.
+        reports: What tenants use, by node, with the time and the run.
+        reports_away: Whether that alone cannot be exchanged.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._signs: dict[str, tuple[float, NodeSign]] = {}
+        self.reports_away = False
+        self.reports: dict[str, tuple[float, str, bytes]] = {}
         self._access: tuple[int, bytes | None] = (0, None)
         self.addresses: tuple[int, dict[str, str]] = (0, {})
         self.away = False
@@ -44,6 +48,19 @@ class MemoryNodes:
             paths if newest != addresses else None,
             newest,
         )
+
+    def exchange(self, name: str, run: str, report: bytes) -> dict[str, bytes]:
+        """See ``Nodes``."""
+        self._ask()
+        if self.reports_away:
+            raise StoreError("the table does not answer")
+        now_s = self._now_s()
+        self.reports[name] = now_s, run, report
+        return {
+            run: report
+            for other, (seen_s, run, report) in self.reports.items()
+            if other != name and now_s - seen_s < LIVE_S
+        }
 
     def rows(self) -> tuple[NodeRow, ...]:
         """See ``Nodes``."""

@@ -95,6 +95,24 @@ def test_nodes_see_each_other_by_the_databases_clock(url) -> None:
     second.close()
 
 
+def test_nodes_tell_each_other_what_tenants_use(url) -> None:
+    """The newest report of each other node that lives, by its run."""
+    nodes = [PostgresNodes(url) for _ in range(3)]
+    assert nodes[0].exchange("a", "run-a", b"1") == {}
+    assert nodes[1].exchange("b", "run-b", b"2") == {"run-a": b"1"}
+    assert nodes[2].exchange("c", "run-c", b"") == {"run-a": b"1", "run-b": b"2"}
+    assert nodes[0].exchange("a", "run-a2", b"\x00\xff") == {"run-b": b"2", "run-c": b""}
+    assert nodes[1].exchange("b", "run-b", b"3") == {"run-a2": b"\x00\xff", "run-c": b""}
+    engine = open_writer(url, "test")
+    with engine.begin() as connection:
+        aged = "UPDATE distributary.node_use SET seen = seen - interval '6 s' WHERE name = 'b'"
+        connection.exec_driver_sql(aged)
+    engine.dispose()
+    assert nodes[2].exchange("c", "run-c", b"4") == {"run-a2": b"\x00\xff"}
+    for each in nodes:
+        each.close()
+
+
 def test_any_node_shows_who_leads_and_who_owns_what(url) -> None:
     """A lease that has run out has no owner; what the log does not tell is unknown."""
     prepare_leases(open_writer(url, "leases"))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -429,6 +430,30 @@ def test_sources_are_reloaded_on_each_node(
     producer.produce(topic, msgspec.json.encode(event), headers=fields)
     producer.flush(WAIT_S_MAX)
     sink.wait_for("s1")
+
+
+def test_a_rate_holds_over_both_nodes(nodes: Nodes) -> None:
+    """Of a tenant that publishes more at each of them; no twice as much."""
+    rate = 20
+    nodes.configure(AFTER, f'[[namespaces]]\nname = "limited"\nevents_per_s = {rate}\n')
+    nodes.reload()
+    body = msgspec.json.encode({"sink": "http://127.0.0.1:9/", "protocol": "HTTP", "id": "s"})
+    path, kind = "/namespaces/limited", {"content-type": "application/json"}
+    made = nodes.servers[0].request("PUT", f"{path}/subscriptions/s", body, kind)
+    assert made.status == 201
+    fields = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
+
+    def publish(seconds: float) -> int:
+        until_s, taken = time.monotonic() + seconds, 0
+        while time.monotonic() < until_s:
+            for server in nodes.servers:
+                taken += server.request("POST", f"{path}/events", b"{}", fields).status == 202
+            time.sleep(0.01)
+        return taken
+
+    wait_until(lambda: publish(0.1) > 0, WAIT_S_MAX, "both know the path")
+    publish(5)  # a second's worth comes at once everywhere
+    assert 0.6 * 10 * rate <= publish(10) <= 1.4 * 10 * rate
 
 
 def test_a_node_that_leads_leaves_in_order(nodes: Nodes) -> None:

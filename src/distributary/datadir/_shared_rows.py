@@ -14,6 +14,7 @@ from typing import Final
 from distributary.core.files import PRIVATE_MODE, write_atomically
 
 _KEY_BYTES: Final = 16
+_PURPOSE: Final = b"shared rows"
 _WORD_BYTES: Final = 4
 SLOTS: Final = 4_096
 """Slots of names in each half of a row: twice the default of ``connections_max``."""
@@ -22,15 +23,24 @@ DIGEST_BYTES: Final = 16
 """Length of the digest of a name: no two of any number of names have the same one."""
 
 
-def make_rows(path: Path, receivers: int, words: int) -> None:
+def make_rows(path: Path, receivers: int, words: int, secret: bytes = b"") -> None:
     """Create the file for *receivers* rows of *words* words, all zero.
+
+    Args:
+        path: Where.
+        receivers: Number of rows.
+        words: Words of each.
+        secret: Gives the key, the same for the same secret; empty: a random one.
 
     Raises:
         OSError: It cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = bytes(receivers * words * _WORD_BYTES)
-    write_atomically(path, secrets.token_bytes(_KEY_BYTES) + rows, mode=PRIVATE_MODE)
+    key = secrets.token_bytes(_KEY_BYTES)
+    if secret:
+        key = hashlib.blake2b(secret, digest_size=_KEY_BYTES, person=_PURPOSE).digest()
+    write_atomically(path, key + rows, mode=PRIVATE_MODE)
 
 
 class SharedRows:

@@ -51,19 +51,39 @@ class Used(enum.IntEnum):
 
 _ENTRY_WORDS: Final = _COUNTS + len(Used)
 _ENTRY_BYTES: Final = _ENTRY_WORDS * _WORD_BYTES
-_ROW_WORDS: Final = (_ENTRIES + _WINDOW) * _ENTRY_WORDS
+NEWEST: Final = (_ENTRIES + _WINDOW) * _ENTRY_WORDS
+"""The word of a row with the number of its newest claim: another one, and there is a new entry."""
+
+ROW_WORDS: Final = NEWEST + 1
+"""Words of a row."""
+
 _FREE: Final = bytes(DIGEST_BYTES)
 
 
-def make_tenant_counts(path: Path, receivers: int) -> None:
-    """Create the file for *receivers* receivers and, as the one after them, the control process.
+def make_tenant_counts(path: Path, receivers: int, secret: bytes = b"") -> None:
+    """Create the file; nothing is counted in it yet.
 
-    None of them has counted anything yet.
+    It has rows for *receivers* receivers and, as those after them, for the control process and for
+    what other nodes use (``NodeUse``).
+
+    Args:
+        path: Where.
+        receivers: Number of receivers.
+        secret: Of all nodes that share a store, so that a namespace has the same digest at each;
+            empty: there are none.
 
     Raises:
         OSError: It cannot be written.
     """
-    make_rows(path, receivers + 1, _ROW_WORDS)
+    make_rows(path, receivers + 2, ROW_WORDS, secret)
+
+
+def digests_of(row: memoryview) -> list[bytes]:
+    """Of all namespaces that have an entry in *row*."""
+    whole = row[:NEWEST].tobytes()
+    starts = range(0, len(whole), _ENTRY_BYTES)
+    found = (whole[start : start + DIGEST_BYTES] for start in starts)
+    return [digest for digest in found if digest != _FREE]
 
 
 def _home(digest: bytes) -> int:
@@ -81,7 +101,7 @@ def _find(row: memoryview, digest: bytes) -> int:
     return -1 if at < 0 else home + at // _WORD_BYTES
 
 
-class _Claim:
+class Claim:
     """An entry of the own row.
 
     Attributes:
@@ -96,22 +116,22 @@ class _Claim:
         self.used = False
 
 
-class _OwnRow:
+class OwnRow:
     """The row of this receiver, with the entries that an earlier process of its number left."""
 
     def __init__(self, row: memoryview, now_s: Callable[[], float]) -> None:
         self._row = row
         self._now_s = now_s
         self._looked_s = now_s()
-        self._claims: dict[bytes, _Claim] = {}
+        self._claims: dict[bytes, Claim] = {}
         self._newest = 0
-        for start in range(0, len(row), _ENTRY_WORDS):
+        for start in range(0, len(row) - 1, _ENTRY_WORDS):
             digest = row[start : start + _DIGEST_WORDS].tobytes()
             if digest != _FREE:
-                self._claims[digest] = _Claim(start)
+                self._claims[digest] = Claim(start)
             self._newest = max(self._newest, row[start + _CLAIM])
 
-    def claim(self, digest: bytes) -> _Claim | None:
+    def claim(self, digest: bytes) -> Claim | None:
         """The entry of *digest*, which it has from now on; None: none is free."""
         found = self._claims.get(digest)
         if found is None:
@@ -120,11 +140,11 @@ class _OwnRow:
                 start = self._unused(digest)
             if start < 0:
                 return None
-            found = self._claims[digest] = _Claim(start)
+            found = self._claims[digest] = Claim(start)
             self._take(start, digest)
         return found
 
-    def add(self, claim: _Claim, used: Used, count: int) -> None:
+    def add(self, claim: Claim, used: Used, count: int) -> None:
         """Count what is admitted."""
         claim.used = True
         at = claim.start + _COUNTS + used
@@ -145,6 +165,7 @@ class _OwnRow:
             row[start + _COUNTS + used] = 0
         row[start + _CLAIM] = self._newest & _MASK
         row[start : start + _DIGEST_WORDS] = memoryview(digest).cast("I")
+        row[NEWEST] = self._newest & _MASK
 
     def _free(self) -> bool:
         """Free what was not used since the last call; False: that is too short ago."""
@@ -160,24 +181,31 @@ class _OwnRow:
         return True
 
 
-class _Seen:
+class SeenRow:
     """What was seen of one namespace in the row of another receiver.
 
     Args:
         row: The row.
         digest: Of the namespace.
+        past: Whether what was admitted before counts too.
     """
 
     __slots__ = ("_claim", "_counts", "_digest", "_row", "_start")
 
-    def __init__(self, row: memoryview, digest: bytes) -> None:
+    def __init__(self, row: memoryview, digest: bytes, *, past: bool = False) -> None:
         self._row = row
         self._digest = digest
         self._start = -1
         self._claim = 0  # no claim has this number
         self._counts = [0] * len(Used)
-        for used in Used:  # what was admitted before is not asked for
-            self.growth(used)
+        if not past:
+            for used in Used:
+                self.growth(used)
+
+    @property
+    def there(self) -> bool:
+        """Whether the namespace had an entry at the last look."""
+        return self._start >= 0
 
     def growth(self, used: Used) -> int:
         """What was admitted since the last call."""
@@ -212,11 +240,11 @@ class TenantUse:
 
     __slots__ = ("_claim", "_digest", "_own", "_seen")
 
-    def __init__(self, own: _OwnRow, others: list[memoryview], digest: bytes) -> None:
+    def __init__(self, own: OwnRow, others: list[memoryview], digest: bytes) -> None:
         self._own = own
         self._digest = digest
-        self._claim: _Claim | None = None
-        self._seen = [_Seen(row, digest) for row in others]
+        self._claim: Claim | None = None
+        self._seen = [SeenRow(row, digest) for row in others]
 
     def add(self, used: Used, count: int) -> None:
         """Count what this receiver has admitted."""
@@ -250,8 +278,8 @@ class TenantCounts:
         number: int = 0,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._rows = SharedRows(path, number, 0 if path is None else _ROW_WORDS)
-        self._own = _OwnRow(self._rows.own, now_s)
+        self._rows = SharedRows(path, number, 0 if path is None else ROW_WORDS)
+        self._own = OwnRow(self._rows.own, now_s)
 
     def of(self, namespace: str) -> TenantUse | None:
         """Returns what *namespace* uses; None: there is no other receiver to share it with."""

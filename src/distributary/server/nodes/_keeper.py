@@ -3,15 +3,16 @@
 Runs in a thread: it asks the database, which may hang. Receivers ask files and a status page alone.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 
-from distributary.core.errors import DistributaryError
+from distributary.core.errors import DistributaryError, StoreError
 from distributary.core.postgres_nodes import LIVE_S
-from distributary.datadir import DataDir, MappedStatusPage, PolledFile, StatusField
+from distributary.datadir import DataDir, MappedStatusPage, NodeUse, PolledFile, StatusField
 from distributary.server.nodes._leader import NOBODY, Leader, LeaderFile
 from distributary.server.nodes._rows import MARGIN_S, SIGN_S, NodeRow, Nodes, NodeSign, live
 
@@ -42,6 +43,8 @@ class NodeKeeper:
         receivers: Number of receivers.
         now_s: ``boot_s``.
         log: Takes lines for people.
+        run: Names this start of the node: rates of tenants are exchanged with the others. Empty:
+            they are not.
     """
 
     def __init__(
@@ -54,8 +57,11 @@ class NodeKeeper:
         receivers: int,
         now_s: Callable[[], float],
         log: Any,
+        run: str = "",
     ) -> None:
         self._nodes = nodes
+        self._run_name = run
+        self._use = NodeUse(paths.tenant_counts, receivers, now_s) if run else None
         self._sign = sign
         self._ask_leader = leader
         self._now_s = now_s
@@ -141,6 +147,7 @@ class NodeKeeper:
             filed = FiledAddresses(number=seen.addresses_number, paths=seen.addresses)
             self._addresses.write(msgspec.json.encode(filed))
             self._addresses_number = seen.addresses_number
+        self._exchange(sign.name)
         self.rows = seen.nodes
         self._compare(sign)
         self.partitions = max(self.partitions, seen.partitions)
@@ -152,6 +159,13 @@ class NodeKeeper:
             self.leader = leader
         fresh_until_s = began_s + LIVE_S - MARGIN_S
         self._page[StatusField.FRESH_UNTIL_MS] = int(fresh_until_s * 1000)
+
+    def _exchange(self, name: str) -> None:
+        """Have the rates of tenants hold over all nodes; asks nothing where none is used here."""
+        report = b"" if self._use is None else self._use.report()
+        if report and self._use is not None:
+            with contextlib.suppress(StoreError):  # no reason to take this node for dead
+                self._use.hear(self._nodes.exchange(name, self._run_name, report))
 
     def _compare(self, sign: NodeSign) -> None:
         """Tell of living nodes that take events otherwise: an event may be taken twice."""

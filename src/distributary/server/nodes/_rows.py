@@ -111,6 +111,18 @@ class Nodes(Protocol):
             StoreError: The database cannot be asked now.
         """
 
+    def exchange(self, name: str, run: str, report: bytes) -> dict[str, bytes]:
+        """Say what tenants use at a node; returns what they use at the other living ones, by run.
+
+        Args:
+            name: Of the node.
+            run: Of this start of it.
+            report: ``NodeUse.report``.
+
+        Raises:
+            StoreError: As for ``sign``.
+        """
+
     def rows(self) -> tuple[NodeRow, ...]:
         """All nodes, by name.
 

@@ -48,6 +48,14 @@ _partitions: Final = sa.Table(
     # Those that have all route records: events land in no other.
     sa.Column("in_use", sa.Integer, nullable=False),
 )
+_use: Final = sa.Table(
+    "node_use",
+    _meta,
+    sa.Column("name", database.text(100), primary_key=True),
+    sa.Column("run", sa.String(32), nullable=False),
+    sa.Column("report", sa.LargeBinary, nullable=False),
+    sa.Column("seen", sa.DateTime(timezone=True), nullable=False),
+)
 _now: Final[Any] = sa.func.clock_timestamp()
 _age: Final = sa.func.extract("epoch", _now - _node.c.seen)
 
@@ -108,6 +116,17 @@ class PostgresNodes:
         newest = sum(book.version())
         paths = book.read() if newest != addresses else None
         return Seen(rows, snapshot, number, paths, newest, partitions)
+
+    def exchange(self, name: str, run: str, report: bytes) -> dict[str, bytes]:
+        """See ``Nodes.exchange``."""
+        values = {"run": run, "report": report, "seen": _now}
+        put = insert(_use).values(name=name, **values)
+        put = put.on_conflict_do_update(index_elements=["name"], set_=values)
+        fresh = _use.c.seen > _now - sa.func.make_interval(0, 0, 0, 0, 0, 0, LIVE_S)
+        others = sa.select(_use.c.run, _use.c.report).where(_use.c.name != name, fresh)
+        with database.writing(self._engine.execution_options(durable=False)) as connection:
+            connection.execute(put)
+            return {row.run: bytes(row.report) for row in connection.execute(others)}
 
     def _opened(self) -> AddressBook:
         if self._book is None:

@@ -310,7 +310,7 @@ class IngestProcess:
         return NodeCounts(self._paths.node_counts if shared else None, self._number)
 
     def _tenant_counts(self) -> TenantCounts:
-        shared = self._start.receivers > 1 or self._start.shares_calls
+        shared = self._start.receivers > 1 or self._start.shares_calls or self._places is not None
         return TenantCounts(self._paths.tenant_counts if shared else None, self._number)
 
     def _on_inline(self, under_way: bool) -> None:

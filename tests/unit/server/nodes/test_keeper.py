@@ -8,7 +8,15 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.core.log.taken import OnceLimits
-from distributary.datadir import DataDir, MappedStatusPage, PolledFile, StatusField
+from distributary.datadir import (
+    DataDir,
+    MappedStatusPage,
+    PolledFile,
+    StatusField,
+    TenantCounts,
+    Used,
+    make_tenant_counts,
+)
 from distributary.server.nodes import (
     LIVE_S,
     MARGIN_S,
@@ -164,3 +172,45 @@ def test_a_dead_node_is_not_waited_for(world: World) -> None:
     assert len(live(world.nodes.rows())) == 1
     world.clock.move_to(world.clock.monotonic_s() + 0.2)
     assert live(world.nodes.rows()) == []
+
+
+def test_what_a_tenant_uses_here_counts_at_the_other_nodes(tmp_path: Path) -> None:
+    """Each receiver sees it as that of one more receiver; a database that is away stops nothing."""
+    clock = VirtualClock()
+    nodes = MemoryNodes(clock.monotonic_s)
+
+    def keeper(name: str) -> tuple[NodeKeeper, list[TenantCounts]]:
+        paths = DataDir(tmp_path / name)
+        paths.run.mkdir(parents=True)
+        make_tenant_counts(paths.tenant_counts, 2, b"of all nodes")
+        made = NodeKeeper(
+            paths,
+            nodes,
+            lambda: NodeSign(name=name, address="h:1", version="1", started_ms=1, role="follower"),
+            Leader,
+            receivers=2,
+            now_s=clock.monotonic_s,
+            log=LOG,
+            run=f"run of {name}",
+        )
+        return made, [TenantCounts(paths.tenant_counts, number) for number in range(2)]
+
+    (here, counts), (there, others) = keeper("a"), keeper("b")
+    seen = [one.of("shop") for one in others]
+    here.turn()
+    assert nodes.reports == {}  # nothing is used: nothing is asked
+    counts[0].of("shop").add(Used.EVENTS, 1)
+    others[0].of("shop").add(Used.EVENTS, 1)
+    for each in (here, there, here, there):
+        each.turn()
+    assert set(nodes.reports) == {"a", "b"}
+    for each in seen:
+        each.taken_elsewhere(Used.EVENTS)
+    counts[0].of("shop").add(Used.EVENTS, 5)
+    counts[1].of("shop").add(Used.EVENTS, 2)
+    here.turn()
+    there.turn()
+    assert [each.taken_elsewhere(Used.EVENTS) for each in seen] == [7, 7]
+    nodes.reports_away = True
+    there.turn()
+    assert there.fresh

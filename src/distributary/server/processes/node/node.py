@@ -31,7 +31,7 @@ from distributary.core.lease import Lease
 from distributary.core.log import kafka as shared
 from distributary.core.log import lock
 from distributary.core.postgres_lease import CONTROL, PostgresLease, read_leases
-from distributary.datadir import DataDir, LiveFile, LiveSettings
+from distributary.datadir import DataDir, LiveFile, LiveSettings, read_internal_key
 from distributary.resource import is_loopback
 from distributary.server.nodes import (
     Election,
@@ -139,7 +139,7 @@ class Node:
             in_use = self._partitions = settle_partitions(self._url, prepared.partitions)
             check_partitions(settings.partitions, in_use, prepared.partitions)
             self._receivers = receivers_wanted(settings, cores(), self._partitions)
-            prepare(paths, self._receivers)
+            prepare(paths, self._receivers, read_internal_key(paths.internal_key) or b"")
             self._listeners = Listeners(settings, paths)
             host, _, port = (settings.node_listen or self._address).rpartition(":")
             self._for_nodes = ground.listen(
@@ -209,6 +209,7 @@ class Node:
             receivers=self._receivers,
             now_s=boot_s,
             log=self._log,
+            run=self._run,
         )
         await asyncio.to_thread(self._keeper.start)
         self._write_live()

@@ -36,8 +36,13 @@ def seen_files(paths: DataDir) -> list[Path]:
     return sorted(paths.run.glob("seen*.json"))
 
 
-def prepare(paths: DataDir, receivers: int) -> None:
+def prepare(paths: DataDir, receivers: int, secret: bytes = b"") -> None:
     """Make what *receivers* receivers share, and end the gauges of those that are no more.
+
+    Args:
+        paths: Paths of the data directory.
+        receivers: Number of receivers.
+        secret: Of the nodes that share a store; empty: this is none.
 
     Raises:
         SettingsError: The data directory is not writable, or full.
@@ -47,7 +52,7 @@ def prepare(paths: DataDir, receivers: int) -> None:
             Meter(paths.meter(role_of(number))).save()
     try:
         make_node_counts(paths.node_counts, receivers)
-        make_tenant_counts(paths.tenant_counts, receivers)
+        make_tenant_counts(paths.tenant_counts, receivers, secret)
     except OSError as error:
         raise SettingsError(
             f"cannot write {paths.node_counts}: {error.strerror or error}."
