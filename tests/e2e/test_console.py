@@ -141,6 +141,26 @@ def test_a_subscription_shows_its_newest_attempts(page: Browser) -> None:
         assert page.run("document.querySelector('a[href=\"#/events/0-0-0\"]').textContent") == "e-1"
 
 
+def test_a_list_that_is_drawn_anew_leaves_the_keyboard_where_it_is(page: Browser) -> None:
+    """On *Next* and *Previous*, every three seconds and after they were pressed."""
+    focused = "document.activeElement.textContent"
+    with ConsoleApi() as api:
+        api.parted = "/subscriptions"
+        open_console(page, api)
+        go(page, "subscriptions")
+        page.wait_for("Page 1")
+        page.run("[...document.querySelectorAll('.pager button')].at(-1).focus()")
+        page.run("globalThis.drawn = document.activeElement; undefined")
+        page.wait("!globalThis.drawn.isConnected")
+        assert page.run(focused) == "Next"
+        page.run("document.activeElement.click()")
+        page.wait_for("Page 2")
+        assert page.run(focused) == "Previous"  # there is no further part
+        page.run("document.activeElement.click()")
+        page.wait_for("Page 1")
+        assert page.run(focused) == "Next"
+
+
 @pytest.mark.parametrize("text", [HOSTILE, LONG], ids=["markup", "long"])
 def test_what_others_wrote_shows_as_text_and_runs_nothing(page: Browser, text: str) -> None:
     """In every field of every answer: no element, no link to elsewhere, no turned text."""

@@ -43,6 +43,7 @@ class ConsoleApi:
     Attributes:
         asked: Method and path of each request with its body, in order.
         halted: Why nothing is sent to its subscriptions, as their status has it.
+        parted: Path of a list that has a second part; empty: none has.
         not_ready: Why it is not ready; empty: it is.
     """
 
@@ -51,7 +52,7 @@ class ConsoleApi:
         self._key = key
         self.asked: list[tuple[str, str, bytes]] = []
         self.halted: dict[str, Any] = {}
-        self.not_ready = ""
+        self.parted = self.not_ready = ""
         self._halt("paused")
         self._halt("disabled")
         self.port = free_port()
@@ -99,7 +100,10 @@ class ConsoleApi:
         found = self._found(path)
         if found is None:
             return _json({"code": "notfound", "detail": "there is nothing at this path"}, 404)
-        return _json(found)
+        answer = _json(found)
+        if path == self.parted and "cursor" not in request.query_params:
+            answer.headers["link"] = f'<{path}?cursor=2>; rel="next"'
+        return answer
 
     def _halt(self, word: str) -> None:
         by, reason = self._text("key:till"), self._text("failed for a day")

@@ -97,15 +97,25 @@ export class PartedList {
   }
 
   async load(path = this.path) {
+    this.path = path;
     try {
       const found = await part(path, this.signal);
-      this.path = path;
+      if (this.path !== path) return this.element; // another part was asked for meanwhile
       this.items = found.items;
+      const held = document.activeElement?.closest(".pager") && this.element.contains(document.activeElement)
+        ? document.activeElement.textContent : null;
       put(this.element, this.show(found.items), this.looked(found), this.pager(found.next));
+      if (held) this.keepPlace(held);
     } catch (error) {
       if (!this.signal?.aborted) put(this.element, failure(error, this.what));
     }
     return this.element;
+  }
+
+  /** Who uses the keyboard keeps the place, though the buttons are new ones. */
+  keepPlace(label) {
+    const buttons = [...this.element.querySelectorAll(".pager button:not(:disabled)")];
+    (buttons.find((each) => each.textContent === label) ?? buttons[0])?.focus();
   }
 
   /** A search may look at a part of the past at a time: says how far, where it found little. */
