@@ -19,14 +19,14 @@ from distributary.core.log.kafka.store_archived import (
 from distributary.core.log.kafka.store_readers import ReaderRow, ReaderRows
 from distributary.core.log.reader_notes import ReaderNote, UnreadNote
 from distributary.core.route import RouteTable
-from distributary.datadir import StatusField
+from distributary.datadir import DataDir, StatusField
 from distributary.partitions import _notes as notes_module
 from distributary.partitions import cluster_places
 from distributary.partitions._courier import Courier
 from distributary.partitions._notes import LiveNote, Mirror, Notes, Pusher, prepare_notes
-from distributary.partitions._shared_page import PageExchange, prepare_pages, read_page
+from distributary.partitions._shared_page import OwnStop, PageExchange, prepare_pages, read_page
 from distributary.partitions.cluster_places import ClusterPlaces
-from distributary.partitions.entrusted import Entrusted
+from distributary.partitions.entrusted import NO_DRIVER, Entrusted, entrusted_of
 from distributary.partitions.recall_requests import RequestsFile, is_awaited, read_requests
 from distributary.partitions.routes import ROUTES_AT_BYTES, RoutesAt, move_table, save_table
 from kit.running_server import wait_until
@@ -195,6 +195,33 @@ def test_the_leader_learns_why_a_partition_cannot_be_owned(emptied_url, emptied_
     shown = tmp_path / "sick-3"
     Mirror(Notes(emptied_url), {f"{notes_module.SICK}3": shown}.get).look()
     assert shown.read_text() == "the rows are damaged"
+
+
+@pytest.mark.usefixtures("machine")
+def test_owners_end_where_their_own_driver_stops(emptied_url, emptied_place, tmp_path):
+    """And not where that of the leader before does, which leaves late."""
+    prepare_pages(database.open_writer(emptied_url, "pages"))
+    log = KafkaPlace(servers=("127.0.0.1:1",), prefix="p")
+    driver = PageExchange(emptied_url)
+    pages = []
+    for number in (5, 6):
+        shared = SharedPlaces(log=log, store=emptied_place)
+        places = ClusterPlaces(Entrusted(shared=shared, driver=number), tmp_path)
+        pages.append((places, places.status_page(0)))
+    page = OwnStop(driver.page(0), 5)
+    page[StatusField.STOP] = 1
+    driver.exchange()
+    for places, _ in pages:
+        places._pages.exchange()
+    assert [page[StatusField.STOP] for _, page in pages] == [1, 0]
+
+
+def test_each_driver_has_a_number_of_its_own(emptied_place, tmp_path):
+    """It goes to executors with all else."""
+    log = KafkaPlace(servers=("127.0.0.1:1",), prefix="p")
+    shared, paths = SharedPlaces(log=log, store=emptied_place), DataDir(tmp_path)
+    given = [entrusted_of(shared, paths, key_file="", issuer_key_file="") for _ in range(2)]
+    assert len({NO_DRIVER, *(each.driver for each in given)}) == 3
 
 
 def test_the_next_owner_learns_which_routes_stand_where(

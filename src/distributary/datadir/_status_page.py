@@ -74,7 +74,8 @@ class StatusField(enum.IntEnum):
     END_EPOCH = 33
     """Tasks of epochs up to this one end."""
     STOP = 34
-    """1: the system stops; owners drain until their deadline."""
+    """1: the system stops; owners drain until their deadline. A page that nodes share shows a stop
+    to the driver that stops and to its own owners alone."""
     READY = 35
     """1: the driver has seen the partition run since it started the query."""
 

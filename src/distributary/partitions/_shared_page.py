@@ -3,6 +3,9 @@
 A process keeps the numbers in memory and exchanges them twice a second: what it has changed goes
 into the row, what others have changed comes out of it. Nobody waits for the database, and numbers
 are late by as much as it is away. As with files, nothing on a page is needed after a restart.
+
+A leader that leaves and the next one write the same rows for a while, and the last word of either
+may come late. So the word ``STOP`` of a row has the number of the driver that stops (``OwnStop``).
 """
 
 import contextlib
@@ -18,7 +21,7 @@ from sqlalchemy.engine import Engine
 
 from distributary.core import database
 from distributary.core.errors import StoreError
-from distributary.datadir import StatusField
+from distributary.datadir import StatusField, StatusPage
 
 STORE: Final = "status pages"
 """Name of the store in messages."""
@@ -118,6 +121,35 @@ class SharedStatusPage:
     def close(self) -> None:
         """Have what was written last brought to the row."""
         self._closing(self)
+
+
+class OwnStop:
+    """A page on which ``STOP`` is 1 where one driver stops, and 0 where another one does.
+
+    Args:
+        page: The page.
+        driver: Number of the driver of this process; not 0.
+    """
+
+    def __init__(self, page: StatusPage, driver: int) -> None:
+        self._page = page
+        self._driver = driver
+
+    def __getitem__(self, field: StatusField) -> int:
+        """The number at *field*."""
+        word = self._page[field]
+        return int(word == self._driver) if field == StatusField.STOP else word
+
+    def __setitem__(self, field: StatusField, value: int) -> None:
+        """Write *value* at *field*; the stop of another driver is cleared by nobody."""
+        if field != StatusField.STOP:
+            self._page[field] = value
+        elif value or self[field]:
+            self._page[field] = self._driver if value else 0
+
+    def close(self) -> None:
+        """Close the page."""
+        self._page.close()
 
 
 class PageExchange:

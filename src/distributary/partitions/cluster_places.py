@@ -68,7 +68,7 @@ from distributary.partitions._notes import (
 )
 from distributary.partitions._owner_log import owner_log
 from distributary.partitions._scratch import make_scratch
-from distributary.partitions._shared_page import PageExchange, prepare_pages
+from distributary.partitions._shared_page import OwnStop, PageExchange, prepare_pages
 from distributary.partitions._targets import DirectoryTargets
 from distributary.partitions.entrusted import Entrusted
 from distributary.partitions.guardians import jvm_of_worker
@@ -202,7 +202,7 @@ class ClusterPlaces:
 
     def status_page(self, partition: int) -> StatusPage:
         """See ``Places.status_page``."""
-        return self._pages.page(partition)
+        return OwnStop(self._pages.page(partition), self._entrusted.driver)
 
     def records(self, partition: int) -> Records:
         """See ``Places.records``."""

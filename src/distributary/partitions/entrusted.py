@@ -9,6 +9,7 @@ Called by ``spark``; ``SessionSettings.places`` opens what it names.
 
 import functools
 import os
+import secrets
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,10 @@ from distributary.datadir import DataDir, read_internal_key
 
 KEYS_BYTES_MAX = 64 * 1024
 """Most bytes of a file of keys."""
+NO_DRIVER = 1
+"""Number that no driver has: earlier versions stopped all owners by it."""
+DRIVER_BITS = 62
+"""Random bits of the number of a driver: it is a word of a status page."""
 
 
 class Entrusted(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +39,8 @@ class Entrusted(msgspec.Struct, frozen=True, kw_only=True):
         node_authority: Certificate by which nodes of the server are known, in PEM.
         node_chain: Certificate and private key that are shown to them, in PEM; empty: replies and
             events for the server itself reach it on its own machine alone.
+        driver: Number of the driver that gives it, which no other one has: owners end where this
+            one stops, and not where the one before it does.
     """
 
     shared: SharedPlaces
@@ -42,6 +49,7 @@ class Entrusted(msgspec.Struct, frozen=True, kw_only=True):
     issuer_keys: bytes = b""
     node_authority: str = ""
     node_chain: str = ""
+    driver: int = NO_DRIVER
 
     @property
     def issuer_key_path(self) -> str:
@@ -92,6 +100,7 @@ def entrusted_of(
         else b"",
         node_authority=_shown(paths.nodes_authority),
         node_chain=_shown(paths.node_chain),
+        driver=NO_DRIVER + 1 + secrets.randbits(DRIVER_BITS),
     )
 
 

@@ -48,7 +48,7 @@ from distributary.datadir import (
 )
 from distributary.partitions._executor import lease_holder_of
 from distributary.partitions._notes import LIVE, METER, SICK, Mirror, Notes
-from distributary.partitions._shared_page import PageExchange
+from distributary.partitions._shared_page import OwnStop, PageExchange
 from distributary.partitions.cluster_places import prepare_places
 from distributary.partitions.entrusted import Entrusted
 from distributary.spark._patience import Patience
@@ -239,13 +239,14 @@ class SharedSide:
     def __init__(self, entrusted: bytes, paths: DataDir, partitions: int, log: Any) -> None:
         self._paths = paths
         self._log = log
-        url = database.database_url(msgspec.json.decode(entrusted, type=Entrusted).shared.store)
+        given = msgspec.json.decode(entrusted, type=Entrusted)
+        url = database.database_url(given.shared.store)
         self._reader = database.open_reader(url, "leases")
         self._writer = database.open_writer(url, "leases")
         prepare_places(url)
         self._exchange = PageExchange(url)
         self.status_pages: list[StatusPage] = [
-            self._exchange.page(number) for number in range(partitions)
+            OwnStop(self._exchange.page(number), given.driver) for number in range(partitions)
         ]
         self._shown = [MappedStatusPage(paths.status_page(p)) for p in range(partitions)]
         self._notes = Notes(url)

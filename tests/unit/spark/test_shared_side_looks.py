@@ -18,6 +18,7 @@ from distributary.spark.shared_side import LOOK_S, SAID_S, SILENT_S, SharedSide
 from distributary.testing.virtual import VirtualClock
 
 APPLICATION = "app-1"
+DRIVER = 5
 FAULTS = {
     "a store that is away": (StoreError("it does not answer"), "shared-side-late"),
     "a bug": (AssertionError("what nobody thought of"), "shared-side-failed"),
@@ -93,8 +94,10 @@ class World:
         paths = self.paths = DataDir(folder)
         paths.run.mkdir(parents=True)
         paths.spark.mkdir()
-        own = [MappedStatusPage(folder / f"page-{number}") for number in range(2)]
-        entrusted = SimpleNamespace(shared=SimpleNamespace(store=None))
+        own = self.rows_of_pages = [
+            MappedStatusPage(folder / f"page-{number}") for number in range(2)
+        ]
+        entrusted = SimpleNamespace(shared=SimpleNamespace(store=None), driver=DRIVER)
         decode, encode = (lambda *_, **__: entrusted), msgspec.json.encode
         nothing = SimpleNamespace(look=lambda: None)
         time = SimpleNamespace(monotonic=clock.monotonic_s, sleep=self.pass_s)
@@ -355,3 +358,10 @@ def test_settings_that_could_not_be_noted_are_noted_later(world):
     world.away = set()
     world.look(1.0)
     assert msgspec.json.decode(world.notes[LIVE])["number"] == 7
+
+
+def test_a_driver_stops_its_own_owners(world):
+    """The rows have its number, by which those of the next driver go on."""
+    for page in world.side.status_pages:
+        page[StatusField.STOP] = 1
+    assert [page[StatusField.STOP] for page in world.rows_of_pages] == [DRIVER, DRIVER]
