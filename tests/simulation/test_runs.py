@@ -216,6 +216,20 @@ def test_a_redrive_of_all_routes_leaves_what_is_paused(refused):
     refused.rest()
 
 
+def test_a_pause_that_is_learned_after_the_deletion_holds_no_run(refused):
+    """Both came in one look, and the record of the deletion before it: nothing would resume it."""
+    refused.checker.redriven("r")
+    refused.targets.ask("redrive", "r", DemandDetails(rate=0.2))
+    refused.advance(3.0)
+    refused.delete_route("r")
+    refused.advance(0.05)
+    refused.targets.halt("r")
+    refused.advance(600.0)
+    assert [event for event, _ in refused.reports if event == "redrive-done"]
+    refused.sinks.clear()
+    refused.rest()
+
+
 def test_a_redrive_of_chosen_dead_letters_waits_for_a_paused_route(refused):
     """Who names them wants them sent: as with a redrive of that route."""
     refused.sinks.clear()

@@ -8,6 +8,7 @@ letters wait too.
 
 from distributary.core.engine.ports import RouteTarget
 from distributary.core.engine.state import PartitionState
+from distributary.core.engine.tallies import ENDED_MAX
 from distributary.core.flow import Stage, Task
 from distributary.core.outcome.dead_letter import Failure
 from distributary.core.outcome.rows import ParkedRow
@@ -44,6 +45,7 @@ class Parking:
         self._effects = state.effects
         self._parked = state.parked
         self._halted = state.halted
+        self._deleted: dict[str, None] = {}
         self._seen_seq = 0
         state.meter.add("parked_total", 0)
 
@@ -104,6 +106,9 @@ class Parking:
         Its resource may go on to say that it is paused.
         """
         was_halted = route in self._halted
+        self._deleted[route] = None
+        if len(self._deleted) > ENDED_MAX:
+            del self._deleted[next(iter(self._deleted))]
         self.end(route)
         self._halted.discard(route)
         return was_halted
@@ -119,6 +124,8 @@ class Parking:
             return [], []
         begun, ended = sorted(now - before), sorted(before - now)
         self._state.paused = now
+        # A pause may be learned of after the record that deletes its route: nothing would end it.
+        begun = [route for route in begun if route not in self._deleted]
         self._halted.update(begun)
         for route in ended:
             if route not in self._parked:
