@@ -17,7 +17,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Protocol
 
 import msgspec
@@ -282,9 +281,16 @@ class Recorder:
             block = state.add_history(*history, filed)
         return encode_frame(mark, done, state.filed, block)
 
-    def grown(self, length: int, backfilling: Mapping[str, int]) -> bool:
-        """Note that a frame of *length* bytes is kept; True if all is to be ``rewritten``."""
+    def grown(self, length: int, backfilling: Mapping[str, int] | None) -> bool:
+        """Note that a frame of *length* bytes is kept; True if all is to be ``rewritten``.
+
+        Args:
+            length: Of the frame.
+            backfilling: As in ``Journal.record``.
+        """
         self.length += length
+        if backfilling is None:
+            return False
         state = self.state
         if self.length > self._compact_at or len(state.done) > self._remembered_max:
             state.done = _needed(state.done, state.mark, backfilling)
@@ -388,7 +394,7 @@ class Journal:
         self,
         mark: Mark,
         done: Iterable[tuple[DoneKey, int]],
-        backfilling: Mapping[str, int] = MappingProxyType({}),
+        backfilling: Mapping[str, int] | None = None,
         *,
         history: tuple[int, bytes] = NO_ROWS,
         filed: int = 0,
@@ -402,7 +408,9 @@ class Journal:
             done: Matches that finished since the last call, above the cursor.
             backfilling: The lowest unfinished offset of each backfilled route. A match below the
                 cursor is remembered only for its own route: one route that is backfilled for hours
-                must not keep the outcomes of all others.
+                must not keep the outcomes of all others. The rows of backfills must be durable as
+                far as this says, since a restart looks up what they still have to do. None: not
+                known, or not durable yet; nothing is forgotten.
             history: How many rows of the history come with it, and their encoding.
             filed: Number of the first row that files may not hold yet.
 

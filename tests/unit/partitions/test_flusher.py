@@ -344,7 +344,7 @@ def test_a_cursor_that_moved_without_outcomes_is_written_now_and_then(rig, timer
     rig.flusher.moved()
     timers.advance(FLUSH_S)
     rig.medium()
-    assert rig.calls == [("flush", Batch(Mark(6, 60)))]
+    assert rig.calls == [("flush", Batch(Mark(6, 60), backfilling={}))]
 
 
 def test_a_backfill_is_written_as_it_stands_at_the_flush(rig, timers):

@@ -35,6 +35,7 @@ class Batch:
         changes: Rows, backfills, kept dead letters, parked routes and runs.
         backfilling: The lowest offset that the backfills of each backfilled route still need.
             Outcomes of that route are remembered from there, those of all others from the cursor.
+            None: not known; all are remembered.
         history: How many rows of the history come with it, and their encoding.
         filed: Number of the first row of the history that files may not hold yet.
     """
@@ -42,7 +43,7 @@ class Batch:
     mark: Mark
     done: list[tuple[DoneKey, int]] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
-    backfilling: Mapping[str, int] = field(default_factory=dict)
+    backfilling: Mapping[str, int] | None = None
     history: tuple[int, bytes] = NO_ROWS
     filed: int = 0
 
@@ -169,8 +170,9 @@ class FileOwnership:
         try:
             if batch.changes:
                 if history[0]:
-                    # First: a finished row or a dead letter is an outcome too.
-                    journal.record(journal.state.mark, (), batch.backfilling, history=history)
+                    # First: a finished row or a dead letter is an outcome too. Rows of backfills
+                    # are where they were, so no outcome may be forgotten yet.
+                    journal.record(journal.state.mark, (), history=history)
                     history = NO_ROWS
                 given_up = self._apply(batch.changes)
             journal.record(

@@ -186,7 +186,7 @@ def test_a_journal_that_has_grown_is_rewritten_without_what_nobody_needs(path, m
     journal = Journal(path)
     for offset in range(400):
         done = [(DoneKey(offset, 0, "r"), offset)]
-        journal.record(Mark(max(0, offset - 5), offset), done)
+        journal.record(Mark(max(0, offset - 5), offset), done, {})
     journal.close()
     state, length = read_journal(path)
     assert length < 3 * 4096
