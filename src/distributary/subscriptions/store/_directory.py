@@ -234,12 +234,15 @@ class Directory:
                 query = query.where(_c.c.seq > self._credential_seq)
                 renewed = connection.execute(query).all()
             demands: Sequence[Demand] = ()
-            if newest.demand_seq != self._demand_seq:
-                demands = list(read_demands(connection, self._demand_seq))
+            demand_seq = newest.demand_seq
+            if demand_seq != self._demand_seq:
+                demands = read_demands(connection, self._demand_seq)
+                # One may have come between the two statements: once read, it is not read again.
+                demand_seq = max([demand_seq, *(demand.seq for demand in demands[-1:])])
             steered: Sequence[tuple[str, bool]] = ()
             if newest.steering_seq != self._steering_seq:
                 steered = read_halted(connection, self._steering_seq)
-        numbers = newest.seq, newest.credential_seq, newest.demand_seq, newest.steering_seq
+        numbers = newest.seq, newest.credential_seq, demand_seq, newest.steering_seq
         everything = everything and newest.seq != self._seq
         return News(*numbers, everything, rows, routes, renewed, demands, steered)
 

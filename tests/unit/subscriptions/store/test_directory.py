@@ -7,7 +7,8 @@ import pytest
 
 from distributary.core.database import sqlite_url
 from distributary.core.errors import StoreError
-from distributary.subscriptions.store import Directory
+from distributary.subscriptions.store import Directory, _directory
+from distributary.subscriptions.store.demands import read_demands
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Delete, Put
 
@@ -132,3 +133,20 @@ def test_what_was_let_go_comes_back_when_it_changes(store, directory, spec):
     directory.refresh()
     assert directory.changed() == {"uid-a"}
     assert directory.get("uid-a").revision == 2
+
+
+def test_a_demand_that_comes_while_another_is_read_is_known_once(store, directory, monkeypatch):
+    """It is committed after the newest number was read, and before the demands are."""
+
+    def read_late(connection, after_seq):
+        if after_seq < 2:
+            store.demand("redrive", "a", "run-2", 5)
+        return read_demands(connection, after_seq)
+
+    monkeypatch.setattr(_directory, "read_demands", read_late)
+    store.demand("redrive", "a", "run-1", 5)
+    assert directory.refresh() is True
+    store.demand("redrive", "a", "run-3", 5)
+    assert directory.refresh() is True
+    assert [demand.run for demand in directory.demands(0)] == ["run-1", "run-2", "run-3"]
+    assert directory.refresh() is False
