@@ -1,9 +1,13 @@
 """Sinks that the operator's settings refuse: their events wait, and become no dead letters."""
 
+import pytest
+
 from distributary.core.errors import TransportError
 from distributary.testing.scripted_transport import Step
+from distributary.testing.simulation import replies
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
+BACK = "http://reply.example/"
 REFUSED = TransportError("blocked-address", "10.0.0.1 is in 10.0.0.0/8, which is not allowed")
 LONG_S = 300.0
 """Five looks at what is refused, and a hundred times what all retries of the policy take."""
@@ -96,3 +100,23 @@ def test_an_echo_at_its_end_is_dropped_and_makes_no_dead_letter(partition):
     assert dropped["reason"] == "hop-limit"
     assert not [uri for _, _, uri in partition.sends if uri == DEAD]
     partition.rest()
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["subscription", "trigger"])
+def test_a_refused_destination_of_replies_uses_up_no_attempt(partition, kept):
+    """Its deliveries wait, are made anew now and then, and are done once replies may go there."""
+    partition.put_route("r", A, dead_letter=DEAD, reply=BACK, reply_kept=kept)
+    partition.sinks[A] = replies()
+    partition.sinks[BACK] = refused
+    partition.start()
+    partition.publish("t")
+    partition.advance(LONG_S)
+    made = [uri for _, _, uri in partition.sends]
+    assert made.count(DEAD) == 0
+    assert 4 <= made.count(A) <= 6  # one a minute
+    assert {row.attempt for row in partition.store.kept_rows.values()} == {1}
+    warned = [fields for event, fields in partition.warnings if event == "sink-refused"]
+    assert [fields["route"] for fields in warned] == ["r"]
+    del partition.sinks[BACK]
+    partition.rest()
+    assert dead_letters(partition) == []

@@ -229,6 +229,9 @@ class OutcomeChecker:
         assert task.position == fate.position
         answer = attempt.answer
         if isinstance(answer, TransportError) and answer.reason == BLOCKED and answer.retryable:
+            if task.stage is Stage.REPLY:  # Nor has the delivery that brought it.
+                assert fate.numbers[Stage.PRIMARY].pop() == fate.replied
+                fate.replied = None
             return  # A setting refused it before it was made: it has cost nothing.
         taken = isinstance(answer, Reply) and 200 <= answer.status < 300
         if task.stage is Stage.REPLY:

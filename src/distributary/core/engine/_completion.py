@@ -5,6 +5,7 @@ from typing import Final
 from distributary.core.deliver.transport import BLOCKED, HOP_LIMIT
 from distributary.core.engine._outcomes import Outcomes
 from distributary.core.engine._parking import GONE, Parking, is_gone
+from distributary.core.engine._refusals import Refusals
 from distributary.core.engine._replies import Replies
 from distributary.core.engine.dead_letter import failure_of
 from distributary.core.engine.ports import RouteTarget
@@ -19,11 +20,6 @@ from distributary.core.policy import DELIVERED, Decision, Reply, Verdict, classi
 # A constant: in Python 3.11 a member read from its enumeration costs as much as several calls.
 _REPLY: Final = Stage.REPLY
 
-REFUSED_LOOK_S: Final = 60.0
-"""Retry delay of a sink that the settings refuse: settings change at a start, DNS within minutes.
-What changes in between (a secret, the sink) does not wait for it: ``Completion.take_mended``.
-Its queue's breaker opens meanwhile, so all but a few matches wait in their route's backfill."""
-
 
 class Completion:
     """Classifies answers and records what they mean for their matches.
@@ -32,6 +28,7 @@ class Completion:
         state: Of the partition.
         outcomes: Records outcomes and rows.
         replies: Takes reply events from sinks.
+        refusals: Judges attempts that settings refuse.
         sending: Takes back queued tasks of a parked route.
         parking: Parks routes.
     """
@@ -41,6 +38,8 @@ class Completion:
         state: PartitionState,
         outcomes: Outcomes,
         replies: Replies,
+        refusals: Refusals,
+        *,
         sending: Sending,
         parking: Parking,
     ) -> None:
@@ -54,15 +53,7 @@ class Completion:
         self._replies = replies
         self._sending = sending
         self._parking = parking
-        self._refused: dict[str, RouteTarget] = {}
-
-    def take_mended(self) -> set[str]:
-        """Routes whose attempts were refused, and whose targets have changed since; once each."""
-        get, refused = self._targets.get, self._refused
-        mended = {route for route, target in refused.items() if get(route) is not target}
-        for route in mended:
-            del refused[route]
-        return mended
+        self._refusals = refusals
 
     def take(self, attempt: Attempt) -> None:
         """Complete one attempt."""
@@ -147,19 +138,12 @@ class Completion:
     def _unmade(self, attempt: Attempt, target: RouteTarget, uri: str) -> Verdict | None:
         """The verdict on an attempt that was not made; None: it was made, or can never be.
 
-        Without an answer of the sink no attempt is used up. ``RETRY`` keeps the attempt number,
-        however often it happens: an address that a stricter setting refuses causes no dead
-        letters (decision 22, private addresses). ``DROPPED``: the event has reached its hop limit
-        (decision 17). A dead letter is exempt and is kept.
+        Without an answer of the sink no attempt is used up. ``DROPPED``: the event has reached its
+        hop limit (decision 17). A dead letter is exempt and is kept.
         """
         answer, task = attempt.answer, attempt.task
         if not isinstance(answer, TransportError):
             return None
         if answer.reason == HOP_LIMIT and task.stage is Stage.PRIMARY:
             return Verdict(Decision.DROPPED, HOP_LIMIT)
-        if answer.reason != BLOCKED or not answer.retryable:
-            return None
-        if self._state.failing.refused(task.route, uri, self._state.now_ms, BLOCKED):
-            self._effects.warn("sink-refused", {"route": task.route, "reason": str(answer)})
-        self._refused[task.route] = target
-        return Verdict(Decision.RETRY, BLOCKED, REFUSED_LOOK_S)
+        return self._refusals.verdict(task, answer, target, uri)

@@ -13,6 +13,7 @@ from distributary.core.deliver.queue_state import Admission
 from distributary.core.deliver.transport import SATURATED
 from distributary.core.engine._life import Step
 from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine._refusals import Refusals
 from distributary.core.engine.dead_letter import failure_of
 from distributary.core.engine.limits import ROW_TASK_BYTES
 from distributary.core.engine.ports import RouteTarget
@@ -31,10 +32,12 @@ class Replies:
     Args:
         state: Of the partition.
         outcomes: Records the outcome of deliveries with a reply.
+        refusals: Judges attempts that settings refuse.
     """
 
-    def __init__(self, state: PartitionState, outcomes: Outcomes) -> None:
+    def __init__(self, state: PartitionState, outcomes: Outcomes, refusals: Refusals) -> None:
         self._state = state
+        self._refusals = refusals
         self._outcomes = outcomes
         self._effects = state.effects
         self._targets = state.targets
@@ -136,6 +139,8 @@ class Replies:
     def _refused(self, task: Task, attempt: Attempt, dest: str) -> None:
         """Fail the whole delivery, since its reply was not accepted (decision 15, replies).
 
+        One that settings refuse is no answer of the destination, and uses up no attempt.
+
         Args:
             task: The task whose sink returned the reply.
             attempt: At the reply's destination; its task holds the reply.
@@ -146,7 +151,8 @@ class Replies:
             self._outcomes.drop(task)
             return
         now_ms = self._state.now_ms
-        verdict = classify(
+        unmade = self._refusals.verdict(task, attempt.answer, target, dest)
+        verdict = unmade or classify(
             attempt.answer,
             task.attempt,
             target.sink.policy,
@@ -160,7 +166,8 @@ class Replies:
         self._state.tallies.of(task.route).failed += 1
         failure = failure_of(attempt.answer, verdict.reason, dest)
         if verdict.decision is Decision.RETRY:
-            self._outcomes.retry(task, failure, verdict)
+            attempt_next = task.attempt + (unmade is None)
+            self._outcomes.retry(task, failure, verdict, attempt=attempt_next)
         else:
             reply = None if target.reply_kept else attempt.task.event
             self._outcomes.failed(task, target, failure, reply)

@@ -20,6 +20,7 @@ from distributary.core.engine._life import Step
 from distributary.core.engine._matching import Matching
 from distributary.core.engine._outcomes import BEYOND_BUDGET, Outcomes
 from distributary.core.engine._parking import Parking, waits_for_resume
+from distributary.core.engine._refusals import Refusals
 from distributary.core.engine._replies import Replies
 from distributary.core.engine.backfills import Name
 from distributary.core.engine.cuts import Cuts
@@ -56,10 +57,18 @@ class Engine:
         self._tracker = state.tracker
         self._backfills = state.backfills
         self.outcomes = Outcomes(state)
-        self._replies = Replies(state, self.outcomes)
+        self._refusals = Refusals(state)
+        self._replies = Replies(state, self.outcomes, self._refusals)
         self._parking = Parking(state)
         self.sending = Sending(state, self.outcomes, self._replies)
-        self._answers = Completion(state, self.outcomes, self._replies, self.sending, self._parking)
+        self._answers = Completion(
+            state,
+            self.outcomes,
+            self._replies,
+            self._refusals,
+            sending=self.sending,
+            parking=self._parking,
+        )
         self.attempted = self._answers.take
         """Input: the result of an attempt."""
         self._matching = Matching(state, self.outcomes)
@@ -194,7 +203,7 @@ class Engine:
         """Route waiting matches by the newest revisions (DESIGN rule 5, revisions)."""
         self._follow_halted()
         self.sending.offer_anew()
-        mended = self._answers.take_mended()
+        mended = self._refusals.take_mended()
         if mended:
             self.outcomes.hurry(mended)
             for route in mended:
