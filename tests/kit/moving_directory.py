@@ -57,6 +57,9 @@ SEGMENT_BYTES: Final = 128 * 1024
 ROUTES: Final = 4
 LETTERS: Final = 40
 ROWS: Final = 60
+CHOSEN: Final = ("0-7", "0-3", "0-12", "1-21", "1-40", "1-3")
+"""Dead letters of a run that nobody has begun. The third and the twenty-first of each partition are
+not kept any more."""
 
 
 class Open(NamedTuple):
@@ -99,6 +102,7 @@ def make(folder: Path, events: int, *, partitions: int = 2, seed: int = 1) -> li
         kind: store.demand(kind, routes[0], kind, 1, details=DemandDetails(by="ann")).seq
         for kind in ("redrive", "replay", "retry")
     }
+    store.demand("purge", routes[0], "chosen", 1, details=DemandDetails(by="ann", ids=CHOSEN))
     store.close()
     quota = QuotaStore(paths.quota_db)
     for partition in range(partitions):

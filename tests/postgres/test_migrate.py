@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from distributary.core import database
 from distributary.core.cluster import KafkaPlace, PostgresPlace, SharedPlaces
@@ -31,8 +33,9 @@ from distributary.datadir import DataDir
 from distributary.server import migrate
 from distributary.server.migrate import MigrationError, _log, _partition, _record, _resources
 from distributary.server.migrate._source import Source
+from distributary.subscriptions.store import moving
 from distributary.subscriptions.store.store import Store
-from kit.moving_directory import Open, make, opened, repeated
+from kit.moving_directory import CHOSEN, Open, make, opened, repeated
 from kit.running_server import clean_environ
 from kit.servers.kafka_cluster import KafkaCluster
 
@@ -90,14 +93,20 @@ def _after(places: SharedPlaces, routes: list[str], count: int) -> Iterator[Open
     """As the next owners find it."""
     url = database.database_url(places.store)
     for partition in range(count):
-        lease = PostgresLease(url, partition_lease(partition), 10.0)
-        fence = PartitionFence(partition, lease.generation, lease.token)
-        owned = PostgresOwnership(url, fence, _partition.NO_BUDGET)
-        records = KafkaRecords(places.log, partition, StoreSnapshots(StorePlace(url)))
-        yield opened(records, owned.state, owned.store, routes, [1, 2, 3])
-        records.close()
-        owned.close()
-        lease.release()
+        with _owned(url, partition) as owned:
+            records = KafkaRecords(places.log, partition, StoreSnapshots(StorePlace(url)))
+            yield opened(records, owned.state, owned.store, routes, [1, 2, 3])
+            records.close()
+
+
+@contextmanager
+def _owned(url: sa.URL, partition: int) -> Iterator[PostgresOwnership]:
+    lease = PostgresLease(url, partition_lease(partition), 10.0)
+    fence = PartitionFence(partition, lease.generation, lease.token)
+    owned = PostgresOwnership(url, fence, _partition.NO_BUDGET)
+    yield owned
+    owned.close()
+    lease.release()
 
 
 def test_everything_moves_although_each_step_is_interrupted(
@@ -161,6 +170,7 @@ def _check_rest(data_dir: Path, places: SharedPlaces, routes: list[str]) -> None
     store = Store(url, sealer=source.sealer)
     assert [each.uid for each in store.page("", 10)] == routes
     store.close()
+    _check_chosen(source, url)
     quota = PostgresQuota(url)
     snapshots = StoreSnapshots(StorePlace(url))
     for one in source.partitions:
@@ -173,6 +183,23 @@ def _check_rest(data_dir: Path, places: SharedPlaces, routes: list[str]) -> None
         assert before is not None
         assert (found[0], found[1]) == (before[0] - one.start, before[1])
     source.close()
+
+
+def _check_chosen(source: Source, url: sa.URL) -> None:
+    """A run of chosen dead letters chooses those with these events, and no others."""
+    with database.reading(database.open_reader(url, "test")) as connection:
+        (chosen,) = (each for each in moving.read_demands(connection) if each.run == "chosen")
+    before, after = {}, {}
+    for one in source.partitions:
+        with _owned(url, one.partition) as owned:
+            for found, store in (before, one.store), (after, owned.store):
+                for kept in store.kept_dead_letters(1_000):
+                    found[f"{one.partition}-{kept.id}"] = kept.event
+    assert chosen.details.by == "ann"
+    assert [after[each] for each in chosen.details.ids if each in after] == [
+        before[each] for each in CHOSEN if each in before
+    ]
+    assert {each for each in chosen.details.ids if each not in after} == {"0-0", "1-0"}
 
 
 def _dry_run(data_dir: Path, places: SharedPlaces) -> str:

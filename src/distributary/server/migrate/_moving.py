@@ -18,6 +18,11 @@ from distributary.core.outcome import BackfillRow, DeadLetter, Reservation, Retr
 
 VOID: Final = -1
 """A checksum that no record has."""
+GONE: Final = 0
+"""A number that no kept dead letter has: they are numbered from 1."""
+
+Numbers = Mapping[int, int]
+"""New numbers of a partition's kept dead letters, by those before."""
 
 
 class Checksums(NamedTuple):
@@ -98,22 +103,44 @@ class Moving:
 
     def replay(self, run: RunRow) -> RunRow:
         """The progress of a replay, which counts records."""
+
+        def moved(record: int | None) -> int | None:
+            return None if record is None else max(self.offset(record), 0)
+
         return run._replace(
-            at=max(self.offset(run.at), 0), through=max(self.offset(run.through), 0)
+            at=max(self.offset(run.at), 0),
+            through=max(self.offset(run.through), 0),
+            missing_from=moved(run.missing_from),
+            missing_to=moved(run.missing_to),
         )
 
 
-def redrive(run: RunRow, before: Iterable[int], after: Iterable[int]) -> RunRow:
+def redrive(run: RunRow, letters: Numbers) -> RunRow:
     """The progress of a run over kept dead letters, which have new numbers.
 
     Args:
         run: Its progress.
-        before: Numbers of the partition's dead letters, ascending.
-        after: Their new numbers, in the same order.
+        letters: Numbers of the partition's dead letters.
     """
-    pairs = list(zip(before, after, strict=True))
 
     def newest(through: int) -> int:
-        return max((new for old, new in pairs if old <= through), default=0)
+        return max((new for old, new in letters.items() if old <= through), default=0)
 
     return run._replace(at=newest(run.at), through=newest(run.through))
+
+
+def chosen(ids: Iterable[str], letters: Mapping[int, Numbers]) -> tuple[str, ...]:
+    """The dead letters that a run was asked for, as ``DemandDetails.ids`` names them.
+
+    One that is not kept any more becomes ``GONE``: without any, the run would be one of all.
+
+    Args:
+        ids: As they were.
+        letters: By partition, the numbers of its dead letters.
+    """
+
+    def moved(one: str) -> str:
+        partition, _, number = one.partition("-")
+        return f"{partition}-{letters.get(int(partition), {}).get(int(number), GONE)}"
+
+    return tuple(dict.fromkeys(map(moved, ids)))

@@ -68,8 +68,10 @@ class Counts(NamedTuple):
 
 def move(
     source: PartitionSource, target: Ownership, tallies: TallyStore, demands: Collection[Demand]
-) -> None:
+) -> _moving.Numbers:
     """Move the state of one partition into *target* and *tallies*.
+
+    Returns the new numbers of kept dead letters; empty where no run looks at any.
 
     Args:
         source: The partition.
@@ -98,8 +100,8 @@ def move(
     target.flush(
         Batch(nothing_done, changes=Changes(backfills=dict(backfills), parked=dict(parked)))
     )
-    before = _move_letters(source, target)
-    runs = _moved_runs(source, target, demands, moving, before)
+    letters = _move_letters(source, target, demands)
+    runs = _moved_runs(source, demands, moving, letters)
     target.flush(Batch(nothing_done, changes=Changes(runs=runs)))
     # Last: what is done, and then the committed offset, which speaks of all before.
     needed = {name: max(moving.offset(first), 0) for name, first in needed.items()}
@@ -112,6 +114,7 @@ def move(
         target.flush(Batch(mark, backfilling=needed, history=history))
     target.flush(Batch(mark, backfilling=needed))
     _move_tallies(source, tallies)
+    return letters
 
 
 def outcomes(source: PartitionSource, demands: Collection[Demand]) -> dict[DoneKey, int]:
@@ -147,8 +150,10 @@ def _letters(store: Deliveries) -> Iterator[list[KeptDeadLetter]]:
         after = some[-1].id
 
 
-def _move_letters(source: PartitionSource, target: Ownership) -> list[int]:
-    """Move the kept dead letters, oldest first; returns their numbers before."""
+def _move_letters(
+    source: PartitionSource, target: Ownership, demands: Collection[Demand]
+) -> _moving.Numbers:
+    """Move the kept dead letters, oldest first; returns their new numbers, as ``move``."""
     before: list[int] = []
     for some in _letters(source.store):
         moving = source.moving(kept.dead_letter.key.offset for kept in some)
@@ -157,25 +162,26 @@ def _move_letters(source: PartitionSource, target: Ownership) -> list[int]:
         if given_up:
             raise MigrationError(f"the database gave up kept dead letters: {given_up}")
         before += [kept.id for kept in some]
-    return before
+    if not any(demand.kind in _OVER_LETTERS for demand in demands):
+        return {}
+    after = [kept.id for some in _letters(target.store) for kept in some]
+    return dict(zip(before, after, strict=True))
 
 
 def _moved_runs(
     source: PartitionSource,
-    target: Ownership,
     demands: Collection[Demand],
     moving: _moving.Moving,
-    before: list[int],
+    letters: _moving.Numbers,
 ) -> dict[int, RunRow]:
     found = source.store.runs([demand.seq for demand in demands])
-    after = [kept.id for some in _letters(target.store) for kept in some] if found else []
     runs: dict[int, RunRow] = {}
     for demand in demands:
         row = found.get(demand.seq)
         if row is not None and demand.kind == "replay":
             row = moving.replay(row)
         elif row is not None and demand.kind in _OVER_LETTERS:
-            row = _moving.redrive(row, before, after)
+            row = _moving.redrive(row, letters)
         if row is not None:
             runs[demand.seq] = row
     return runs

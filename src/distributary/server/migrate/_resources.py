@@ -1,10 +1,11 @@
 """Moves the resource store and the counts of deliveries: tables that both forms have."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
+from msgspec import structs
 from sqlalchemy.engine import Engine
 
 from distributary.core import database
@@ -12,9 +13,9 @@ from distributary.core.database import StoreWriter, sqlite_url
 from distributary.core.demand import Demand
 from distributary.core.outcome import quota_metadata
 from distributary.datadir import DataDir
-from distributary.server.migrate import _tables
+from distributary.server.migrate import _moving, _tables
 from distributary.server.migrate._source import Source
-from distributary.subscriptions.store.moving import TABLES, read_demands
+from distributary.subscriptions.store.moving import TABLES, read_demands, write_details
 from distributary.subscriptions.store.store import Store
 
 STORE: Final = "resource store"
@@ -55,6 +56,26 @@ def move(source: Source, url: sa.URL) -> dict[str, int]:
                 rewrites = {"slot": _rewriting(source, engine)} if these is _COUNTS else {}
                 found |= _tables.replace(engine, connection, these, rewrites)
     return found
+
+
+def move_chosen(
+    url: sa.URL, asked: Iterable[Demand], letters: Mapping[int, _moving.Numbers]
+) -> None:
+    """Have runs of chosen dead letters choose the same ones; once more does no harm.
+
+    Args:
+        url: The database.
+        asked: The demands before.
+        letters: By partition, the new numbers of kept dead letters.
+
+    Raises:
+        StoreError: The database failed: all have changed, or none.
+    """
+    with StoreWriter(url, STORE).changing() as connection:
+        for demand in asked:
+            if demand.details.ids:
+                ids = _moving.chosen(demand.details.ids, letters)
+                write_details(connection, demand.seq, structs.replace(demand.details, ids=ids))
 
 
 def check(source: Source, url: sa.URL, rows: Mapping[str, int]) -> None:

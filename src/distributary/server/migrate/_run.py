@@ -32,6 +32,7 @@ from distributary.core.postgres_lease import PostgresLease, partition_lease, pre
 from distributary.core.route import RouteTable
 from distributary.server.migrate import _log, _partition, _record, _resources
 from distributary.server.migrate._errors import MigrationError
+from distributary.server.migrate._moving import Numbers
 from distributary.server.migrate._source import PartitionSource, Source
 
 LEASE_S_MAX: Final = 10.0
@@ -141,11 +142,12 @@ def migrate(
         prepare_outcomes(targets.writer)
         rows = _resources.move(source, targets.url)
         demands = _resources.demands(source.paths)
-        counts = [
-            _move_partition(each, targets, demands, lambda: progress(step))
-            for number, each in enumerate(source.partitions, 1)
-            if (step := Step("state of partitions", number, len(source.partitions)))
-        ]
+        counts, letters = [], {}
+        for number, each in enumerate(source.partitions, 1):
+            held, letters[each.partition] = _move_partition(each, targets, demands)
+            counts.append(held)
+            progress(Step("state of partitions", number, len(source.partitions)))
+        _resources.move_chosen(targets.url, demands, letters)
         snapshots = StoreSnapshots(StorePlace(targets.url), leads=True)
         _move_routes(source.partitions, snapshots)
         _resources.check(source, targets.url, rows)
@@ -189,8 +191,7 @@ def _move_partition(
     source: PartitionSource,
     targets: _Targets,
     demands: Sequence[Demand],
-    progress: Callable[[], None],
-) -> _partition.Counts:
+) -> tuple[_partition.Counts, Numbers]:
     lease = PostgresLease(targets.url, partition_lease(source.partition), LEASE_S_MAX)
     try:
         fence = PartitionFence(source.partition, lease.generation, lease.token)
@@ -198,7 +199,7 @@ def _move_partition(
         ownership = PostgresOwnership(targets.url, fence, _partition.NO_BUDGET, rows_from=rows_from)
         try:
             tallies = PostgresTallies(targets.url, fence)
-            _partition.move(source, ownership, tallies, demands)
+            letters = _partition.move(source, ownership, tallies, demands)
             wanted = _partition.expected(source, demands)
             found = _partition.found(ownership, tallies, demands)
         finally:
@@ -210,8 +211,7 @@ def _move_partition(
             f"partition {source.partition} of the database holds {found}, and the data directory"
             f" {wanted}"
         )
-    progress()
-    return found
+    return found, letters
 
 
 def _move_routes(sources: Sequence[PartitionSource], target: Snapshots) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.core.demand import Demand, decode_details
+from distributary.core.demand import Demand, DemandDetails, decode_details, encode_details
 from distributary.routes import tables
 
 TABLES: Final = tuple(each for each in tables.metadata.sorted_tables if each is not tables.schema)
@@ -29,3 +29,9 @@ def read_demands(connection: Connection) -> list[Demand]:
         )
         for row in connection.execute(sa.select(table).order_by(table.c.seq)).mappings()
     ]
+
+
+def write_details(connection: Connection, seq: int, details: DemandDetails) -> None:
+    """Replace what the demand of this number says beside its kind and its route."""
+    changed = sa.update(tables.demand).where(tables.demand.c.seq == seq)
+    connection.execute(changed.values(details=encode_details(details)))

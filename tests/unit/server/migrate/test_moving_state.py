@@ -13,14 +13,21 @@ from distributary.core.errors import SettingsError, StoreError
 from distributary.core.flow import Logged, RecordKind
 from distributary.core.journal import Journal
 from distributary.core.log import Appender
-from distributary.core.outcome import Batch, DeliveryStore, FileOwnership, GivenUp, TallyFile
+from distributary.core.outcome import (
+    Batch,
+    DeliveryStore,
+    FileOwnership,
+    GivenUp,
+    RunRow,
+    TallyFile,
+)
 from distributary.datadir import DataDir
 from distributary.server import settings
-from distributary.server.migrate import FATES, MigrationError, _partition, _resources
+from distributary.server.migrate import FATES, MigrationError, _moving, _partition, _resources
 from distributary.server.migrate._source import PartitionSource, Source
 from distributary.server.processes import faults_before_start
 from distributary.server.processes.base.ground import make_folder
-from kit.moving_directory import make, opened
+from kit.moving_directory import CHOSEN, make, opened
 
 
 class Target:
@@ -82,6 +89,42 @@ def test_what_is_open_is_open_afterwards(
                 target.ownership, target.tallies, demands
             ) == _partition.expected(one, demands)
             target.close()
+
+
+def test_chosen_dead_letters_are_the_same_ones_afterwards(source: Source, tmp_path: Path) -> None:
+    """By their new numbers, in each partition; those that are gone are nobody's."""
+    letters, names = {}, {}
+    for one in source.partitions:
+        target = Target(tmp_path, one.partition)
+        demands = _resources.demands(source.paths)
+        letters[one.partition] = _partition.move(one, target.ownership, target.tallies, demands)
+        for store, when in (one.store, "before"), (target.ownership.store, "after"):
+            for kept in store.kept_dead_letters(1_000):
+                names[when, f"{one.partition}-{kept.id}"] = kept.event
+        target.close()
+    after = _moving.chosen(CHOSEN, letters)
+    assert after != CHOSEN
+    assert [names.get(("after", each)) for each in after if each not in {"0-0", "1-0"}] == [
+        names["before", each] for each in ("0-7", "0-12", "1-40")
+    ]
+    assert [after[1], after[3]] == ["0-0", "1-0"]
+    assert len(after) == len(CHOSEN) - 1  # one for all that are gone of a partition
+
+
+def test_no_run_of_chosen_dead_letters_becomes_one_of_all() -> None:
+    """Though none of them is kept any more."""
+    assert _moving.chosen(("0-3", "0-4", "7-1"), {0: {5: 1}}) == ("0-0", "7-0")
+
+
+def test_what_a_replay_missed_is_named_by_the_new_numbers() -> None:
+    """What lay before the log begins there now."""
+    moving = _moving.Moving(100, {})
+    row = RunRow(1, 150, 300, 3, 0, done=False, missing=20, missing_from=90, missing_to=110)
+    moved = moving.replay(row)
+    assert (moved.at, moved.through) == (50, 200)
+    assert (moved.missing, moved.missing_from, moved.missing_to) == (20, 0, 10)
+    nothing = moving.replay(row._replace(missing=0, missing_from=None, missing_to=None))
+    assert (nothing.missing_from, nothing.missing_to) == (None, None)
 
 
 class _Renumbered:
