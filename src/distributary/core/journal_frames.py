@@ -85,8 +85,9 @@ BLOCKS_DECODER: Final = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw, int
 def bodies(content: bytes) -> Iterator[tuple[bytes, bytes, int]]:
     """Yield magic, body, and the position behind each whole frame from the start of *content*.
 
-    Stops at the first bytes that are no frame: a journal is written in order and synced frame by
-    frame, so nothing after damage was ever treated as durable.
+    Stops at the first bytes that are no frame. A frame is synced before the next one is written, so
+    behind a torn one there is none. Behind a frame that the medium damaged later there may be some:
+    they are not looked for (critiques, damage).
     """
     at = 0
     while at + HEADER.size <= len(content):
