@@ -43,13 +43,15 @@ class Growth:
         self._store = store
         self._routes = routes
         self._lines = lines
+        # Of the store: ``routes`` has more where the last step has failed.
+        self._in_use = routes.partitions
 
     async def follow(self, wanted: Callable[[], int]) -> None:
         """Add what is missing whenever more are *wanted*; never returns."""
         told = ""
         while True:
             pause_s = LOOK_S
-            if wanted() > self._routes.partitions:
+            if wanted() > self._in_use:
                 try:
                     await self.add(wanted())
                 except DistributaryError as error:
@@ -70,15 +72,17 @@ class Growth:
             SettingsError: It refuses more partitions.
             StoreError: The store failed.
         """
-        before = self._routes.partitions
+        before = self._in_use
         if count <= before:
             return
+        count = max(count, self._routes.partitions)
         snapshots = await asyncio.to_thread(StoreSnapshots, self._store, leads=True)
         # Reads most of the log before changes of routes have to wait.
         newest = await asyncio.to_thread(NewestRoutes, self._log, self._store, snapshots)
         try:
             await self._routes.add_partitions(count, newest.read, snapshots)
             await asyncio.to_thread(raise_partitions, self._store, count)
+            self._in_use = count
         finally:
             newest.close()
             snapshots.close()
