@@ -283,8 +283,8 @@ FAULTS: Final = (
     Fault(
         "token: one for another audience counts",
         "access",
-        "return None if meant else TokenFault.AUDIENCE",
-        "return None",
+        "return tuple(target for target in targets if target) or TokenFault.AUDIENCE",
+        "return tuple(target for target in targets if target) or None",
     ),
     Fault(
         "token: bits beyond its end are ignored",
