@@ -9,6 +9,7 @@ the database either, wait a moment before they take one.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -71,8 +72,8 @@ class Mandate(Protocol):
 class Election:
     """Whether this node leads.
 
-    ``due`` and ``resign`` never block and belong to the event loop; ``take`` and what ``resign``
-    returns may block, and belong in a thread.
+    ``due``, ``resign`` and ``close`` never block and belong to the event loop; ``take``, and what
+    ``resign`` and ``close`` return, may block, and belong in a thread.
 
     Args:
         take: Takes the lease, without waiting for its holder.
@@ -89,6 +90,8 @@ class Election:
         self._due_s = float("-inf")
         self._steady_s: float | None = float("-inf")
         self._mandate: Mandate | None = None
+        self._gate = threading.Lock()
+        self._closed = False
         self._late_s = float("-inf")
         self.followed = False
         """Whether another node led at the last look."""
@@ -140,13 +143,30 @@ class Election:
                 self.why_not = "the database was away, and the leader may go on"
                 self._due_s = began_s + AGAIN_S
             else:
-                self._mandate = self._take()
+                self._hold(self._take())
         except LogLockedError as error:
             self.why_not = str(error)
         except DistributaryError as error:
             self._steady_s = None
             self.why_not = f"nobody can be asked: {error}"
         return self._mandate
+
+    def _hold(self, mandate: Mandate) -> None:
+        with self._gate:
+            closed = self._closed
+            if not closed:
+                self._mandate = mandate
+        if closed:
+            mandate.release()
+
+    def close(self) -> Callable[[], None]:
+        """Lead never again, else as ``resign``.
+
+        A ``take`` that goes on in a thread gives back what it gets: nobody ends it with its caller.
+        """
+        with self._gate:
+            self._closed = True
+        return self.resign()
 
     def resign(self) -> Callable[[], None]:
         """Lead no more; returns what lets the next one lead at once.

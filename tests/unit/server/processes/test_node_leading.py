@@ -1,6 +1,7 @@
 """A node whose look at the lease fails leads no more, and looks on."""
 
 import asyncio
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -154,3 +155,39 @@ def test_partitions_that_could_not_be_used_are_used_at_the_next_look(world):
     world.run(5)
     assert used == [3]
     assert world.control.leads
+
+
+def test_a_node_that_is_stopped_while_it_takes_the_lease_gives_it_back(world, monkeypatch):
+    """It would renew it until its process ends, and nobody would lead."""
+    taking, stopped = threading.Event(), threading.Event()
+
+    def take():
+        taking.set()
+        assert stopped.wait(10.0)
+        return world.lease.take()
+
+    made = world.node
+    made._election = Election(take, world.lease.left_s, world.clock.monotonic_s)
+    made._settings = SimpleNamespace(drain_s=1.0)
+    made._sources = SimpleNamespace(stop=lambda: None)
+    made._gateway = SimpleNamespace(close=lambda: None)
+    made._keeper.stop = lambda: None
+    made._pipeline.stopping_orderly = lambda: lambda: None
+    made._children, made._exit_code = [], 0
+    monkeypatch.setattr(node.threading, "Timer", lambda *_: SimpleNamespace(start=lambda: None))
+
+    async def stop():
+        leading = asyncio.create_task(made._lead())
+        assert await asyncio.to_thread(taking.wait, 10.0)
+        leading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leading
+        await made._leave()
+        stopped.set()
+
+    world.clock.move_to(10.0)
+    asyncio.run(stop())  # its threads have ended then
+    assert taking.is_set()
+    assert made._election.mandate is None
+    assert world.lease.left_s() <= 0.0
+    assert world.lease.take().generation == 2

@@ -264,7 +264,7 @@ class Node:
         await self._end_control(self._settings.drain_s + CONTROL_STOP_S)
         # The next node leads meanwhile; its pipeline gets each partition as this one ends.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.to_thread(self._election.resign()), RESIGN_S_MAX)
+            await asyncio.wait_for(asyncio.to_thread(self._election.close()), RESIGN_S_MAX)
         await asyncio.to_thread(self._pipeline.stopping_orderly())
         stops = [asyncio.to_thread(each.stop, INGEST_STOP_S) for each in self._children]
         await asyncio.gather(*stops)
