@@ -47,7 +47,11 @@ _KEY: Final[dict[str, Schema]] = {
     "createdby": TEXT | {"description": "Name of the identity that made it."},
     "configured": {"const": True, "description": "It stands in the configuration file."},
     "expires": TIME,
-    "lastused": TIME | {"description": "The minute of its last use; some minutes late."},
+    "lastused": TIME
+    | {
+        "description": "The minute of its last use; some minutes late. Of several nodes, at the"
+        " one that led then."
+    },
 }
 _KEY_REQUIRED: Final = ("id", "name", "may", "namespaces")
 
