@@ -1,8 +1,10 @@
 """``start`` and ``maxevents`` on the whole server: real processes, real log, real sinks."""
 
+import asyncio
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -10,7 +12,12 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour
 from kit.running_server import RunningServer, wait_until
+from kit.servers import PASSWORD, USER
+from kit.servers.fixtures import authority, nats_server
+from kit.servers.nats import NatsServer
 from kit.traffic import Traffic
+
+__all__ = ["authority", "nats_server"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -133,3 +140,27 @@ def test_so_many_events_and_no_more(world: World, start: str) -> None:
     )
     got = world.arrived(source, "one", 10)
     assert len(got) == len(set(got)) == 10
+
+
+def test_a_stream_stores_what_is_replayed(world: World, nats_server: NatsServer) -> None:
+    """Within the time in which it takes a message of the same name for the one that it has."""
+    asyncio.run(nats_server.create_stream("replayed", "replayed", duplicate_window=600))
+    name = world.server.subscribe(
+        f"nats://127.0.0.1:{nats_server.port}",
+        source="/stored",
+        protocol="NATS",
+        protocolsettings={"subject": "replayed"},
+        sinkcredential={"credentialtype": "PLAIN", "identifier": USER, "secret": PASSWORD},
+    )
+
+    def stored() -> Counter[str]:
+        found = asyncio.run(nats_server.stored("replayed"))
+        return Counter(headers["ce-id"] for _, headers, _ in found)
+
+    ids = world.publish("/stored", 20)
+    wait_until(lambda: stored() == Counter(ids), ARRIVE_S_MAX, "all events are stored")
+    body = b'{"from": "2020-01-01T00:00:00Z"}'
+    fields = {"content-type": "application/json"}
+    answer = world.server.request("POST", f"/subscriptions/{name}/replay", body, fields)
+    assert answer.status == 202, answer.body
+    wait_until(lambda: stored() == Counter(ids * 2), ARRIVE_S_MAX, "all are stored again")

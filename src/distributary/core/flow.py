@@ -196,6 +196,8 @@ class Task(msgspec.Struct, frozen=True, eq=False):
         about_route: The event tells of the route itself (``ABOUT_ROUTE``). What becomes of it does
             not say how deliveries of the route go: else a sink that refuses to hear that it fails
             would fail by that.
+        replay: Number of the replay that sends it again; 0: none, or a start has read it from its
+            row since.
     """
 
     position: Position
@@ -209,6 +211,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     ttl: int = TTL_DEFAULT
     carried: bytes = b""
     about_route: bool = False
+    replay: int = 0
 
 
 class Attempt(msgspec.Struct, frozen=True, eq=False):

@@ -241,6 +241,7 @@ class Replays:
                 held.ttls[index],
                 held.carried,
                 held.address == TOLD,
+                run.row.seq,
             )
             for index, event in enumerate(held.events)
             if matcher.match(event) and run.chooses(event)

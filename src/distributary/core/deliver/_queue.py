@@ -246,8 +246,9 @@ class DestinationQueue:
         if destination.own:
             event = with_passes_left(event, ttl)
         # For brokers and signatures only: it costs a tenth of a delivery.
-        identified = destination.at_broker or destination.signing is not None
-        identity = identity_of(task) if identified else ""
+        at_broker = destination.at_broker
+        identified = at_broker or destination.signing is not None
+        identity = identity_of(task, at_broker=at_broker) if identified else ""
         timeout_s = destination.policy.timeout_s
         transport.send(event, destination, timeout_s, done, identity, carried=carried)
 

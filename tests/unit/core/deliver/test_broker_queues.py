@@ -123,3 +123,18 @@ def test_every_attempt_of_a_delivery_has_its_name_and_no_other_delivery_has_it(r
     assert names[0] == names[1]
     assert len(set(names)) == 1 + len(others)
     assert all(names)
+
+
+def test_a_replay_is_another_message(rig):
+    """One that a broker has stored under the same name, it would not store again."""
+    first = rig.task()
+    again = replace(first, origin=Origin.REPLAY, replay=7)
+    tried_again = replace(again, origin=Origin.RETRY, attempt=2)
+    later = replace(first, origin=Origin.REPLAY, replay=8)
+    for task in (first, again, tried_again, later):
+        rig.dispatcher.offer(task, ORDERS)
+        rig.timers.advance(0.1)
+
+    told = rig.transport.identities
+    assert told[1] == told[2]
+    assert len({told[0], told[1], told[3]}) == 3
