@@ -47,6 +47,8 @@ ASK_S = 1.0
 the JVM lives is looked up at each look, by its process."""
 LOOK_S = 0.25
 """Interval at which the driver checks the query and the status pages."""
+DRAINED_LOOK_S = 0.02
+"""Interval of looks whether owners have drained, where the pages tell: a stop waits for it."""
 STARTING_LOOK_S = 0.1
 """The same until the first epoch has begun: readiness waits for it."""
 RESTART_WAIT_S = (0.2, 1.0, 5.0, 15.0)
@@ -298,13 +300,17 @@ class Driver:
         for status_page in self._status_pages:
             status_page[StatusField.STOP] = 1
         until_s = self._now_s() + self._settings.drain_s + 5.0
-        while self._now_s() < until_s and query.isActive:
-            if all(
-                status_page[StatusField.PHASE] in {ConsumerPhase.ABSENT, ConsumerPhase.LOADING}
-                for status_page in self._status_pages
-            ):
-                return
-            self._sleep(0.02)
+        while self._now_s() < until_s and query.isActive and not self._drained():
+            self._sleep(DRAINED_LOOK_S if self._shared is None else LOOK_S)
+
+    def _drained(self) -> bool:
+        held = None if self._shared is None else self._shared.held()
+        if held is not None:
+            return not held
+        return all(
+            status_page[StatusField.PHASE] in {ConsumerPhase.ABSENT, ConsumerPhase.LOADING}
+            for status_page in self._status_pages
+        )
 
     def _say_progress(self) -> None:
         live = sum(status_page[StatusField.LIVE_OFFSET] for status_page in self._status_pages)

@@ -51,6 +51,7 @@ from distributary.partitions._notes import LIVE, METER, SICK, Mirror, Notes
 from distributary.partitions._shared_page import OwnStop, PageExchange
 from distributary.partitions.cluster_places import prepare_places
 from distributary.partitions.entrusted import Entrusted
+from distributary.spark._desertion import Desertion
 from distributary.spark._patience import Patience
 from distributary.spark._replacing import Replacing
 from distributary.spark._spread import Spread, worker_of
@@ -152,34 +153,6 @@ class Left:
             if found[lease].left_s < late_s or now_s - asked_s >= GIVEN_S
         }
         return sorted(new), sorted(ended)
-
-
-class Desertion:
-    """Finds that there has been no executor for so long that the master may place none any more.
-
-    One that comes back without what it knew has the executors of this application ended, and tells
-    its driver nothing. Another application gets executors as soon as there are slots.
-
-    Args:
-        wait_s: How long that is, seconds.
-    """
-
-    def __init__(self, wait_s: float) -> None:
-        self._wait_s = wait_s
-        self._since_s: float | None = None
-
-    def look(self, alive: set[str], now_s: float) -> bool:
-        """Whether there has been none for that time.
-
-        Args:
-            alive: The executors.
-            now_s: Monotonic clock.
-        """
-        if alive:
-            self._since_s = None
-        elif self._since_s is None:
-            self._since_s = now_s
-        return self._since_s is not None and now_s - self._since_s > self._wait_s
 
 
 class Silence:
@@ -313,6 +286,25 @@ class SharedSide:
         """The query got too few task slots in that time."""
         if not self._seen:
             self._patience.spend()
+
+    def held(self) -> set[int] | None:
+        """Partitions whose owners, of this application, have not drained. Asks the database.
+
+        The pages do not tell: the next leader's driver, and its owners, write there too.
+
+        Returns:
+            None: No master places executors, so leases name no application.
+        """
+        if not self._placed:
+            return None
+        try:
+            rows = read_leases(self._reader, PARTITIONS)
+        except StoreError:
+            return set(range(len(self.status_pages)))
+        found = (_lease_in(row, self._application) for row in rows if row.left_s > 0)
+        held = {lease.partition for lease in found if lease is not None}
+        loading = ConsumerPhase.LOADING
+        return {each for each in held if self.status_pages[each][StatusField.PHASE] != loading}
 
     def show(self) -> None:
         """Copy the status pages to those of this machine, where its other processes look."""

@@ -8,7 +8,14 @@ from py4j.protocol import Py4JError
 
 from distributary.core.errors import StoreError
 from distributary.core.postgres_lease import LeaseRow, partition_lease
-from distributary.datadir import DataDir, LiveFile, LiveSettings, MappedStatusPage, StatusField
+from distributary.datadir import (
+    ConsumerPhase,
+    DataDir,
+    LiveFile,
+    LiveSettings,
+    MappedStatusPage,
+    StatusField,
+)
 from distributary.partitions._executor import LeaseHolder
 from distributary.partitions._notes import LIVE
 from distributary.spark import shared_side
@@ -365,3 +372,21 @@ def test_a_driver_stops_its_own_owners(world):
     for page in world.side.status_pages:
         page[StatusField.STOP] = 1
     assert [page[StatusField.STOP] for page in world.rows_of_pages] == [DRIVER, DRIVER]
+
+
+def test_partitions_are_held_until_their_leases_end(world):
+    """Whatever the next leader writes on the pages; its owners are of another application."""
+    world.rows.clear()
+    world.own(0, "0")
+    world.own(1, "1")
+    for page in world.side.status_pages:
+        page[StatusField.PHASE] = ConsumerPhase.ABSENT
+    assert world.side.held() == {0, 1}
+    world.rows.clear()
+    world.own(1, "1")
+    world.side.status_pages[0][StatusField.PHASE] = ConsumerPhase.RUNNING
+    assert world.side.held() == {1}
+    world.side.status_pages[1][StatusField.PHASE] = ConsumerPhase.LOADING
+    assert world.side.held() == set()
+    world.away = {"read"}
+    assert world.side.held() == {0, 1}
