@@ -193,11 +193,9 @@ class Task(msgspec.Struct, frozen=True, eq=False):
         ttl: Passes through Brokers and Channels that the event has left, from 1.
         carried: Carried header lines (``event.carried``), if the route is one of Knative's
             kinds; empty: none.
-        about_route: The event tells of the route itself (``ABOUT_ROUTE``). What becomes of it does
-            not say how deliveries of the route go: else a sink that refuses to hear that it fails
-            would fail by that.
-        replay: Number of the replay that sends it again; 0: none, or a start has read it from its
-            row since.
+        about_route: The event tells of the route itself (``ABOUT_ROUTE``). Its outcome says nothing
+            of how the route stands: a sink that refuses to hear that it fails would fail by that.
+        replay: Number of the replay that sends it again; 0: none, or a start read it from its row.
     """
 
     position: Position
