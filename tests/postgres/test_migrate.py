@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -225,10 +226,15 @@ def _kill_one(data_dir: Path, places: SharedPlaces, records: int) -> None:
     """Begin the move as the command does, or go on with it; kill it once *records* are there."""
     words, environ = _command(data_dir, places)
     ends = KafkaEnds(places.log)
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(words, env=environ, stdout=quiet, stderr=quiet) as process:
+    ends.read(2)  # connected before it begins: its copy takes a second
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(words, env=environ, stdout=said, stderr=said) as process,
+    ):
         while sum(ends.read(2)) < records:
-            assert process.poll() is None, "it ended before it could be killed"
+            if process.poll() is not None:
+                said.seek(0)
+                raise AssertionError(f"it ended before it could be killed: {said.read()!r}")
         process.kill()
         assert process.wait() == -signal.SIGKILL
 
