@@ -1,10 +1,12 @@
 """A paused route gets nothing, and loses nothing: what waits is one row, whatever crashes."""
 
+import dataclasses
+
 import pytest
 
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import StatusField
-from distributary.testing.simulation import answers
+from distributary.testing.simulation import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 POLICY = DeliveryPolicy(retry=2, backoff_delay_s=1.0, timeout_s=1.0)
@@ -169,3 +171,24 @@ def test_what_waits_for_a_paused_route_goes_with_it(two):
     two.advance(5.0)
     assert sent_to(two, A) == []
     two.rest()
+
+
+def test_a_dead_letter_never_goes_to_the_sink_of_its_events(make_partition):
+    """Its dead letter sink is taken away in the same look that halts another route of that sink."""
+    partition = make_partition(seed=8)
+    policy = DeliveryPolicy(retry=0, timeout_s=60.0)
+    partition.put_route("b", B, types=["b"], policy=policy, dead_letter=DEAD)
+    partition.put_route("a", DEAD, types=["a"], policy=policy)
+    partition.sinks[B], partition.sinks[DEAD] = answers(400), hangs
+    partition.start()
+    for _ in range(10):
+        partition.publish("a")  # They take all places of the sink.
+    partition.advance(0.5)
+    refused = [event for _ in range(3) for event in partition.publish("b")]
+    partition.advance(1.0)
+    now = partition.targets.now["b"]
+    changed = dataclasses.replace(now, revision=now.revision + 1, dead_letter=None)
+    partition.targets.put("b", changed)
+    partition.targets.halt("a")
+    partition.advance(2.0)
+    assert sent_to(partition, B) == refused

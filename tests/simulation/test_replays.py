@@ -472,3 +472,20 @@ def test_a_replay_of_an_earlier_version_goes_on(past):
     assert sorted(arrivals(past, A)[200:]) == sorted(past.events[70:])
     assert counts(past, run) == (200, 200, 0)
     past.rest()
+
+
+def test_a_replay_after_the_clock_was_set_back_sends_what_came_since(make_partition):
+    """Times of the log never fall, so what was accepted since has one that is to come."""
+    partition = make_partition(seed=22)
+    partition.put_route("r", A, policy=POLICY)
+    partition.start()
+    events = partition.publish("t")
+    partition.advance(1.0)
+    partition.clock.jump(-3 * 3600 * 1000)
+    events += [event for _ in range(10) for event in partition.publish("t")]
+    partition.advance(600.0)
+    run = replay(partition, "r")
+    partition.advance(30.0)
+    assert sorted(arrivals(partition, A)) == sorted(events * 2)
+    assert counts(partition, run) == (11, 11, 0)
+    partition.rest()

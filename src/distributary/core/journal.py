@@ -378,15 +378,18 @@ class Journal:
         self._fence()
         content = b"".join(self._recorder.rewritten(state))
         beside = self._path.with_suffix(".new")
-        try:
-            fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            self._write(fd, content)
-            _reserve(fd, len(content))
-            self._files.fdatasync(fd)
-            beside.rename(self._path)
-            sync_folder(self._path.parent)
-        except OSError as error:
-            raise self._die(error) from error
+        with contextlib.ExitStack() as failed:
+            try:
+                fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+                failed.callback(os.close, fd)
+                self._write(fd, content)
+                _reserve(fd, len(content))
+                self._files.fdatasync(fd)
+                beside.rename(self._path)
+                sync_folder(self._path.parent)
+            except OSError as error:
+                raise self._die(error) from error
+            failed.pop_all()
         os.close(self._fd)
         self._fd = fd
 

@@ -272,6 +272,8 @@ class Flusher:
             )
         changes.runs.update((row.seq, row) for row in point.runs)
         rows, ended = self._forgettable(self._durable)
+        for key in rows:
+            changes.rows.pop(key, None)  # Else it would come after it is forgotten.
         changes.forget.extend(rows)
         changes.backfills.update(dict.fromkeys(ended))
         # What the cursor covers need not be said again.

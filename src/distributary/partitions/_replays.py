@@ -40,6 +40,10 @@ SLICE_BYTES: Final = 4 * 1024 * 1024
 since what they have chosen is in memory."""
 
 
+CLOCK_SLACK_MS: Final = 1_000
+"""Records of a later time than this ahead of the clock were stamped before it was set back: times of
+the log never fall. Receivers of several machines differ by less."""
+
 # Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.
 _PRIMARY: Final = Stage.PRIMARY
 _REPLAY: Final = Origin.REPLAY
@@ -100,6 +104,9 @@ class Replays:
             start, end = records.start(), records.durable_end()
             first = min(max(records.before(since_ms), start), end)
             last = max(first, min(records.after(until_ms), end))
+            now_ms = self._context.clock.wall_ms()
+            if demand.details.until_ms is None and records.after(now_ms + CLOCK_SLACK_MS) < end:
+                last = end  # the clock was set back: what came since has the time of before
             oldest_ms = None
             if start > 0 and first == start:
                 oldest = records.oldest_ms()
@@ -306,9 +313,11 @@ def _is_under_way(run: Run) -> bool:
 
 
 def _is_in(logged: Logged, demand: Demand) -> bool:
-    """Whether a record was appended in the time of a replay."""
+    """Whether a record was appended in the time of a replay; its end by ``through`` if none is."""
     since_ms, until_ms = _time(demand)
-    return since_ms <= logged.time_ms < until_ms
+    return since_ms <= logged.time_ms and (
+        demand.details.until_ms is None or logged.time_ms < until_ms
+    )
 
 
 def _time(demand: Demand) -> tuple[int, int]:

@@ -391,12 +391,9 @@ class Sending:
                 self._reservations.make_idle(key_of(task))
                 self._yield(task, waits_for_resume(route))
             else:
-                to = (
-                    target.sink
-                    if task.stage is Stage.PRIMARY
-                    else target.dead_letter or target.sink
-                )
-                if self._effects.send_again(task, to) is not Admission.ADMITTED:
+                to = target.sink if task.stage is Stage.PRIMARY else target.dead_letter
+                # Without its dead letter sink, which was removed meanwhile, its row is kept.
+                if to is None or self._effects.send_again(task, to) is not Admission.ADMITTED:
                     self._yield(task, uri)
                 else:
                     self._state.step(Step.QUEUE, key_of(task), task)

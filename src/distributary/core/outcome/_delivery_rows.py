@@ -162,6 +162,8 @@ class DeliveryRows(ABC):
 
     def put(self, connection: Connection, changes: Changes) -> list[GivenUp]:
         """As ``apply``, within the transaction of *connection*."""
+        # First: a row that is void, and one that another event of its position has got since.
+        self._forget(connection, changes.forget)
         self._put_rows(connection, changes)
         self._put_backfills(connection, changes)
         self._put_parked(connection, changes)
@@ -170,7 +172,10 @@ class DeliveryRows(ABC):
         given_up: list[GivenUp] = []
         if changes.dead_letters:
             given_up = self._dead_letters.put(connection, changes.dead_letters)
-        if changes.forget:
+        return given_up
+
+    def _forget(self, connection: Connection, keys: Sequence[DoneKey]) -> None:
+        if keys:
             connection.execute(
                 RETRY.delete().where(
                     RETRY.c.partition == self._partition,
@@ -180,10 +185,9 @@ class DeliveryRows(ABC):
                 ),
                 [
                     {"b_offset": key.offset, "b_index": key.index, "b_route": key.route}
-                    for key in changes.forget
+                    for key in keys
                 ],
             )
-        return given_up
 
     def keep_house(
         self, gone: Collection[str], now_ms: int, namespaces: Mapping[str, str] = NO_NAMES

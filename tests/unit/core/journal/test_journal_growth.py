@@ -1,8 +1,13 @@
 """What a journal keeps, and what looking for it costs, when something stands still for long."""
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 
 from distributary.core import journal as journal_module
+from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark
 from distributary.core.journal import Journal, read_journal
 
@@ -96,3 +101,31 @@ def test_rows_that_wait_are_not_rewritten_at_every_frame(tmp_path, monkeypatch):
     assert len(rewrites) < 12
     assert len(journal.state.blocks) == 1000
     journal.close()
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_rewriting_that_fails_leaves_no_file_open(tmp_path):
+    """Disks stay full for hours, and each owner tries."""
+
+    class Full:
+        def write(self, fd, content):
+            if Path(f"/proc/self/fd/{fd}").readlink().suffix == ".new":
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return os.write(fd, content)
+
+        def fdatasync(self, _fd):
+            """Nothing is lost here."""
+
+    open_files = Path("/proc/self/fd")
+    before = len(list(open_files.iterdir()))
+    for _ in range(3):
+        journal = Journal(tmp_path / "journal", Full())
+        with pytest.raises(StoreError, match="No space left"):
+            _fill(journal)
+        journal.close()
+    assert len(list(open_files.iterdir())) == before
+
+
+def _fill(journal):
+    for offset in range(1, 3000):
+        journal.record(Mark(offset, 1), [], {})
