@@ -1,8 +1,11 @@
 """Sinks that the operator's settings refuse: their events wait, and become no dead letters."""
 
+import dataclasses
+
 import pytest
 
 from distributary.core.errors import TransportError
+from distributary.core.policy import Reply
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulation import replies
 
@@ -120,3 +123,32 @@ def test_a_refused_destination_of_replies_uses_up_no_attempt(partition, kept):
     del partition.sinks[BACK]
     partition.rest()
     assert dead_letters(partition) == []
+
+
+@pytest.mark.parametrize("never", ["refused", "unusable"])
+@pytest.mark.parametrize("outage_s", [0, 30])
+def test_what_is_never_sent_keeps_nobody_else_from_the_sink(make_partition, never, outage_s):
+    """Its attempts were the probes of the sink that both have, which failed each time."""
+    partition = make_partition(seed=9)
+    partition.put_route("good", A, types=["g"])
+    partition.put_route("bad", A, types=["b"])
+    now = partition.targets.now["bad"]
+    sink = dataclasses.replace(now.sink, **{never: "its secret is missing"})
+    partition.targets.put("bad", dataclasses.replace(now, sink=sink))
+    partition.start()
+    good = []
+
+    def flow(seconds):
+        for second in range(seconds):
+            partition.publish(*["b"] * 5)
+            if second % 5 == 0:
+                good.extend(partition.publish("g"))
+            partition.advance(1.0)
+
+    flow(60)
+    partition.sinks[A] = lambda _chance: Step(Reply(503, None, None, b""), 0.01)
+    flow(outage_s)
+    del partition.sinks[A]
+    flow(60)
+    partition.advance(1.0)
+    assert set(good) == {event for _, event, to in partition.sends if to == A}

@@ -23,7 +23,7 @@ from distributary.core.deliver._timers import TimerHandle
 from distributary.core.deliver.breaker import BROKER_OPEN_S_MAX, OPEN_S_MAX, Breaker, BreakerState
 from distributary.core.deliver.destination import Destination
 from distributary.core.deliver.queue_state import Admission, QueueState
-from distributary.core.deliver.transport import NOT_THE_SINKS, Done, obstacle
+from distributary.core.deliver.transport import NOT_THE_SINKS, SATURATED, Done, obstacle
 from distributary.core.errors import TransportError
 from distributary.core.flow import Attempt, Task
 from distributary.core.policy import Answer, Reply, retry_after_s
@@ -282,12 +282,8 @@ class DestinationQueue:
                 and len(flights) + 1 >= self._concurrency.limit
             ):
                 self._concurrency.grow()
-        elif (
-            not isinstance(answer, TransportError)
-            or answer.reason not in NOT_THE_SINKS
-            or entry.probe
-        ):
-            self._trouble(entry, answer, now_s)
+        else:
+            self._unwell(entry, answer, now_s)
         if shared.waiting:
             shared.wake_waiting()
         if queue or self._due:
@@ -296,6 +292,16 @@ class DestinationQueue:
             self._notify_drained()
         took_s = now_s - entry.started_s
         shared.on_attempt(Attempt(entry.task, answer, took_s, entry.destination.uri))
+
+    def _unwell(self, entry: QueuedTask, answer: Answer, now_s: float) -> None:
+        """Adapt to an answer that is not healthy, as far as it tells of the sink."""
+        if isinstance(answer, TransportError) and answer.reason in NOT_THE_SINKS:
+            if not entry.probe:
+                return
+            if answer.reason != SATURATED:  # that comes again soon, for whichever attempt
+                self._breaker.give_probe_back()
+                return
+        self._trouble(entry, answer, now_s)
 
     def _trouble(self, entry: QueuedTask, answer: Answer, now_s: float) -> None:
         """Adapt concurrency, hold and breaker to an unhealthy answer."""

@@ -140,5 +140,9 @@ class Breaker:
         self.probing = True
         return True
 
+    def give_probe_back(self) -> None:
+        """The probe was not sent: another attempt is one."""
+        self.probing = False
+
     def _step(self, event: BreakerEvent) -> None:
         self.state = TRANSITIONS[self.state, event]

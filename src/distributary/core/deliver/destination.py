@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from distributary.core.deliver.broker_settings import SinkSettings
 from distributary.core.deliver.consent import Consent, waits_for_consent
@@ -10,6 +10,9 @@ from distributary.core.deliver.credential import ClientCertificate, Credential
 from distributary.core.deliver.signing import SigningKeys
 from distributary.core.policy import DeliveryPolicy
 from distributary.core.tenant import DEFAULT_NAMESPACE
+
+NOT_SENT: Final = "(not sent)"
+"""Ends the name of a queue from which nothing is sent: its destination is refused or unusable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Destination:
         consent: How far the target agrees to deliveries; None: it need not be asked.
         awaits: Whether the target must consent before anything is sent.
         sink_queue: Key of concurrency, breaker and ``Retry-After``: the tenant, the URI, and at a
-            broker also the place, since the places at one broker are independent.
+            broker also the place, since the places at one broker are independent. One that is
+            *unusable* or *refused* has its own.
         at_broker: The sink is a place at a broker, whose messages may carry a delivery's identity.
         plain: An attempt needs an event and these settings alone: nothing prevents it, and nothing
             is added to the event or sent beside it. True of nearly all.
@@ -113,6 +117,9 @@ class Destination:
         )
         place = None if self.settings is None else self.settings.place
         sink_queue = self.uri if place is None else f"{self.uri} {place}"
+        if self.unusable is not None or self.refused is not None:
+            # What is never sent says nothing of the sink, and must not be the probe of others.
+            sink_queue = f"{sink_queue} {NOT_SENT}"
         if self.tenant != DEFAULT_NAMESPACE:  # no URI begins so: a namespace has no colon
             sink_queue = f"{self.tenant} {sink_queue}"
         paced = self.policy.rate_limit_per_s is not None

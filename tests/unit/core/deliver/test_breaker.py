@@ -56,6 +56,16 @@ def test_lets_one_probe_through():
     assert not breaker.claim_probe()
 
 
+def test_a_probe_that_was_not_sent_is_had_again():
+    """By another attempt, at once."""
+    breaker = opened()
+    breaker.pause_over()
+    assert breaker.claim_probe()
+    breaker.give_probe_back()
+    assert breaker.claim_probe()
+    assert breaker.state is HALF_OPEN
+
+
 def test_an_answer_to_an_early_attempt_closes_it():
     """A sign of life is one, whoever asked."""
     breaker = opened()
