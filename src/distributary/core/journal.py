@@ -13,6 +13,7 @@ journal until a frame says that files of the history hold them: no kill loses on
 """
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -362,13 +363,20 @@ class Journal:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._not_opened(error) from error
+        try:
             os.ftruncate(fd, length)
-            _reserve(fd, length)
+            _reserve(fd, length, needed=True)
             os.lseek(fd, length, os.SEEK_SET)
             sync_folder(self._path.parent)
         except OSError as error:
-            raise StoreError(f"cannot open the outcome journal {self._path}: {error}") from error
+            os.close(fd)
+            raise self._not_opened(error) from error
         return fd
+
+    def _not_opened(self, error: OSError) -> StoreError:
+        return StoreError(f"cannot open the outcome journal {self._path}: {error}")
 
     def restart_at(self, state: JournalState) -> None:
         """Replace the journal's content by *state*: after ``fit`` went back, and to keep it small.
@@ -447,11 +455,23 @@ class Journal:
         self._dead = "closed"
 
 
-def _reserve(fd: int, length: int) -> None:
+def _reserve(fd: int, length: int, *, needed: bool = False) -> None:
     """Preallocate the journal's growth.
 
     A sync of data inside a file's length is cheaper than one that changes the length. Zeros are
     no frame, so a reader stops there.
+
+    Args:
+        fd: The file.
+        length: Of its content, bytes.
+        needed: Whether a full disk is an error: who has no space for outcomes must begin no
+            attempts, which the next owner would repeat. Else it fails a later write.
+
+    Raises:
+        OSError: There is no space, and it is *needed*.
     """
-    with contextlib.suppress(OSError):  # A full disk fails the next write instead.
+    try:
         os.posix_fallocate(fd, length, COMPACT_BYTES)
+    except OSError as error:
+        if needed and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise

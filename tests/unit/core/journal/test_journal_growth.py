@@ -126,6 +126,36 @@ def test_a_rewriting_that_fails_leaves_no_file_open(tmp_path):
     assert len(list(open_files.iterdir())) == before
 
 
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_without_space_for_outcomes_no_owner_begins(tmp_path, monkeypatch, code):
+    """It would send what the owner before has sent, and the next one again."""
+    journal = Journal(tmp_path / "journal")
+    journal.record(Mark(5, 1), [], {})
+    journal.close()
+
+    def full(*_file):
+        raise OSError(code, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", full)
+        with pytest.raises(StoreError, match="cannot open"):
+            Journal(tmp_path / "journal")
+    assert read_journal(tmp_path / "journal")[0].mark == Mark(5, 1)
+
+
+def test_a_medium_that_reserves_nothing_is_used_as_it_is(tmp_path, monkeypatch):
+    """Not every file system can."""
+
+    def unable(*_file):
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "posix_fallocate", unable)
+    journal = Journal(tmp_path / "journal")
+    journal.record(Mark(5, 1), [], {})
+    journal.close()
+    assert read_journal(tmp_path / "journal")[0].mark == Mark(5, 1)
+
+
 def _fill(journal):
     for offset in range(1, 3000):
         journal.record(Mark(offset, 1), [], {})
