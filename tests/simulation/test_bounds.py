@@ -1,11 +1,14 @@
 """What one sink can make its owner hold is bounded: outcomes, rows, matches of one record."""
 
+import tracemalloc
+
 import pytest
 
 from distributary.core import journal
 from distributary.core.deliver import Limits, _queue
 from distributary.core.engine import EngineLimits, _matching
-from distributary.core.flow import Task
+from distributary.core.event import Event, record
+from distributary.core.flow import RecordKind, Task
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import StatusField
 from distributary.partitions import _intake
@@ -180,3 +183,25 @@ def test_a_tick_does_not_look_at_every_queue(make_partition, monkeypatch):
     assert partition.status_page[StatusField.IN_FLIGHT] == 50
     assert partition.status_page[StatusField.OLDEST_IN_FLIGHT_MS] > 10_000
     assert len(looks) < 50
+
+
+def test_a_large_event_is_not_decoded_for_each_route_that_is_paused(make_partition):
+    """A hundred routes; each would hold the megabyte until it is resumed."""
+    partition = make_partition(limits=Limits())
+    routes = [f"r{number}" for number in range(100)]
+    for route in routes:
+        partition.put_route(route, SLOW)
+    partition.start()
+    for route in routes:
+        partition.targets.halt(route)
+    partition.advance(5.0)
+    data = b"x" * 1024 * 1024
+    event = Event({"specversion": "1.0", "id": "large", "source": "/s", "type": "t"}, data)
+    tracemalloc.start()
+    try:
+        partition.log.append([(RecordKind.EVENTS, record.encode([event]))])
+        partition.advance(20.0)
+        held, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 8 * len(data)

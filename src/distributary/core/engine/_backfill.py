@@ -32,6 +32,7 @@ class Backfill:
     Attributes:
         tasks: Unsent matches of the last record; the next one to send is last.
         reading: Whether it waits for the records from ``next_offset`` on, which it has requested.
+        matched_at: Offset of a record that has matches and waits to be taken; -1: none is known.
     """
 
     def __init__(self, partition: int, row: BackfillRow) -> None:
@@ -40,6 +41,7 @@ class Backfill:
         self.to_offset = row.to_offset
         self.tasks: list[Task] = []
         self.reading = False
+        self.matched_at = -1
         self._partition = partition
         self._matcher = WalkMatcher()
         self._record = decode_route(row.record)

@@ -75,6 +75,8 @@ class CatchingUp:
             if backfill.next_offset >= end:
                 self._backfills.rest(backfill, None)
                 return
+            if backfill.matched_at == backfill.next_offset and self._waits(backfill):
+                return
             logged, offset = backfill.peek(end)
             if offset > backfill.next_offset:
                 self._effects.find_lost(backfill.name, backfill.route_seq, offset)
@@ -88,9 +90,24 @@ class CatchingUp:
                 self._effects.read_log(backfill.name, backfill.next_offset)
                 return
             tasks = backfill.match(logged, self._state.rows.archived_to)
-            backfill.take(logged, [task for task in tasks if not self._is_done(task)])
+            tasks = [task for task in tasks if not self._is_done(task)]
+            if tasks and self._waits(backfill):
+                backfill.matched_at = logged.offset
+                return
+            backfill.take(logged, tasks)
             limit -= 1
         self._backfills.put_back(backfill)
+
+    def _waits(self, backfill: Backfill) -> bool:
+        """Let *backfill* rest before its next record, if none of its matches could be sent.
+
+        Decoded, and once for each route, one record with a megabyte would take a gigabyte for a
+        thousand routes that wait for their common sink.
+        """
+        refused_by = self._sending.refuses(backfill.route, backfill.next_offset)
+        if refused_by is not None:
+            self._backfills.rest(backfill, refused_by)
+        return refused_by is not None
 
     def log_read(
         self, name: Name, from_offset: int, records: Iterator[Logged], to_offset: int

@@ -192,6 +192,19 @@ class Sending:
             return waits_for_resume(task.route)
         return self._offer_backfill(task)
 
+    def refuses(self, route: str, offset: int) -> str | None:
+        """What a backfill of *route* waits for at *offset*, without its matches; None: offer them.
+
+        As ``offer_backfill``, where the answer is the same for all of them and stays for long.
+        """
+        target = self._targets.get(route)
+        if target is None or offset < self._state.cuts.everybody or self.is_beyond(route, offset):
+            return None
+        if route in self._halted:
+            return waits_for_resume(route)
+        name = target.sink.queue
+        return name if target.events_max is None and self._effects.is_open(name) else None
+
     def offer_replay(self, task: Task) -> str | None:
         """Send a match again for a replay. Returns None, or what it waits for."""
         if task.route in self._halted:
