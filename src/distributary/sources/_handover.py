@@ -45,6 +45,10 @@ within a second after a restart; a missing Broker may be created any minute."""
 
 _REFUSED: Final = frozenset({400, 413, 415})
 _HEADERS_TOO_LARGE: Final = 431
+_FORBIDDEN: Final = 403
+_BY_POLICY: Final = b'"code":"policy"'
+"""In the receiver's answer where filters of EventPolicies refuse the event itself. Any other 403 is
+about the source, which may be allowed again."""
 _FAULTS_TOLD_MAX: Final = 5
 
 
@@ -243,7 +247,8 @@ def _too_long_for_headers(answer: Answer) -> bool:
 def _refuses(answer: Answer) -> bool:
     """Whether the receiver would refuse the same event again."""
     if isinstance(answer, Reply):
-        return answer.status in _REFUSED or answer.status == _HEADERS_TOO_LARGE
+        by_policy = answer.status == _FORBIDDEN and _BY_POLICY in answer.body
+        return by_policy or answer.status in _REFUSED or answer.status == _HEADERS_TOO_LARGE
     assert isinstance(answer, TransportError)
     return _is_of_the_event(answer)
 

@@ -4,6 +4,7 @@ import pytest
 
 from distributary.core.deliver import Transport
 from distributary.core.errors import TransportError
+from distributary.core.policy import Reply
 from distributary.core.source import Message, Settlement
 from distributary.sources._handover import IN_FLIGHT_MAX, PAUSE_S_MAX, Handover
 from distributary.testing.scripted_transport import Step
@@ -107,6 +108,26 @@ def test_what_the_receiver_refuses_for_good_is_refused(handover, receiver, timer
     assert sorted(mail.settled) == [("a", REFUSED), ("b", TAKEN)]
     watcher = handover._watcher
     assert ("topic@a", f"the receiver answered {status}") in watcher.told
+
+
+def test_what_filters_of_policies_refuse_is_refused(handover, receiver, timers, mail, watcher):
+    """The same event would be refused each time, and come before all others."""
+    faults = b'{"code":"forbidden","faults":[{"path":"$","code":"policy","message":"no"}]}'
+    receiver.script = [Step(Reply(403, None, None, faults))]
+    handover.take(mail.event("a"))
+    handover.take(mail.event("b"))
+    timers.advance(1.0)
+    assert sorted(mail.settled) == [("a", REFUSED), ("b", TAKEN)]
+    assert ("topic@a", "the receiver answered 403") in watcher.told
+
+
+def test_what_the_source_may_not_send_now_waits(handover, receiver, timers, mail):
+    """It may be allowed again; nothing of the event says that it is refused."""
+    faults = b'{"code":"forbidden","faults":[{"path":"$","code":"forbidden","message":"no"}]}'
+    receiver.script = [Step(Reply(403, None, None, faults))]
+    handover.take(mail.event("a"))
+    timers.advance(PAUSE_S_MAX)
+    assert mail.settled == [("a", TAKEN)]
 
 
 def test_what_cannot_be_sent_at_all_is_refused(handover, receiver, timers, mail):

@@ -6,7 +6,7 @@ import pytest
 
 from distributary.core.errors import TransportError
 from distributary.core.source import Settlement, SourceSpec
-from distributary.protocols.nats.source import _core
+from distributary.protocols.nats.source import _core, _talk
 from distributary.protocols.nats.source._core import CoreReading
 
 SPEC = SourceSpec("s", "NATS", "nats://h", "a.>")
@@ -90,3 +90,40 @@ def test_a_server_that_goes_on_sending_is_left(monkeypatch):
             talk.take("a.b", "", b"", b"x" * 100)
 
     assert reading(scenario, lambda _: None, 1) == "protocol"
+
+
+class Asked(_talk.Talk):
+    """JetStream's API answers this, whatever is asked."""
+
+    reply = None
+
+    async def ask(self, _what, _request=None):
+        return self.reply
+
+
+async def stream_of(reply):
+    """The stream that it names."""
+    talk = Asked()
+    talk.reply = reply
+    return await talk.stream_of("a.>")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"error": {"code": 503, "err_code": 10008, "description": "no leader"}, "streams": None},
+        {"error": {"code": 500}},
+    ],
+)
+def test_a_cluster_that_does_not_say_which_stream_is_asked_again(reply):
+    """To read the subject without its stream would pass over what the stream holds."""
+    with pytest.raises(TransportError, match="which stream holds"):
+        asyncio.run(stream_of(reply))
+
+
+@pytest.mark.parametrize(
+    ("reply", "stream"), [({}, ""), ({"streams": []}, ""), ({"streams": ["s"]}, "s")]
+)
+def test_a_subject_without_a_stream_is_read_as_it_is(reply, stream):
+    """So is one of a server without JetStream."""
+    assert asyncio.run(stream_of(reply)) == stream

@@ -95,9 +95,13 @@ class Talk:
         """Returns the stream that holds *subject*; empty: none.
 
         Raises:
-            TransportError: Several streams hold it, or there is no valid reply.
+            TransportError: Several streams hold it, or there is no valid reply: a cluster without a
+                leader names none, and its streams are there again soon.
         """
         found = await self.ask("STREAM.NAMES", {"subject": subject})
+        if found.get("error") is not None:
+            text = f"JetStream does not say which stream holds {subject}: {error_text(found)}"
+            raise TransportError("refused", text)
         streams = found.get("streams") or []
         if not isinstance(streams, list) or not all(isinstance(name, str) for name in streams):
             raise TransportError("protocol", "JetStream names streams that are no names")

@@ -10,6 +10,7 @@ from distributary.datadir import DataDir
 from distributary.server.processes.index_process import IndexStart
 from distributary.server.processes.supervision.children import Child, program
 from distributary.server.settings import Settings
+from distributary.sources import secret_variables
 
 STOP_S: Final = 2.0
 """Longest wait for the process at a stop: what it had under way is made again."""
@@ -45,7 +46,7 @@ def index_child(
         program("distributary.server.processes.index_process", start),
         line=line,
         environ=encode_places(places),
-        withheld=(CREDENTIAL_KEY_VARIABLE,),
+        withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(settings.sources)),
     )
 
 

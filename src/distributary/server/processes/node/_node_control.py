@@ -17,6 +17,7 @@ from distributary.server.processes.supervision.children import Child, program
 from distributary.server.processes.supervision.ends import EXIT_CANNOT_RUN
 from distributary.server.processes.supervision.listeners import Listeners
 from distributary.server.settings import Settings
+from distributary.sources import secret_variables
 
 CONTROL_STOP_S: Final = 25.0
 """Longest orderly stop of the control part, beyond ``drain_s``."""
@@ -87,6 +88,7 @@ class NodeControl:
             line=self._line,
             environ=encode_places(self._places),
             pass_fds=(start.http_fd, start.own_fd),
+            withheld=secret_variables(settings.sources),
             ended=self._on_ended,
         )
         control.start()  # here: a stop between start and the next line would leave it alone

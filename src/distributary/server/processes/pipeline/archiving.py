@@ -21,6 +21,7 @@ from distributary.server.processes.pipeline.job_process import JobStart
 from distributary.server.processes.pipeline_process import spark_environ
 from distributary.server.processes.supervision.children import Child, program
 from distributary.server.settings import Settings
+from distributary.sources import secret_variables
 
 LOOK_S: Final = 1.0
 """Interval of looks at the clock, at the settings and at the job under way."""
@@ -182,6 +183,6 @@ def archive_child(
         program(f"distributary.server.processes.{role}_process", start),
         line=line,
         environ=spark_environ(conf) | encode_places(shared and shared.places),
-        withheld=(CREDENTIAL_KEY_VARIABLE,),
+        withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(settings.sources)),
         ended=lambda _code: False,
     )
