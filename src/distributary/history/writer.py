@@ -5,7 +5,7 @@ that files hold the rows, publish. ``recover`` publishes or deletes what a kill 
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -77,6 +77,8 @@ class HistoryWriter:
         self._folder = folder
         self._hidden = folder / HIDDEN
         self._partition = partition
+        self._renamed: set[HistoryFile] = set()
+        """Of the files that are being published: they may have been moved or merged since."""
 
     def write(self, blocks: Sequence[HistoryBlock]) -> list[HistoryFile]:
         """Write *blocks* to hidden files, one for each day; synced when this returns.
@@ -98,23 +100,38 @@ class HistoryWriter:
         self._sync(self._hidden)
         return files
 
-    def publish(self, files: Iterable[HistoryFile]) -> None:
+    def publish(self, files: Sequence[HistoryFile]) -> int:
         """Rename hidden *files* to their names: from then on they are the history. Idempotent.
 
+        Returns:
+            Number of rows that are lost: their hidden file has gone and was never published, as
+            when somebody deletes the folder.
+
         Raises:
-            StoreError: The medium refuses.
+            StoreError: The medium refuses. Call it again: those of *files* that it has renamed
+                do not count as lost.
         """
-        for file in files:
-            target = self._folder / file.path
-            try:
-                if not target.parent.is_dir():
-                    target.parent.mkdir(mode=0o750, exist_ok=True)
-                    sync_folder(self._folder)
-                if self._at(file).exists():  # else it was published before
-                    self._at(file).rename(target)
-                sync_folder(target.parent)
-            except OSError as error:
-                raise StoreError(f"cannot publish the history file {target}: {error}") from error
+        lost = sum(self._publish(file) for file in files)
+        self._renamed.difference_update(files)
+        return lost
+
+    def _publish(self, file: HistoryFile) -> int:
+        """Publish *file*; returns its number of rows if they are lost, otherwise 0."""
+        hidden, target = self._at(file), self._folder / file.path
+        lost = 0
+        try:
+            if not target.parent.is_dir():
+                target.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+                sync_folder(self._folder)
+            if hidden.exists():
+                hidden.rename(target)
+                self._renamed.add(file)
+            elif file not in self._renamed and not target.exists():
+                lost = file.end - file.first
+            sync_folder(target.parent)
+        except OSError as error:
+            raise StoreError(f"cannot publish the history file {target}: {error}") from error
+        return lost
 
     def recover(self, filed: int) -> None:
         """Publish or delete what the last owner left hidden.

@@ -31,6 +31,7 @@ RETRY_S: Final = 10.0
 WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
 """Rows that wait for a file: beyond it the oldest are given up. About a million of them."""
 LOST_TOTAL: Final = "history_lost_rows_total"
+VANISHED: Final = "their file vanished before it was published"
 
 
 class Files(Protocol):
@@ -39,8 +40,8 @@ class Files(Protocol):
     def write(self, blocks: Sequence[HistoryBlock]) -> list[HistoryFile]:
         """Write hidden files."""
 
-    def publish(self, files: Sequence[HistoryFile]) -> None:
-        """Publish files that were written."""
+    def publish(self, files: Sequence[HistoryFile]) -> int:
+        """Publish files that were written; returns the number of rows that have vanished."""
 
     def recover(self, filed: int) -> None:
         """Publish or delete what the last owner left hidden."""
@@ -111,6 +112,8 @@ class History:
         self._busy = False
         self._armed = False
         self._failing = False
+        self._recover_to: int | None = None
+        """Where the files of the last owner end, until they have been recovered."""
         self.filed = 0
         """Number of the first row that files may not hold: the next flush makes it durable."""
         self._ask_flush: Callable[[], None] = lambda: None
@@ -137,12 +140,8 @@ class History:
             return
         for block in blocks:
             self._wait(block)
-        self._run(lambda: files.recover(filed), self._recovered)
-
-    def _recovered(self, error: StoreError | None) -> None:
-        if self._failed(error):
-            return
-        self._go_on()
+        self._recover_to = filed
+        self._recover()
 
     # -- flushes -------------------------------------------------------------------------------
 
@@ -190,10 +189,25 @@ class History:
 
     def _due(self) -> None:
         self._armed = False
-        if self._written:
+        if self._recover_to is not None:
+            self._recover()
+        elif self._written:
             self._publish()
         else:
             self._write()
+
+    def _recover(self) -> None:
+        """Publish or delete what the last owner left hidden, before anything else is done."""
+        files, filed = self._files, self._recover_to
+        if files is None or filed is None or self._busy:
+            return
+
+        def done(error: StoreError | None) -> None:
+            if not self._failed(error):
+                self._recover_to = None
+                self._go_on()
+
+        self._run(lambda: files.recover(filed), done)
 
     def _write(self) -> None:
         """Write the rows that wait to a file, unless one is under way."""
@@ -225,13 +239,17 @@ class History:
         writer, files = self._files, self._written
         if writer is None or self._busy or self._durable < files[-1].end:
             return
+        lost: list[int] = []
 
         def done(error: StoreError | None) -> None:
             if not self._failed(error):
                 self._written = []
+                if any(lost):
+                    self._meter.add(LOST_TOTAL, *lost)
+                    self._warn("history-lost", {"rows": lost[0], "reason": VANISHED})
                 self._go_on()
 
-        self._run(lambda: writer.publish(files), done)
+        self._run(lambda: lost.append(writer.publish(files)), done)
 
     def _failed(self, error: StoreError | None) -> bool:
         if error is None:
@@ -261,8 +279,11 @@ class History:
         self._blocking.run(work, finished)
 
 
-def finish(ownership: Ownership, files: Files) -> None:
+def finish(ownership: Ownership, files: Files) -> int:
     """Write what an owner that has ended has left, so that people see it while no server runs.
+
+    Returns:
+        Number of rows that have vanished before they were published.
 
     Raises:
         StoreError: The medium refuses: the next owner has the rows.
@@ -270,7 +291,8 @@ def finish(ownership: Ownership, files: Files) -> None:
     state = ownership.state
     blocks, filed = list(state.blocks), state.history_end
     files.recover(state.filed)
-    if blocks:
-        written = files.write(blocks)
-        ownership.flush(Batch(state.mark, filed=filed))
-        files.publish(written)
+    if not blocks:
+        return 0
+    written = files.write(blocks)
+    ownership.flush(Batch(state.mark, filed=filed))
+    return files.publish(written)

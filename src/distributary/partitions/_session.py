@@ -30,6 +30,7 @@ from distributary.core.meter import Meter
 from distributary.datadir import ConsumerPhase, StatusField
 from distributary.history.place import NOT_SHARED, is_marked
 from distributary.history.writer import HistoryWriter
+from distributary.partitions._history import LOST_TOTAL
 from distributary.partitions._history import finish as finish_history
 from distributary.partitions._holding import Holding
 from distributary.partitions._journaling import LoopWhileQuick, error_of
@@ -467,7 +468,7 @@ class PartitionSession:
         if files is None or self._failure is not None or not self._status_page[StatusField.STOP]:
             return
         try:
-            finish_history(self._ownership, files)
+            self._meter.add(LOST_TOTAL, finish_history(self._ownership, files))
         except StoreError as error:
             self._warn("history-not-written", {"error": str(error)})
 

@@ -38,12 +38,20 @@ class SimulatedHistory:
         self._hidden[file] = rows
         return [file]
 
-    def publish(self, files: Sequence[HistoryFile]) -> None:
-        """Show hidden *files*."""
+    def publish(self, files: Sequence[HistoryFile]) -> int:
+        """Show hidden *files*; returns the number of rows that have vanished."""
+        lost = 0
         for file in files:
             self._touch()
             if file in self._hidden:
                 self.published[file] = self._hidden.pop(file)
+            elif file not in self.published:
+                lost += file.end - file.first
+        return lost
+
+    def vanish(self) -> None:
+        """Lose what is hidden, as where somebody deletes the folder."""
+        self._hidden.clear()
 
     def recover(self, filed: int) -> None:
         """Show or delete what a crash left hidden."""

@@ -308,9 +308,9 @@ class _FencedHistory:
         self._check()
         return self._files.write(blocks)
 
-    def publish(self, files: Sequence[HistoryFile]) -> None:
+    def publish(self, files: Sequence[HistoryFile]) -> int:
         self._check()
-        self._files.publish(files)
+        return self._files.publish(files)
 
     def recover(self, filed: int) -> None:
         self._check()

@@ -1,6 +1,7 @@
 """Files of the history: their rows, their days, and what kills leave."""
 
 import datetime as dt
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -128,9 +129,38 @@ def test_publishing_again_changes_nothing(tmp_path):
     """A kill between two renames repeats the first one."""
     writer = HistoryWriter(tmp_path, 3)
     files = writer.write(blocks(NOON_MS))
-    writer.publish(files)
-    writer.publish(files)
+    assert writer.publish(files) == 0
+    assert writer.publish(files) == 0
     assert history(tmp_path) == [0]
+
+
+def test_a_folder_that_vanishes_costs_what_was_hidden_and_no_more(tmp_path):
+    """The rows of the hidden file are told as lost, once; the next ones are written."""
+    writer = HistoryWriter(tmp_path / "history", 3)
+    files = writer.write(blocks(NOON_MS, NOON_MS))
+    shutil.rmtree(tmp_path / "history")
+    assert writer.publish(files) == 2
+    assert writer.publish(writer.write(blocks(NOON_MS, first=2))) == 0
+    assert history(tmp_path / "history") == [2]
+
+
+def test_what_was_published_is_not_lost_when_it_is_moved_before_a_retry(tmp_path, monkeypatch):
+    """The outbox is emptied meanwhile: only what this writer never renamed counts."""
+    midnight = NOON_MS + 12 * 3_600_000
+    writer = HistoryWriter(tmp_path, 3)
+    files = writer.write(blocks(midnight - 1, midnight))
+
+    def refuse(_folder):
+        raise OSError("the disk is away")
+
+    with monkeypatch.context() as patched:
+        (tmp_path / f"date={files[0].date}").mkdir()
+        patched.setattr("distributary.history.writer.sync_folder", refuse)
+        with pytest.raises(StoreError, match="publish"):
+            writer.publish(files)
+    (tmp_path / files[0].path).unlink()
+    assert writer.publish(files) == 0
+    assert history(tmp_path) == [1]
 
 
 def test_a_medium_that_refuses_is_one_known_error(tmp_path):

@@ -18,10 +18,10 @@ from distributary.testing.simulated_history import SimulatedHistory
 class Rig:
     """A history whose flushes and jobs are done when the test says so."""
 
-    def __init__(self, timers, *, kept=True):
+    def __init__(self, timers, *, kept=True, files=None):
         self.timers = timers
         self.recorder = Recorder(0, lambda _uid: None)
-        self.files = SimulatedHistory()
+        self.files = files or SimulatedHistory()
         self.jobs = []
         self.warnings = []
         self.asked = 0
@@ -118,6 +118,48 @@ def test_the_next_owner_writes_what_the_last_one_left(timers):
     rig.work()
     (file,) = rig.files.published
     assert (file.first, file.end) == (7, 9)
+
+
+def test_what_the_last_owner_left_hidden_is_looked_for_until_it_is_found(timers):
+    """A start while the disk is away costs nothing: its file is shown later, before new ones."""
+    last = Rig(timers).load()
+    last.drop(2)
+    count, rows = last.history.take()
+    last.files.write([HistoryBlock(0, count, rows)])
+    rig = Rig(timers, files=last.files)
+    rig.files.failing = True
+    rig.load(filed=2, end=2)
+    assert rig.warnings == ["history-not-written"]
+    rig.drop(1)
+    rig.flush()
+    timers.advance(RETRY_S)
+    rig.work()
+    rig.files.failing = False
+    timers.advance(RETRY_S)
+    rig.work()
+    assert rig.rows == 2
+    assert rig.warnings == ["history-not-written", "history-written-again"]
+    timers.advance(FILE_S)
+    rig.work()
+    rig.flush()
+    rig.work()
+    assert sorted((file.first, file.end) for file in rig.files.published) == [(0, 2), (2, 3)]
+
+
+def test_rows_whose_file_vanishes_are_counted(rig, timers):
+    """Between being written and being shown; those after it are written as ever."""
+    for vanishes in (True, False):
+        rig.drop(3)
+        rig.flush()
+        timers.advance(FILE_S)
+        rig.work()
+        if vanishes:
+            rig.files.vanish()
+        rig.flush()
+        rig.work()
+    assert rig.meter.counters[LOST_TOTAL] == 3
+    assert rig.warnings == ["history-lost"]
+    assert [(file.first, file.end) for file in rig.files.published] == [(3, 6)]
 
 
 def test_a_full_disk_is_told_once_and_tried_again(rig, timers):
