@@ -41,7 +41,7 @@ since what they have chosen is in memory."""
 
 
 CLOCK_SLACK_MS: Final = 1_000
-"""Records of a later time than this ahead of the clock were stamped before it was set back: times of
+"""Records whose time is this far ahead of the clock were stamped before it was set back: times of
 the log never fall. Receivers of several machines differ by less."""
 
 # Constants: in Python 3.11 a member read from its enumeration costs as much as several calls.

@@ -133,7 +133,7 @@ def test_a_row_that_cannot_be_read_fails_deliveries_and_not_the_owner(world):
     world.put("a", types=["mended"])
     assert targets.refresh() is True
     assert targets.get("u-a").sink == Destination(SINK, settings=HttpSettings())
-    assert targets.changed_uris() == [target.sink.uri]
+    assert targets.changed_uris() == [target.sink.queue]
     targets.close()
 
 

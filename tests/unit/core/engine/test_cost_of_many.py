@@ -44,6 +44,9 @@ class _Sending:
         self.tasks.append(task)
         return None
 
+    def refuses(self, _route, _offset):
+        return None
+
     def is_done(self, _task):
         return False
 

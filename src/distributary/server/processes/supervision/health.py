@@ -58,7 +58,9 @@ HELPS = {
     "history_bytes": "Size of the history files",
     "history_files": "History files",
     "history_waiting_bytes": "History files on their way to the folder that the operator named",
-    "history_lost_rows_total": "Rows of history given up: their folder was out of reach, or their file vanished",
+    "history_lost_rows_total": (
+        "Rows of history given up: their folder was out of reach, or their file vanished"
+    ),
     "history_deleted_rows_total": "Rows of history deleted by the limits of age and size",
     "history_merged_files_total": "History files merged into larger ones",
     "log_damage_total": "Damaged stretches found when the log was opened",
