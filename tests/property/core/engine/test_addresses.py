@@ -113,6 +113,9 @@ class Sending:
         """Taken."""
         self.tasks.append(task)
 
+    def refuses(self, _route, _offset):
+        """Nothing is."""
+
     def is_done(self, _task):
         """Nothing is."""
         return False
