@@ -95,6 +95,12 @@ def _tables(folder, *, exist=False):
     return found
 
 
+def _manifests_that_add(folder):
+    """Paths of the manifests that name ranges."""
+    found = sorted((folder / "manifests").glob("*.json"))
+    return [path for path in found if json.loads(path.read_bytes())["ranges"]]
+
+
 def _rows(folder, day):
     """Places of the events of a day."""
     files = (folder / "events" / f"day={day}").rglob("*.parquet")
@@ -189,6 +195,25 @@ def test_old_days_are_deleted_and_reads_go_on_without_them(spark, session, log, 
     stretches = StretchesFile(DataDir(log.data_dir).archived, str(to), 0).read()
     assert stretches[0].from_ms >= 1_700_092_800_000
     assert archive(session, wanted).days_deleted == ()
+
+
+def test_days_that_are_archived_after_they_were_deleted_are_left_out(
+    spark, session, log, event, tmp_path
+):
+    """A log may be archived late: what is swept then is named by no manifest."""
+    _fill(log, event)
+    to = tmp_path / "archive"
+    archive(session, _wanted(log, to, newest=False))
+    wanted = replace(_wanted(log, to), delete_before=date(2023, 11, 18))
+    assert archive(session, wanted).events > 0  # of days before it
+    assert archive(session, wanted).days_deleted == ()
+    assert not _tables(to, exist=True)
+    assert len(list((to / "manifests").glob("*.json"))) == len(_manifests_that_add(to)) + 1
+    reader = spark.read.format("distributary").option("archive", str(to))
+    assert reader.load(str(log.data_dir)).collect() == []
+    last = log.append(0, event("newer"))
+    rows = reader.load(str(log.data_dir)).select("partition", "offset", "index").collect()
+    assert [tuple(row) for row in rows] == [(0, last, 0)]
 
 
 def test_another_log_is_refused(session, log, event, tmp_path):

@@ -132,8 +132,8 @@ def test_jobs_killed_anywhere_archive_each_record_once(lengths, jobs):
     assert offsets == list(range(sum(lengths)))
 
 
-def test_days_are_deleted_of_what_was_archived_before():
-    """Positions stay, so that nothing is archived again; what comes later has its own files."""
+def test_days_are_deleted_of_what_was_archived_before_and_of_what_comes_later():
+    """Positions stay, so that nothing is archived again; the folders of such days are swept."""
     day = {"format": archive.FORMAT_DELETES, "ranges": (), "deleted_before": "2026-11-25"}
     old = _range(0, 0, 5)
     parts = (*old.files, ArchivedFile(f"day=2026-11-25/range={old.name}/b.parquet", 10, 1))
@@ -147,5 +147,12 @@ def test_days_are_deleted_of_what_was_archived_before():
     assert [file.path for file in left.files] == [parts[1].path]
     assert left.from_ms == 1_795_564_800_000
     assert contents.days() == {"2026-11-25"}
-    contents.add(archive.decode(_manifest(3, _range(0, 5, 9))[1], 3))
-    assert [each.from_offset for each in contents.readable(0)] == [5]
+    late = _range(0, 9, 12)
+    newer = ArchivedFile(f"day=2026-11-26/range={late.name}/c.parquet", 10, 1)
+    late = msgspec.structs.replace(late, files=(*late.files, newer))
+    contents.add(archive.decode(_manifest(3, _range(0, 5, 9), late)[1], 3))
+    assert contents.positions() == {0: 12, 1: 5}
+    (left,) = contents.readable(0)
+    assert left.from_offset == 9
+    assert left.files == (newer,)
+    assert contents.days() == {"2026-11-25", "2026-11-26"}

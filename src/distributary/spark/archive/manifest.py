@@ -82,8 +82,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         format: See ``FORMAT``.
         number: From 1, without gaps.
         ranges: What it adds.
-        deleted_before: What was appended before this day (by UTC, ``2026-01-31``) is deleted of
-            the ranges before; empty: nothing is.
+        deleted_before: What was appended before this day (by UTC, ``2026-01-31``) is deleted, of
+            ranges that come later too: a log may be archived after its days. Empty: nothing is.
     """
 
     format: int
@@ -192,7 +192,8 @@ class Contents:
                     f" {each.partition} at {each.from_offset}, which is archived to"
                     f" {archived.to_offset}"
                 )
-            self.ranges.setdefault(each.partition, []).append(each)
+            left = _since(each, self.deleted_before) if self.deleted_before else each
+            self.ranges.setdefault(each.partition, []).append(left)
         if manifest.deleted_before > self.deleted_before:
             self.deleted_before = manifest.deleted_before
             for number, ranges in self.ranges.items():
