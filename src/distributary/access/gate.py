@@ -201,10 +201,11 @@ class Gate:
             ForbiddenError: It may not.
         """
         judgement = self._policies.judge(target, identity.subject)
+        # First: the answer to who has no grant must not tell whether anything is there.
+        if not (judgement.allowed and identity.how is IdentityKind.LOCAL):
+            self.check(identity, demand)
         if judgement.applies and not judgement.allowed:
             raise ForbiddenError(identity, demand, f"no EventPolicy lets {identity.subject} send")
-        if not (judgement.applies and identity.how is IdentityKind.LOCAL):
-            self.check(identity, demand)
         return judgement.filtered
 
     def decide(self, identity: Identity, demand: Demand) -> Decision:

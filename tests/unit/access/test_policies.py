@@ -83,6 +83,20 @@ def test_a_policy_gives_nobody_a_grant():
         send(gate(policy("system:namespace:shop")), OWN.token("bank"))
 
 
+@pytest.mark.parametrize("shown", [KEY.text, OWN.token("bank")], ids=["key", "server"])
+def test_who_has_no_grant_learns_of_no_policy(shown):
+    """The answer is the same where nothing is: a policy of the whole namespace tells no names."""
+    refusals = []
+    for policies in ((), (policy(),), (policy("key:other"),)):
+        asked = gate(*policies, namespaces=("elsewhere",))
+        with pytest.raises(ForbiddenError) as refused:
+            send(asked, shown)
+        identity = asked.identify(Credentials(b"Bearer " + shown.encode()))
+        refusals += [str(refused.value), asked.decide(identity, DEMAND).refusal]
+    assert len(set(refusals)) == 1
+    assert "EventPolicy" not in refusals[0]
+
+
 def test_filters_are_of_the_policies_that_name_the_sender():
     """One without filters lets every event pass."""
     filtered = policy("key:till", filters=FILTER)
