@@ -58,12 +58,14 @@ class JournalState:
             the newest cursor, and some below it. Void if the record has another checksum.
         blocks: Rows of the history that files may not hold yet, in order.
         filed: Number of the first row that files may not hold yet.
+        rows_from: No new row of the history has a lower number.
     """
 
     marks: list[Mark] = field(default_factory=list)
     done: dict[DoneKey, int] = field(default_factory=dict)
     blocks: list[HistoryBlock] = field(default_factory=list)
     filed: int = 0
+    rows_from: int = 0
 
     @property
     def mark(self) -> Mark:
@@ -73,7 +75,7 @@ class JournalState:
     @property
     def history_end(self) -> int:
         """Number of the next row of the history."""
-        return self.blocks[-1].end if self.blocks else self.filed
+        return max(self.blocks[-1].end if self.blocks else self.filed, self.rows_from)
 
     def add_history(self, count: int, rows: bytes, filed: int) -> HistoryBlock:
         """Append a block of *count* rows and drop those below *filed*; returns the block."""
@@ -248,7 +250,9 @@ class Recorder:
     Args:
         state: What the frames so far say; each ``frame`` changes it.
         length: Of those frames, bytes.
-        rows_from: Number of the first row of the history, if there has been none.
+        rows_from: No new row of the history has a lower number. By the clock, in microseconds, it
+            is above all that an owner before has used, also where the medium has lost the newest
+            frames: a row takes longer than that.
 
     Attributes:
         state: With every frame that was made.
@@ -260,6 +264,7 @@ class Recorder:
         self.length = length
         if not state.history_end:
             state.filed = rows_from
+        state.rows_from = max(state.rows_from, rows_from)
         self._compact_at = COMPACT_BYTES
         self._remembered_max = _remembered_min()
 
@@ -337,7 +342,7 @@ class Journal:
         path: The file; made if it is missing.
         files: The calls on the medium.
         fence: Called before each write; raises if another process has the partition.
-        rows_from: Number of the first row of the history, if the journal has had none.
+        rows_from: No new row of the history has a lower number; see ``Recorder``.
     """
 
     def __init__(

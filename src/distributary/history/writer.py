@@ -5,7 +5,7 @@ that files hold the rows, publish. ``recover`` publishes or deletes what a kill 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -83,22 +83,32 @@ class HistoryWriter:
     def write(self, blocks: Sequence[HistoryBlock]) -> list[HistoryFile]:
         """Write *blocks* to hidden files, one for each day; synced when this returns.
 
+        A file spans no number that no row has: numbers leap between two owners.
+
+        Args:
+            blocks: In the order of their numbers.
+
+        Returns:
+            The files, in that order.
+
         Raises:
             StoreError: The medium refuses. Hidden files may be left.
         """
-        rows = table(self._partition, blocks)
         try:
             self._hidden.mkdir(mode=0o750, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot make the folder {self._hidden}: {error}") from error
-        files = []
+        files = [file for run in _without_leaps(blocks) for file in self._write(run)]
+        self._sync(self._hidden)
+        return files
+
+    def _write(self, blocks: Sequence[HistoryBlock]) -> Iterator[HistoryFile]:
+        rows = table(self._partition, blocks)
         for day, start, count in _days(rows.column("time").cast(pa.int64())):
             first = blocks[0].first + start
             file = HistoryFile(day, self._partition, first, first + count)
             write_table(rows.slice(start, count), self._at(file))
-            files.append(file)
-        self._sync(self._hidden)
-        return files
+            yield file
 
     def publish(self, files: Sequence[HistoryFile]) -> int:
         """Rename hidden *files* to their names: from then on they are the history. Idempotent.
@@ -165,6 +175,16 @@ class HistoryWriter:
             sync_folder(folder)
         except OSError as error:
             raise StoreError(f"cannot sync the folder {folder}: {error}") from error
+
+
+def _without_leaps(blocks: Sequence[HistoryBlock]) -> Iterator[Sequence[HistoryBlock]]:
+    """Split *blocks* where one does not go on where the one before it ends."""
+    start = 0
+    for place in range(1, len(blocks)):
+        if blocks[place].first != blocks[place - 1].end:
+            yield blocks[start:place]
+            start = place
+    yield blocks[start:]
 
 
 def _days(times_us: pa.ChunkedArray) -> list[tuple[str, int, int]]:

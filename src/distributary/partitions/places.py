@@ -308,8 +308,8 @@ class _OwnedFiles(FileOwnership):
         self, paths: DataDir, partition: int, lease: Lease, budgets: Budgets, clock: Clock
     ) -> None:
         with ExitStack() as opened:
-            # Numbers of a new data directory are above those of an older one in the same history:
-            # a microsecond is less than a row takes.
+            # Numbers are above those of an older data directory in the same history, and of what
+            # the journal has lost: a microsecond is less than a row takes.
             rows_from = clock.wall_ms() * 1000
             journal = Journal(paths.journal(partition), fence=lease.check, rows_from=rows_from)
             opened.callback(journal.close)

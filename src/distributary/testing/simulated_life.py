@@ -7,11 +7,12 @@ from typing import Any
 
 from distributary.core.demand import Demand
 from distributary.core.errors import DistributaryError
-from distributary.core.journal import Journal, JournalState
+from distributary.core.journal import Journal, JournalState, read_journal
 from distributary.core.outcome import Budgets, DeadLetter, FileOwnership, Ownership, Quota
 from distributary.datadir import MappedStatusPage
 from distributary.partitions.consumer import PartitionConsumer
 from distributary.testing.memory_ownership import MemoryOwnership
+from distributary.testing.simulated_history import LEAP
 from distributary.testing.simulated_ports import (
     LifeTimers,
     SimulatedFiles,
@@ -55,7 +56,8 @@ def own(
     """
     if isinstance(store, WatchedMemory):
         return MemoryOwnership(store, state, touch=files.touch), lambda: None
-    journal = Journal(path, files)
+    leap = read_journal(path)[0].history_end // LEAP + 1  # as by a clock
+    journal = Journal(path, files, rows_from=leap * LEAP)
     return FileOwnership(store, journal), journal.close
 
 

@@ -109,6 +109,16 @@ def test_rows_lie_in_their_own_day(tmp_path):
     assert sorted(history(tmp_path)) == [0, 1, 2, 3]
 
 
+def test_a_file_spans_no_leap_between_numbers(tmp_path):
+    """Rows of an owner and of its predecessor: what stands between them is in no file's range."""
+    writer = HistoryWriter(tmp_path, 3)
+    left, own = blocks(NOON_MS, NOON_MS, first=5), blocks(NOON_MS, NOON_MS, first=1000)
+    files = writer.write([*left, *own])
+    assert [(file.first, file.end) for file in files] == [(5, 7), (1000, 1002)]
+    writer.publish(files)
+    assert history(tmp_path) == [5, 6, 1000, 1001]
+
+
 @pytest.mark.parametrize("noted", [False, True])
 def test_a_kill_before_the_rename_loses_no_row_and_doubles_none(tmp_path, noted):
     """What the journal has noted is published by the next owner; the rest is written again."""

@@ -83,7 +83,7 @@ class NumberedOwnership:
         flushes: The tables.
         store: The rows in them.
         patience: Waits for the database.
-        rows_from: Number of the first row of the history, if the partition has had none.
+        rows_from: No new row of the history has a lower number.
         touch: Told each place that a flush has come to, for tests: "rows" before anything is
             changed, "end" after the commit.
 

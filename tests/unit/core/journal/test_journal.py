@@ -7,7 +7,8 @@ import pytest
 from distributary.core import journal as internals
 from distributary.core.errors import FencedError, StoreError
 from distributary.core.flow import DoneKey, Mark
-from distributary.core.journal import Journal, JournalState, fit, read_journal
+from distributary.core.journal import Journal, JournalState, fit, read_blocks, read_journal
+from distributary.core.journal_frames import HistoryBlock
 
 FIRST, SECOND = Mark(3, 33), Mark(7, 77)
 KEYS = [(DoneKey(5, 0, "r"), 55), (DoneKey(6, 1, "r"), 66)]
@@ -286,17 +287,43 @@ def test_a_frame_without_history_is_one_that_earlier_versions_read(frames):
     assert content.count(b"DOJ1") == 2
 
 
-def test_rows_of_a_new_journal_are_numbered_from_where_the_caller_says(path):
-    """Only of a new one: numbers are never used again, whatever the caller's clock says."""
+def test_each_owner_numbers_its_rows_from_where_the_caller_says_at_least(path):
+    """By the clock: what a predecessor numbered and the medium has lost is not used again."""
     journal = Journal(path, rows_from=1000)
     assert journal.state.history_end == 1000
     journal.record(FIRST, KEYS[:1])
     journal.close()
-    journal = Journal(path, rows_from=2000)  # without a row, there is nothing to go on with
+    journal = Journal(path, rows_from=2000)
     journal.record(FIRST, (), history=(3, b"rows"))
     journal.close()
-    journal = Journal(path, rows_from=500)
+    journal = Journal(path, rows_from=500)  # The clock went back: numbers do not.
     assert (journal.state.filed, journal.state.history_end) == (2000, 2003)
-    journal.record(FIRST, (), filed=2003)
     journal.close()
-    assert Journal(path, rows_from=9000).state.history_end == 2003
+    journal = Journal(path, rows_from=9000)
+    assert (journal.state.filed, journal.state.history_end) == (2000, 9000)
+    journal.record(FIRST, (), history=(2, b"more"))
+    journal.close()
+    left = [HistoryBlock(2000, 3, b"rows"), HistoryBlock(9000, 2, b"more")]
+    assert (read_journal(path)[0].blocks, read_blocks(path)) == (left, left)
+    journal = Journal(path)
+    journal.restart_at(journal.state)
+    journal.record(FIRST, (), filed=2003)
+    journal.record(FIRST, (), filed=9002)
+    journal.close()
+    assert Journal(path, rows_from=9001).state.history_end == 9002
+
+
+def test_numbers_of_rows_that_the_medium_has_lost_are_not_used_again(path):
+    """Files may have them: the newest frames are gone, and with them where the history ended."""
+    journal = Journal(path, rows_from=1000)
+    journal.record(FIRST, (), history=(2, b"kept"))
+    journal.close()
+    _, kept = read_journal(path)
+    journal = Journal(path, rows_from=1000)
+    journal.record(SECOND, (), history=(50, b"lost"))
+    journal.record(SECOND, (), filed=1052)
+    journal.close()
+    path.write_bytes(path.read_bytes()[:kept])
+    journal = Journal(path, rows_from=2000)
+    journal.record(SECOND, (), history=(1, b"anew"))
+    assert journal.state.blocks == [HistoryBlock(1000, 2, b"kept"), HistoryBlock(2000, 1, b"anew")]

@@ -149,7 +149,7 @@ class PostgresOwnership(NumberedOwnership):
         fence: Of the lease.
         budgets: Limits of the kept dead letters.
         clock: Measures waits.
-        rows_from: Number of the first row of the history, if the partition has had none.
+        rows_from: No new row of the history has a lower number.
         away_s_max: Longest wait for the database.
         touch: Told each place that a flush has come to, for tests: "rows" before anything is
             changed, "cursor" before the commit, "end" after it.
