@@ -33,7 +33,7 @@ from distributary.core.flow import (
     Task,
     events_of,
 )
-from distributary.core.journal import read_blocks
+from distributary.core.journal_blocks import read_blocks
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.log import Appender, open_folder
 from distributary.core.log.finder import Budget, FileLog, Finder, Question, needle

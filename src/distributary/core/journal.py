@@ -15,35 +15,27 @@ journal until a frame says that files of the history hold them: no kill loses on
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-import msgspec
-
 from distributary.core.errors import StoreError
 from distributary.core.files import sync_folder
 from distributary.core.flow import DoneKey, Mark
-from distributary.core.journal_frames import (
-    BLOCKS_DECODER,
-    MAGIC_HISTORY,
-    Frame,
-    HistoryBlock,
-    bodies,
-    decode_frames,
-    encode_frame,
-    history_frames,
-)
+from distributary.core.journal_blocks import blocks_of, content_of
+from distributary.core.journal_damage import Damage, salvage
+from distributary.core.journal_frames import Frame, HistoryBlock, decode_frames, encode_frame
 
 _FRAME_MATCHES_MAX = 50_000
-"""Matches in one frame of a rewritten journal: 5 MiB, far below ``_FRAME_BYTES_MAX``."""
+"""Matches in one frame of a rewritten journal: 5 MiB, far below ``FRAME_BYTES_MAX``."""
 COMPACT_BYTES = 4 * 1024 * 1024
 """The journal is rewritten when it grows past this: reading 4 MiB at a start takes some 50 ms."""
 MARKS_KEPT = 256
 """Cursors that a rewritten journal keeps, to go back to if the log loses its tail."""
 
-
+DAMAGED_SUFFIX: Final = ".damaged"
+"""Ends the name under which the newest damaged journal is kept, for people."""
 NO_ROWS: Final = 0, b""
 """No row of the history."""
 
@@ -105,10 +97,15 @@ class Files(Protocol):
 def read_journal(path: Path) -> tuple[JournalState, int]:
     """Read the journal at *path*; return its state, and the length of its whole part in bytes.
 
-    A missing file is an empty journal. Any bytes are accepted: the whole frames count.
+    A missing file is an empty journal. Any bytes are accepted: the whole frames count, also those
+    behind damage.
     """
-    frames = list(decode_frames(_content(path)))
-    return _state_of(frames), frames[-1].end if frames else 0
+    return _read(path)[:2]
+
+
+def _read(path: Path) -> tuple[JournalState, int, Damage | None]:
+    frames, damage = salvage(content_of(path))
+    return _state_of(frames), frames[-1].end if frames else 0, damage
 
 
 def state_of_frames(contents: Iterable[bytes]) -> tuple[JournalState, int]:
@@ -134,76 +131,10 @@ def _state_of(frames: Sequence[Frame]) -> JournalState:
         state.marks.append(frame.mark)
         for offset, index, route, crc in frame.done:
             state.done[DoneKey(offset, index, route)] = crc
-    state.blocks, state.filed = _blocks_of(
+    state.blocks, state.filed = blocks_of(
         (frame.filed, frame.block) for frame in frames if frame.block is not None
     )
     return state
-
-
-def _blocks_of(news: Iterable[tuple[int, HistoryBlock]]) -> tuple[list[HistoryBlock], int]:
-    """Return the blocks that files of the history may not hold yet, and where those files end.
-
-    Args:
-        news: Of each frame that has any, in order: rows below which files hold all, and a block.
-            An empty block before all others says where the history goes on.
-    """
-    blocks: list[HistoryBlock] = []
-    filed = 0
-    for frame_filed, block in news:
-        filed = max(filed, frame_filed)
-        if block.length:
-            blocks.append(block)
-        elif not blocks:
-            filed = max(filed, block.first)
-    return [block for block in blocks if block.end > filed], filed
-
-
-def read_blocks(path: Path) -> list[HistoryBlock]:
-    """The blocks of the journal at *path* that files of the history may not hold yet, in order.
-
-    For readers beside the owner, who want nothing else of it: a journal of some MiB has 50,000
-    matches, which take a tenth of a second to read. What is wanted are its last seconds, and the
-    newest frame tells where they begin, so frames before them are stepped over.
-
-    Raises:
-        StoreError: It cannot be read; a missing one has no block.
-    """
-    content = _content(path)
-    blocks: list[HistoryBlock] = []
-    filed = 0
-    for start, end in reversed(history_frames(content)):
-        for frame_filed, block in _block_news(content[start:end]):
-            filed = max(filed, frame_filed)
-            if block.length:
-                blocks.append(block)
-        if blocks and blocks[-1].end <= filed:
-            break
-    return [block for block in reversed(blocks) if block.end > filed]
-
-
-def blocks_of_frames(contents: Iterable[bytes]) -> list[HistoryBlock]:
-    """The same of frames that a database keeps one by one, in order."""
-    return _blocks_of(news for content in contents for news in _block_news(content))[0]
-
-
-def _block_news(content: bytes) -> Iterator[tuple[int, HistoryBlock]]:
-    for magic, body, _ in bodies(content):
-        if magic == MAGIC_HISTORY:
-            try:
-                _, _, _, filed, first, length, rows = BLOCKS_DECODER.decode(body)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                return
-            yield filed, HistoryBlock(first, length, rows)
-
-
-def _content(path: Path) -> bytes:
-    """All bytes of the journal at *path*; a missing one has none."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise StoreError(f"cannot read the outcome journal {path}: {error}") from error
 
 
 def fit(state: JournalState, fits: Callable[[Mark], bool]) -> JournalState:
@@ -343,6 +274,10 @@ class Journal:
         files: The calls on the medium.
         fence: Called before each write; raises if another process has the partition.
         rows_from: No new row of the history has a lower number; see ``Recorder``.
+
+    Attributes:
+        damage: What the file had when it was opened; None: nothing. Frames behind it count, what
+            was lost with it is done again. The file is kept under another name and made anew.
     """
 
     def __init__(
@@ -355,8 +290,11 @@ class Journal:
         self._path = path
         self._fence = fence
         self._files = files
-        self._recorder = Recorder(*read_journal(path), rows_from)
+        state, length, self.damage = _read(path)
+        self._recorder = Recorder(state, length, rows_from)
         self._dead: str | None = None
+        if self.damage is not None:
+            self._make_anew()
         self._fd = self._open(self._recorder.length)
 
     @property
@@ -388,6 +326,21 @@ class Journal:
 
         Written beside and renamed, so a crash leaves the old journal or the new one.
         """
+        fd = self._replace(state)
+        os.close(self._fd)
+        self._fd = fd
+
+    def _make_anew(self) -> None:
+        """Keep the damaged file for people, and replace it by what its whole frames say."""
+        self._fence()
+        kept = self._path.with_name(self._path.name + DAMAGED_SUFFIX)
+        with contextlib.suppress(OSError):  # Where no file can be linked, nothing is kept.
+            kept.unlink(missing_ok=True)
+            kept.hardlink_to(self._path)
+        os.close(self._replace(self.state))
+
+    def _replace(self, state: JournalState) -> int:
+        """Replace the file by one that says *state*; return a descriptor at its end."""
         self._fence()
         content = b"".join(self._recorder.rewritten(state))
         beside = self._path.with_suffix(".new")
@@ -403,8 +356,7 @@ class Journal:
             except OSError as error:
                 raise self._die(error) from error
             failed.pop_all()
-        os.close(self._fd)
-        self._fd = fd
+        return fd
 
     def record(
         self,

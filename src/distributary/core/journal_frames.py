@@ -15,7 +15,7 @@ MAGIC_HISTORY = b"DOJ2"
 """A frame whose body goes on with the history: rows below which files hold all, number of the first
 row in the frame, how many, and their encoding. Without news of the history a frame is a ``DOJ1``,
 which earlier versions read too."""
-_FRAME_BYTES_MAX = 64 * 1024 * 1024
+FRAME_BYTES_MAX = 64 * 1024 * 1024
 """A longer frame is damage: a frame holds what finished in 10 ms, or one compaction."""
 
 
@@ -41,7 +41,7 @@ class HistoryBlock(NamedTuple):
 class Frame(NamedTuple):
     """One frame: the cursor, the matches done, and news of the history, if there are any.
 
-    ``end`` is the position after it, in bytes.
+    It begins at ``start``; ``end`` is the position after it, in bytes.
     """
 
     mark: Mark
@@ -49,6 +49,7 @@ class Frame(NamedTuple):
     filed: int = 0
     block: HistoryBlock | None = None
     end: int = 0
+    start: int = 0
 
 
 def encode_frame(
@@ -86,15 +87,14 @@ def bodies(content: bytes) -> Iterator[tuple[bytes, bytes, int]]:
     """Yield magic, body, and the position behind each whole frame from the start of *content*.
 
     Stops at the first bytes that are no frame. A frame is synced before the next one is written, so
-    behind a torn one there is none. Behind a frame that the medium damaged later there may be some:
-    they are not looked for (critiques, damage).
+    behind a torn one there is none; ``journal_damage`` looks for those behind damage.
     """
     at = 0
     while at + HEADER.size <= len(content):
         magic, length, checksum = HEADER.unpack_from(content, at)
         start = at + HEADER.size
         at = start + length
-        if magic not in DECODERS or length > _FRAME_BYTES_MAX or at > len(content):
+        if magic not in DECODERS or length > FRAME_BYTES_MAX or at > len(content):
             return
         body = content[start:at]
         if zlib.crc32(body) != checksum:
@@ -112,7 +112,7 @@ def history_frames(content: bytes) -> list[tuple[int, int]]:
     while at <= last:
         magic, length, _ = read(content, at)
         end = at + size + length
-        if magic not in DECODERS or length > _FRAME_BYTES_MAX or end > len(content):
+        if magic not in DECODERS or length > FRAME_BYTES_MAX or end > len(content):
             break
         if magic == MAGIC_HISTORY:
             found.append((at, end))
@@ -127,8 +127,9 @@ def decode_frames(content: bytes) -> Iterator[Frame]:
             offset, crc, done, *history = DECODERS[magic].decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
+        start = at - HEADER.size - len(body)
         if history:
             filed, *block = history
-            yield Frame(Mark(offset, crc), done, filed, HistoryBlock(*block), at)
+            yield Frame(Mark(offset, crc), done, filed, HistoryBlock(*block), at, start)
         else:
-            yield Frame(Mark(offset, crc), done, end=at)
+            yield Frame(Mark(offset, crc), done, end=at, start=start)

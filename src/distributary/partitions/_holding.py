@@ -12,6 +12,7 @@ from typing import Any
 
 from distributary.core.clock import Clock
 from distributary.core.errors import LogUnavailableError
+from distributary.core.journal_damage import Damage
 from distributary.core.lease import Lease
 from distributary.core.outcome import Budgets
 from distributary.datadir import ConsumerPhase, StatusField
@@ -80,6 +81,7 @@ class Holding:
             opened.callback(places.tell(partition))
             self.ownership = places.ownership(partition, lease, budgets, clock)
             opened.callback(self.ownership.close)
+            self._damages = _report(self.ownership.damage, log)
             cursor = self.ownership.state.mark.offset
             wait_for_log(self.records, cursor, clock, time.sleep)
             if self.ownership.fit(lambda mark: stands_in(self.records, mark)):
@@ -96,9 +98,23 @@ class Holding:
         """Keep dead letters within *budgets* from now on."""
         self.ownership.keep_within(budgets)
 
+    def take_damages(self) -> int:
+        """Return how many damaged stretches the journal had that nobody has counted yet."""
+        count, self._damages = self._damages, 0
+        return count
+
     def close(self) -> None:
         """Close the files and release the lock, in this order."""
         self._opened.close()
+
+
+def _report(damage: Damage | None, log: Any) -> int:
+    """Tell people of *damage*; return how many stretches it is."""
+    if damage is None:
+        return 0
+    start, end, behind = damage
+    log.error("journal-damaged", byte_from=start, byte_to=end, frames_behind=behind)
+    return 1
 
 
 def wait_for_log(

@@ -179,6 +179,7 @@ class PartitionSession:
     def _load(self) -> PartitionConsumer:
         partition, holding = self._partition, self._holding
         self._ownership = ownership = holding.ownership
+        self._meter.add("journal_damage_total", holding.take_damages())
         cursor = ownership.state.mark.offset
         follower = self._prepared.follow(partition, holding.records, cursor)
         attempts = self._settings.log_attempts

@@ -19,6 +19,7 @@ from distributary.core.clock import Clock, SystemClock
 from distributary.core.database import sqlite_url
 from distributary.core.flow import Mark
 from distributary.core.journal import Journal, fit, read_journal
+from distributary.core.journal_damage import Damage
 from distributary.core.lease import FileLease, Lease
 from distributary.core.log import Reader
 from distributary.core.outcome import (
@@ -54,7 +55,13 @@ from distributary.subscriptions.store import Keys
 
 
 class OwnedState(Ownership, Protocol):
-    """The ``Ownership`` of a partition that this process holds."""
+    """The ``Ownership`` of a partition that this process holds.
+
+    Attributes:
+        damage: What the journal had when it was opened; None: nothing.
+    """
+
+    damage: Damage | None
 
     def hurry(self) -> None:
         """Wait no longer for a database that is away: the session ends. For any thread."""

@@ -9,7 +9,8 @@ import pytest
 
 from distributary.core.event import Event
 from distributary.core.flow import Attempt, Mark, Origin, Position, Stage, Task
-from distributary.core.journal import Journal, read_blocks
+from distributary.core.journal import Journal
+from distributary.core.journal_blocks import read_blocks
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.policy import Decision, Reply, Verdict
 from distributary.history.attempts import EventRows

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from distributary.core.errors import FencedError, StoreError
 from distributary.core.flow import Mark
 from distributary.core.journal import JournalState, Recorder, fit, state_of_frames
+from distributary.core.journal_damage import Damage
 from distributary.core.outcome._ownership import Batch, Deliveries
 from distributary.core.outcome._patience import Patience
 from distributary.core.outcome.dead_letter import GivenUp
@@ -89,6 +90,7 @@ class NumberedOwnership:
 
     Attributes:
         local: False: a flush asks another machine, so no event loop may run it.
+        damage: None: what a database keeps is whole, or cannot be opened.
 
     Raises:
         FencedError: A later owner has the partition.
@@ -96,6 +98,7 @@ class NumberedOwnership:
     """
 
     local: bool = False
+    damage: Damage | None = None
 
     def __init__(
         self,

@@ -138,6 +138,7 @@ class FileOwnership:
 
     Attributes:
         local: True: a small flush is one write and one sync on this machine.
+        damage: That of the journal.
     """
 
     local: bool = True
@@ -146,6 +147,7 @@ class FileOwnership:
         self.store: Deliveries = store
         self._apply = store.apply
         self._journal = journal
+        self.damage = journal.damage
         self._dead = False
 
     @property

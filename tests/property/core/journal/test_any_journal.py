@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from distributary.core import journal_frames as internals
 from distributary.core.flow import DoneKey, Mark
-from distributary.core.journal import JournalState, fit, read_blocks, read_journal
+from distributary.core.journal import JournalState, fit, read_journal
+from distributary.core.journal_blocks import read_blocks
 from distributary.core.journal_frames import HistoryBlock
 
 keys = st.builds(DoneKey, st.integers(0, 2**40), st.integers(0, 999), st.text(max_size=8))

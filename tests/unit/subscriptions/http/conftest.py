@@ -11,7 +11,7 @@ import pytest
 
 from distributary.access import Gate
 from distributary.core.database import sqlite_url
-from distributary.core.journal import read_blocks
+from distributary.core.journal_blocks import read_blocks
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.log.finder import FileLog
 from distributary.core.log.indexed import Index

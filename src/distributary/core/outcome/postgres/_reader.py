@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from distributary.core import database
-from distributary.core.journal import blocks_of_frames
+from distributary.core.journal_blocks import blocks_of_frames
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.outcome._dead_letter_tables import dead_letter
 from distributary.core.outcome._reader import DeliveryRowsReader

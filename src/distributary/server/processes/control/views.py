@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from distributary.core.errors import LogError
 from distributary.core.flow import Position
-from distributary.core.journal import read_blocks
+from distributary.core.journal_blocks import read_blocks
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.log import Reader
 from distributary.core.log.finder import FileLog, SearchedLog

@@ -64,6 +64,7 @@ HELPS = {
     "history_deleted_rows_total": "Rows of history deleted by the limits of age and size",
     "history_merged_files_total": "History files merged into larger ones",
     "log_damage_total": "Damaged stretches found when the log was opened",
+    "journal_damage_total": "Damaged stretches found when a journal of outcomes was opened",
     "snapshots_left_out_total": "Snapshots of counters that could not be written (a full disk)",
     "received_bytes_total": "Bytes read from publishers and API clients",
     "relayed_requests_total": "Requests passed on to the API",
