@@ -13,6 +13,7 @@ are processes of their own, so that a Spark session or a killed server of one ca
 next.
 """
 
+import os
 import resource
 import signal
 import subprocess
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -163,6 +164,7 @@ def _run(stage: str, part: int, pytest_arguments: Sequence[str], *, aside: bool)
             [*command, *pytest_arguments],
             check=False,
             cwd=ROOT,
+            env=environment(os.environ),
             stdout=subprocess.PIPE if aside else None,
             text=True,
         )
@@ -176,6 +178,15 @@ def _run(stage: str, part: int, pytest_arguments: Sequence[str], *, aside: bool)
         code = 0 if "-m" in pytest_arguments or "-k" in pytest_arguments else code
     passed = total - failed - skipped
     return Result(name, code, passed, failed, skipped, duration_s, not_run)
+
+
+def environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """What a stage gets of *ours*: its processes keep the bytecode that they compile.
+
+    Images of containers like to forbid it. Each of the thousands of processes that the tests start
+    would then compile the package anew: a fifth of the CPU of a stage that starts servers.
+    """
+    return {name: text for name, text in ours.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _counts(report: Path) -> tuple[int, int, int]:
