@@ -106,16 +106,29 @@ class Rig:
 
     @contextlib.contextmanager
     def stopped_pipeline(self):
-        """Events are accepted, and none is read: owners are stopped (SIGSTOP)."""
-        processes = self._owners()
-        assert len(processes) >= max(self.server.partition_count(), 1), processes
-        for process in processes:
-            os.kill(process.pid, signal.SIGSTOP)
+        """Events are accepted, and none is read: owners are stopped (SIGSTOP).
+
+        Workers that own nothing may end meanwhile. The successor of an owner that ended would
+        read: what follows would measure something else.
+        """
+        processes = self._signalled(self._owners(), signal.SIGSTOP)
+        needed = max(self.server.partition_count(), 1)
+        assert len(processes) >= needed, processes
         try:
             yield
         finally:
-            for process in processes:
-                os.kill(process.pid, signal.SIGCONT)
+            processes = self._signalled(processes, signal.SIGCONT)
+        assert len(processes) >= needed, "an owner ended while it was stopped"
+
+    @staticmethod
+    def _signalled(processes, number):
+        """Those of *processes* that got the signal: that have not ended."""
+        alive = []
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+                alive.append(process)
+        return alive
 
     def _owners(self):
         """The owners; where nodes share a store, no file tells who owns what."""

@@ -56,3 +56,41 @@ def test_figures_stand_beside_what_is_wanted_in_bare_units() -> None:
     assert by_process == ["3.00", "1.50", "1.50"]
     (slow,) = by_name["send to arrival p99 at 500/s"]
     assert slow[:3] == ["≤ 7 ms (fdatasync + 5)", "7 ms", "fdatasync 2 ms"]
+
+
+STOPPED = """
+import subprocess, psutil, _rig
+from kit.running_server import wait_until
+
+class Server:
+    partition_count = staticmethod(lambda: 1)
+
+def stands(process, still):
+    wait_until(lambda: (process.status() == psutil.STATUS_STOPPED) is still, 30, str(still))
+
+rig = _rig.Rig.__new__(_rig.Rig)
+rig.server = Server()
+first, second = (psutil.Popen(["sleep", "60"], stdout=subprocess.DEVNULL) for _ in range(2))
+rig._owners = lambda: [first, second]
+try:
+    with rig.stopped_pipeline():
+        stands(first, True)
+        stands(second, True)
+        first.kill()
+        first.wait()
+    stands(second, False)
+    with rig.stopped_pipeline():
+        second.kill()
+        second.wait()
+except AssertionError as error:
+    print(error)
+finally:
+    for process in (first, second):
+        if process.is_running():
+            process.kill()
+"""
+
+
+def test_a_stopped_pipeline_goes_on_although_a_worker_has_ended() -> None:
+    """The others are continued; where too few are left, an owner was among those that ended."""
+    assert _run(STOPPED).splitlines() == ["an owner ended while it was stopped"]
