@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,8 +50,12 @@ FIRST_RECORDS = 2_000
 
 EIGHTHS = (1, 3, 5) if EVENTS > 20_000 else (1,)
 KILLED_AT = [EVENTS * eighths // 8 for eighths in EIGHTHS]
-"""Records of all partitions that are there when the command is killed, at least: once for each. How
-many more there are is a matter of time, so nothing after the kills counts on records to copy."""
+"""Records of all partitions that are there when the command is killed, at least: once for each."""
+
+IN_FLIGHT = 50
+"""Records more that are under way then: how many of them arrive is a matter of time."""
+
+HERE = "the copy stands still"
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error of ours
@@ -222,21 +225,46 @@ def _command(
     return words, clean_environ() | {"DISTRIBUTARY_STORE_PASSWORD": store.password}
 
 
+HELD = f"""
+import sys
+from distributary.cli import main
+from distributary.core.log.kafka.copying import TopicCopy
+
+copied, append = int(sys.argv.pop(1)), TopicCopy.append
+
+
+def held(self, *record):
+    global copied
+    append(self, *record)
+    copied -= 1
+    if copied == 0:
+        self.flush()
+    if copied == -{IN_FLIGHT}:
+        print("{HERE}", flush=True)
+        sys.stdin.read()
+
+
+TopicCopy.append = held
+main()
+"""
+"""The command, which stands still within its copy: it cannot end before it is killed."""
+
+
 def _kill_one(data_dir: Path, places: SharedPlaces, records: int) -> None:
     """Begin the move as the command does, or go on with it; kill it once *records* are there."""
-    words, environ = _command(data_dir, places)
+    (_, _, _, *words), environ = _command(data_dir, places)
     ends = KafkaEnds(places.log)
-    ends.read(2)  # connected before it begins: its copy takes a second
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(words, env=environ, stdout=said, stderr=said) as process,
-    ):
-        while sum(ends.read(2)) < records:
-            if process.poll() is not None:
-                said.seek(0)
-                raise AssertionError(f"it ended before it could be killed: {said.read()!r}")
+    lacking = records - sum(ends.read(2))
+    command = [sys.executable, "-c", HELD, str(lacking), *words]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=environ, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = list(iter(process.stdout.readline, f"{HERE}\n"))
         process.kill()
-        assert process.wait() == -signal.SIGKILL
+        assert process.wait() == -signal.SIGKILL, said
+    assert records <= sum(ends.read(2)) <= records + IN_FLIGHT
 
 
 def _failing(work: Callable[..., object], after: int) -> Callable[..., object]:
