@@ -24,6 +24,7 @@ from distributary.core.log.kafka import topic_of
 from distributary.core.log.kafka._producer import KafkaProducer
 from distributary.core.log.kafka._value import encode
 from distributary.spark import find_java, java_environment, register
+from kit import short_jvm
 from kit.servers._base import PASSWORD, USER
 from kit.servers.fixtures import authority, kafka, postgres, postgres_place
 
@@ -62,7 +63,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     environment["PYTHONPATH"] = os.pathsep.join(
         filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")])
     )
-    options = f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"
+    logging = f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"
+    options = " ".join([*short_jvm.options(), logging])
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
@@ -78,7 +80,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             .config("spark.ui.enabled", "false")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.extraJavaOptions", f"-XX:+UseSerialGC {options}")
+            .config("spark.driver.extraJavaOptions", options)
             # The same files by a URL that is not this machine's.
             .config("spark.hadoop.fs.viewfs.mounttable.all.linkFallback", "file:///")
             .config("spark.python.unix.domain.socket.enabled", "true")

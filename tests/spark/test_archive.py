@@ -26,7 +26,7 @@ from distributary.datadir.publishers import PublisherBook
 from distributary.spark.archive import job as archive_job
 from distributary.spark.archive import rows
 from distributary.spark.archive.job import archive
-from kit import archives
+from kit import archives, short_jvm
 
 DAY_MS = 86_400_000
 
@@ -331,6 +331,7 @@ def test_a_job_that_is_killed_loses_and_doubles_nothing(session, log, event, tmp
     to = tmp_path / "archive"
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(log.data_dir), str(to)],
+        env=short_jvm.environ(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

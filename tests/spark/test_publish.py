@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, struct
 
 from distributary.core.log import Reader
-from kit import publish_job
+from kit import publish_job, short_jvm
 from kit.running_server import Role, RunningServer, ServerError, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -175,7 +175,13 @@ def test_a_job_and_a_server_that_are_killed_publish_each_event_once(
     began = _records(server)
     command = [sys.executable, publish_job.__file__, server.url, str(KILLED), str(tmp_path)]
     with (tmp_path / "job.log").open("wb") as output:
-        job = psutil.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        job = psutil.Popen(
+            command,
+            env=short_jvm.environ(),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
         wait_until(lambda: _records(server) > began + 2_000 or job.poll() is not None, 120.0, "job")
         for process in [*job.children(recursive=True), job]:
             with contextlib.suppress(psutil.NoSuchProcess):

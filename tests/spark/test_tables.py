@@ -35,6 +35,7 @@ from distributary.subscriptions.store import Keys, Sealer
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Precondition
 from distributary.testing.virtual import VirtualClock
+from kit import short_jvm
 from kit.history_files import DELIVERED, RETRIED, row, write_rows
 from kit.memory_routes import MemoryRouteAppender
 from kit.servers._base import PASSWORD
@@ -282,6 +283,7 @@ def test_the_shell_of_sparks_sql_has_the_tables(spark, made, topic_log, event, t
     ran = subprocess.run(
         [str(shell), "--master", "local[2]", *pairs, "-f", str(statements)],
         cwd=tmp_path,  # its catalog is made here
+        env=short_jvm.environ(),
         capture_output=True,
         text=True,
         timeout=300,
