@@ -4,7 +4,9 @@ The order makes each row be in exactly one file, whatever is killed: write, note
 that files hold the rows, publish. ``recover`` publishes or deletes what a kill leaves between.
 """
 
+import contextlib
 import os
+import uuid
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -19,9 +21,12 @@ from distributary.core.files import sync_folder
 from distributary.core.journal_frames import HistoryBlock
 from distributary.history.columns import table
 from distributary.history.names import HistoryFile, parse
+from distributary.history.place import NOT_SHARED, is_marked
 
 HIDDEN: Final = ".writing"
 """Folder of files that are not published yet; Spark and others pass over such a name."""
+PART: Final = ".part"
+"""Ends the name of a file that is being written: other hidden ones are whole."""
 DAY_MS: Final = 86_400_000
 
 _RISING: Final = dict.fromkeys(("number", "time", "offset"), "DELTA_BINARY_PACKED")
@@ -71,14 +76,28 @@ class HistoryWriter:
     Args:
         folder: Of the history, or of what waits for its transport.
         partition: Partition number.
+        mark: By which the folder is known, where another machine may have another one under its
+            path: each call refuses one without it. Empty: there is no other one.
     """
 
-    def __init__(self, folder: Path, partition: int) -> None:
+    def __init__(self, folder: Path, partition: int, mark: str = "") -> None:
         self._folder = folder
+        self._mark = mark
+        self._ended = False
         self._hidden = folder / HIDDEN
         self._partition = partition
         self._renamed: set[HistoryFile] = set()
         """Of the files that are being published: they may have been moved or merged since."""
+
+    def end(self) -> None:
+        """Show nothing more, in any thread: the next owner writes the same rows."""
+        self._ended = True
+
+    def _check(self) -> None:
+        if self._ended:
+            raise StoreError("the owner of this partition has ended")
+        if self._mark and not is_marked(self._folder, self._mark):
+            raise StoreError(f"{self._folder} is not the folder of this server: {NOT_SHARED}")
 
     def write(self, blocks: Sequence[HistoryBlock]) -> list[HistoryFile]:
         """Write *blocks* to hidden files, one for each day; synced when this returns.
@@ -92,8 +111,9 @@ class HistoryWriter:
             The files, in that order.
 
         Raises:
-            StoreError: The medium refuses. Hidden files may be left.
+            StoreError: The medium refuses. Hidden files may be left, each of them whole.
         """
+        self._check()
         try:
             self._hidden.mkdir(mode=0o750, parents=True, exist_ok=True)
         except OSError as error:
@@ -107,8 +127,22 @@ class HistoryWriter:
         for day, start, count in _days(rows.column("time").cast(pa.int64())):
             first = blocks[0].first + start
             file = HistoryFile(day, self._partition, first, first + count)
-            write_table(rows.slice(start, count), self._at(file))
+            self._put(rows.slice(start, count), file)
             yield file
+
+    def _put(self, rows: pa.Table, file: HistoryFile) -> None:
+        """Write a hidden file that is whole under its name, whoever writes the same one."""
+        hidden = self._at(file)
+        part = hidden.with_name(f"{hidden.name}.{uuid.uuid4().hex}{PART}")
+        with contextlib.ExitStack() as failed:
+            failed.callback(_delete, part)
+            write_table(rows, part)
+            self._check()
+            try:
+                part.rename(hidden)
+            except OSError as error:
+                raise StoreError(f"cannot write the history file {hidden}: {error}") from error
+            failed.pop_all()
 
     def publish(self, files: Sequence[HistoryFile]) -> int:
         """Rename hidden *files* to their names: from then on they are the history. Idempotent.
@@ -121,6 +155,7 @@ class HistoryWriter:
             StoreError: The medium refuses. Call it again: those of *files* that it has renamed
                 do not count as lost.
         """
+        self._check()
         lost = sum(self._publish(file) for file in files)
         self._renamed.difference_update(files)
         return lost
@@ -152,6 +187,7 @@ class HistoryWriter:
         Raises:
             StoreError: The medium refuses.
         """
+        self._check()
         try:
             left = [path for path in self._hidden.iterdir() if path.is_file()]
         except FileNotFoundError:
@@ -159,10 +195,12 @@ class HistoryWriter:
         except OSError as error:
             raise StoreError(f"cannot read the folder {self._hidden}: {error}") from error
         for path in left:
-            file = parse(path.name.replace("~", "/"))
+            name = path.name.replace("~", "/")
+            whole = not name.endswith(PART)
+            file = parse(name if whole else name.removesuffix(PART).rpartition(".")[0])
             if file is None or file.partition != self._partition:
                 continue  # another owner's
-            if file.end <= filed:
+            if whole and file.end <= filed:
                 self.publish([file])
             else:
                 path.unlink(missing_ok=True)
@@ -175,6 +213,11 @@ class HistoryWriter:
             sync_folder(folder)
         except OSError as error:
             raise StoreError(f"cannot sync the folder {folder}: {error}") from error
+
+
+def _delete(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _without_leaps(blocks: Sequence[HistoryBlock]) -> Iterator[Sequence[HistoryBlock]]:

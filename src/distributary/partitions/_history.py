@@ -1,12 +1,13 @@
 """The history of a partition: rows ride in the flushes, and every two seconds become files.
 
 On the loop, but for the files themselves. Nothing here stops a delivery: where files cannot be
-written, rows stay in the journal, and beyond a limit the oldest are given up, counted.
+written, or a folder does not answer, rows stay in the journal, and beyond a limit the oldest are
+given up, counted.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from distributary.core.deliver import Timers
 from distributary.core.errors import StoreError
@@ -21,6 +22,8 @@ from distributary.history.rows import Recorder
 from distributary.partitions._tracing import AttemptSpans
 from distributary.partitions.ports import Blocking
 
+T = TypeVar("T")
+
 FILE_S: Final = 2.0
 """Interval of files: people see a row within 5 s, and a file takes some 3 ms."""
 FILE_ROWS: Final = 20_000
@@ -30,6 +33,10 @@ RETRY_S: Final = 10.0
 """Interval of further attempts after a file could not be written."""
 WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
 """Rows that wait for a file: beyond it the oldest are given up. About a million of them."""
+UNSEEN_BYTES_MAX: Final = 4 * 1024 * 1024
+"""The same for an owner that has never reached the folder, beside what its predecessor left: one on
+a machine without that folder must not have its journal rewritten for ever with rows for nobody."""
+SILENT: Final = "the folder does not answer"
 LOST_TOTAL: Final = "history_lost_rows_total"
 VANISHED: Final = "their file vanished before it was published"
 
@@ -107,6 +114,14 @@ class History:
         self._waiting_bytes = 0
         self._waiting_rows = 0
         self._end = 0
+        self._writing = 0
+        """How many of the first blocks that wait are being written: these stay."""
+        self._left_bytes = 0
+        """Of the rows that the last owner left."""
+        self._reached = False
+        """Whether the folder has been reached."""
+        self._watched = False
+        self._jobs = 0
         self._written: list[HistoryFile] = []
         self._durable = 0
         self._busy = False
@@ -138,6 +153,7 @@ class History:
                 self.filed = end
                 ask_flush()
             return
+        self._left_bytes = sum(len(block.rows) for block in blocks)
         for block in blocks:
             self._wait(block)
         self._recover_to = filed
@@ -169,13 +185,17 @@ class History:
         self._waiting.append(block)
         self._waiting_bytes += len(block.rows)
         self._waiting_rows += block.length
-        while self._waiting_bytes > WAITING_BYTES_MAX and not self._busy:
-            lost = self._take_first()
+        unseen = min(UNSEEN_BYTES_MAX + self._left_bytes, WAITING_BYTES_MAX)
+        bytes_max = WAITING_BYTES_MAX if self._reached else unseen
+        while self._waiting_bytes > bytes_max and len(self._waiting) > self._writing:
+            lost = self._take(self._writing)
             self._meter.add(LOST_TOTAL, lost.length)
+            # Also above rows that are being written: a file of them is whole or is none.
             self.filed = lost.end
 
-    def _take_first(self) -> HistoryBlock:
-        block = self._waiting.popleft()
+    def _take(self, place: int) -> HistoryBlock:
+        block = self._waiting[place]
+        del self._waiting[place]
         self._waiting_bytes -= len(block.rows)
         self._waiting_rows -= block.length
         return block
@@ -224,14 +244,16 @@ class History:
         found: list[HistoryFile] = []
 
         def done(error: StoreError | None) -> None:
+            self._writing = 0
             if self._failed(error):
                 return
             for _ in blocks:
-                self._take_first()
+                self._take(0)
             self._written = found
-            self.filed = blocks[-1].end
+            self.filed = max(self.filed, blocks[-1].end)
             self._ask_flush()
 
+        self._writing = len(blocks)
         self._run(lambda: found.extend(files.write(blocks)), done)
 
     def _publish(self) -> None:
@@ -253,15 +275,19 @@ class History:
 
     def _failed(self, error: StoreError | None) -> bool:
         if error is None:
+            self._reached = True
             if self._failing:
                 self._failing = False
                 self._warn("history-written-again", {})
             return False
-        if not self._failing:
-            self._failing = True
-            self._warn("history-not-written", {"error": str(error)})
+        self._fail(str(error))
         self._arm(RETRY_S)
         return True
+
+    def _fail(self, reason: str) -> None:
+        if not self._failing:
+            self._failing = True
+            self._warn("history-not-written", {"error": reason})
 
     def _go_on(self) -> None:
         """Write what has come meanwhile, now if it is much."""
@@ -276,23 +302,53 @@ class History:
             done(error)
 
         self._busy = True
+        self._jobs += 1
+        self._watch()
         self._blocking.run(work, finished)
 
+    def _watch(self) -> None:
+        """Tell people of a job that takes ``RETRY_S``: a share may not answer for hours."""
+        if self._watched:
+            return
+        self._watched = True
+        job = self._jobs
 
-def finish(ownership: Ownership, files: Files) -> int:
+        def look() -> None:
+            self._watched = False
+            if self._busy and self._jobs == job:
+                self._fail(SILENT)
+            elif self._busy:
+                self._watch()
+
+        self._timers.call_later(RETRY_S, look)
+
+
+class Waiting(Protocol):
+    """Runs work on files, and waits for its end so long as there is time."""
+
+    def __call__(self, work: Callable[[], T], /) -> T:
+        """Return what *work* returns, or raise what it raises; a late one is a ``StoreError``."""
+
+
+def finish(ownership: Ownership, files: Files, wait: Waiting) -> int:
     """Write what an owner that has ended has left, so that people see it while no server runs.
+
+    Args:
+        ownership: Of the owner; no flush of it is under way.
+        files: Of its history.
+        wait: Runs the work on files.
 
     Returns:
         Number of rows that have vanished before they were published.
 
     Raises:
-        StoreError: The medium refuses: the next owner has the rows.
+        StoreError: The medium refuses, or takes too long: the next owner has the rows.
     """
     state = ownership.state
     blocks, filed = list(state.blocks), state.history_end
-    files.recover(state.filed)
+    wait(lambda: files.recover(state.filed))
     if not blocks:
         return 0
-    written = files.write(blocks)
+    written = wait(lambda: files.write(blocks))
     ownership.flush(Batch(state.mark, filed=filed))
-    return files.publish(written)
+    return wait(lambda: files.publish(written))

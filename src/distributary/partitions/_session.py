@@ -28,8 +28,8 @@ from distributary.core.errors import DistributaryError, StoreError
 from distributary.core.flow import Attempt
 from distributary.core.meter import Meter
 from distributary.datadir import ConsumerPhase, StatusField
-from distributary.history.place import NOT_SHARED, is_marked
 from distributary.history.writer import HistoryWriter
+from distributary.partitions._filing import Filing
 from distributary.partitions._history import LOST_TOTAL
 from distributary.partitions._history import finish as finish_history
 from distributary.partitions._holding import Holding
@@ -112,6 +112,8 @@ class PartitionSession:
     """Reads a log that is on a cluster."""
     _once: Once | None = None
     """Finds repeats; None: every event is taken, or who appends finds them."""
+    _filing: Filing | None = None
+    """Writes files of the history; None: none is kept."""
     _recalls: Recalls | None = None
     """What is recalled of the archive; None: there is none."""
 
@@ -135,7 +137,6 @@ class PartitionSession:
         self._log = owner_log(settings.log_level).bind(partition=partition, epoch=epoch)
         self._closing = False
         self._saved_s = float("-inf")
-        self._history_files: HistoryWriter | None = None
         _tune()
         self._thread = threading.Thread(target=self._run, name=f"owner-p{partition}", daemon=True)
         self._holding = holding or Holding(
@@ -184,8 +185,9 @@ class PartitionSession:
         follower = self._prepared.follow(partition, holding.records, cursor)
         attempts = self._settings.log_attempts
         folder, archive = self._settings.history, self._settings.archive
-        if folder and attempts != "none" and self._has_history(Path(folder)):
-            self._history_files = HistoryWriter(Path(folder), partition)
+        if folder and attempts != "none":
+            files = HistoryWriter(Path(folder), partition, self._settings.history_mark)
+            self._filing = Filing(files, f"filing-p{partition}", self._loop.call_soon_threadsafe)
         self._follower = follower
         self._recalls = self._places.recalls(partition, archive, self._clock) if archive else None
         limits = self._settings.once_of_readers
@@ -206,7 +208,7 @@ class PartitionSession:
                 tallies=holding.tallies,
                 status_page=self._status_page,
                 meter=self._meter,
-                history_files=self._history_files,
+                history_files=None if self._filing is None else self._filing.files,
                 failures_only=attempts == "failures",
                 clock=self._clock,
                 timers=timers,
@@ -217,6 +219,7 @@ class PartitionSession:
                 else None,
                 aside=_Blocking(self._loop, self._aside),
                 reading=_Blocking(self._loop, self._reading),
+                filing=self._filing,
                 log_reading=None if ownership.local else self._beside_the_log(),
                 make_dispatcher=self._make_dispatcher,
                 routes_path=self._places.scratch.routes(partition),
@@ -455,23 +458,19 @@ class PartitionSession:
                 )
         return count
 
-    def _has_history(self, folder: Path) -> bool:
-        """Whether *folder* is that of the server, and not one of another machine."""
-        mark = self._settings.history_mark
-        if not mark or is_marked(folder, mark):
-            return True
-        self._warn("history-off", {"folder": str(folder), "reason": NOT_SHARED})
-        return False
-
     def _finish_history(self) -> None:
         """When the server stops: people see the last rows while it does not run."""
-        files = self._history_files
-        if files is None or self._failure is not None or not self._status_page[StatusField.STOP]:
+        filing = self._filing
+        if filing is None:
             return
         try:
-            self._meter.add(LOST_TOTAL, finish_history(self._ownership, files))
+            if self._failure is None and self._status_page[StatusField.STOP]:
+                lost = finish_history(self._ownership, filing.files, filing.wait)
+                self._meter.add(LOST_TOTAL, lost)
         except StoreError as error:
             self._warn("history-not-written", {"error": str(error)})
+        finally:
+            filing.end()
 
     def _end_loop(self) -> None:
         self._closing = True

@@ -162,7 +162,7 @@ class PartitionConsumer:
         self._history = History(
             self._recorder,
             context.history_files,
-            blocking=context.aside,
+            blocking=context.filing or context.aside,
             timers=context.timers,
             meter=context.meter,
             warn=context.warn,

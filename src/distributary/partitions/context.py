@@ -55,6 +55,8 @@ class PartitionContext:
         tracing: Traces attempts; None: nobody does.
         recalls: What is recalled of the archive; None: there is none.
         journaling: Runs small flushes of the journal; None: ``blocking`` does.
+        filing: Runs what is done with files of the history, on a share that may not answer; None:
+            ``aside`` does.
         once: Finds the repeats among the records, where readers have to; None: there are none.
     """
 
@@ -90,6 +92,7 @@ class PartitionContext:
     tracing: AttemptSpans | None = None
     on_tick: Callable[[], None] = lambda: None
     recalls: Recalls | None = None
+    filing: Blocking | None = None
     once: Once | None = None
 
     def kept(self, records: Records | None = None) -> Kept:

@@ -14,8 +14,9 @@ from distributary.core.journal_frames import HistoryBlock
 from distributary.core.policy import DELIVERED, Reply
 from distributary.history.columns import SCHEMA
 from distributary.history.names import parse
+from distributary.history.place import MARK_NAME, mark
 from distributary.history.rows import Recorder, RouteNames
-from distributary.history.writer import HIDDEN, HistoryWriter
+from distributary.history.writer import HIDDEN, PART, HistoryWriter, write_table
 
 NOON_MS = 1_795_348_800_000
 """2026-11-22, 12:00 UTC."""
@@ -186,3 +187,71 @@ def test_a_medium_that_refuses_is_one_known_error(tmp_path):
 def test_nothing_was_left(tmp_path):
     """The folder does not exist yet."""
     HistoryWriter(tmp_path / "none", 3).recover(0)
+
+
+def test_a_folder_without_its_mark_is_refused_until_it_is_mounted(tmp_path):
+    """Rows would lie on a disk of this machine, where nobody looks: their owner keeps them."""
+    folder = tmp_path / "share"
+    writer = HistoryWriter(folder, 3, "shop")
+    rows = blocks(NOON_MS)
+    calls = [lambda: writer.write(rows), lambda: writer.recover(1), lambda: writer.publish([])]
+    for call in calls:
+        with pytest.raises(StoreError, match="is not the folder of this server"):
+            call()
+    assert not folder.exists()
+    mark(folder, "orders", replace=False)
+    for call in calls:
+        with pytest.raises(StoreError, match="is not the folder of this server"):
+            call()
+    (folder / MARK_NAME).write_text("shop")
+    writer.recover(0)
+    writer.publish(writer.write(rows))
+    assert history(folder) == [0]
+
+
+def test_a_file_that_could_not_be_written_leaves_nothing_that_would_be_shown(tmp_path, monkeypatch):
+    """A full disk: the owner may give its rows up, and the next one shows whole files alone."""
+
+    def full(_rows, path):
+        path.write_bytes(b"PAR1 and no more")
+        raise StoreError("no space left on device")
+
+    writer = HistoryWriter(tmp_path, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr("distributary.history.writer.write_table", full)
+        with pytest.raises(StoreError, match="no space"):
+            writer.write(blocks(NOON_MS))
+    assert list((tmp_path / HIDDEN).iterdir()) == []
+    HistoryWriter(tmp_path, 3).recover(1)
+    assert history(tmp_path) == []
+
+
+def test_what_a_kill_leaves_half_written_is_deleted(tmp_path):
+    """Its name says that it is no whole file, however many rows the journal calls filed."""
+    writer = HistoryWriter(tmp_path, 3)
+    (file,) = writer.write(blocks(NOON_MS))
+    (hidden,) = (tmp_path / HIDDEN).iterdir()
+    half = hidden.with_name(f"{hidden.name}.0a1b{PART}")
+    hidden.rename(half)
+    HistoryWriter(tmp_path, 2).recover(file.end)
+    assert half.exists()
+    HistoryWriter(tmp_path, 3).recover(file.end)
+    assert not half.exists()
+    assert history(tmp_path) == []
+
+
+def test_a_write_that_outlasts_its_owner_shows_nothing(tmp_path, monkeypatch):
+    """A share that answers hours later: the next owner has written the same rows long since."""
+    writer = HistoryWriter(tmp_path, 3)
+
+    def late(rows, path):
+        write_table(rows, path)
+        writer.end()
+
+    monkeypatch.setattr("distributary.history.writer.write_table", late)
+    with pytest.raises(StoreError, match="has ended"):
+        writer.write(blocks(NOON_MS))
+    assert list((tmp_path / HIDDEN).iterdir()) == []
+    for call in (lambda: writer.publish([]), lambda: writer.recover(9)):
+        with pytest.raises(StoreError, match="has ended"):
+            call()

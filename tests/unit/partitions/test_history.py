@@ -227,12 +227,12 @@ def test_an_orderly_end_shows_everything(rig, timers, hidden):
         ownership.flush(Batch(Mark(1, 1), filed=2))
     rig.drop(1)
     ownership.flush(Batch(Mark(1, 1), history=rig.history.take()))
-    finish(ownership, rig.files)
+    finish(ownership, rig.files, lambda work: work())
     assert sorted((file.first, file.end) for file in rig.files.published) == (
         [(0, 2), (2, 3)] if hidden == "noted" else [(0, 3)]
     )
     assert ownership.state.blocks == []
-    finish(ownership, rig.files)
+    finish(ownership, rig.files, lambda work: work())
 
 
 def test_without_a_history_nothing_is_kept(timers):
@@ -241,3 +241,77 @@ def test_without_a_history_nothing_is_kept(timers):
     rig.drop(1)
     assert rig.history.take() == (0, b"")
     assert (rig.history.filed, rig.asked) == (1, 1)
+
+
+def test_what_waits_for_a_folder_that_does_not_answer_is_bounded(rig, timers, monkeypatch):
+    """A hard mount whose server is away: the rows being written stay, the oldest others go."""
+    monkeypatch.setattr(_history, "WAITING_BYTES_MAX", 1000)
+    rig.drop(2)
+    rig.flush()
+    timers.advance(FILE_S)
+    (hanging,) = rig.jobs
+    rig.jobs.clear()
+    for _ in range(200):
+        rig.drop(1)
+        rig.flush()
+    lost = rig.meter.counters[LOST_TOTAL]
+    assert 150 < lost < 200
+    assert rig.history.filed == 2 + lost, "the journal forgets what is given up"
+    rig.jobs.append(hanging)
+    rig.work()
+    rig.flush()
+    rig.work()
+    assert [(file.first, file.end) for file in rig.files.published] == [(0, 2)]
+
+
+def test_a_folder_that_does_not_answer_is_told_once(rig, timers):
+    """Nothing fails there, so nothing else would say it."""
+    rig.drop(1)
+    rig.flush()
+    timers.advance(FILE_S)
+    (hanging,) = rig.jobs
+    rig.jobs.clear()
+    for _ in range(5):
+        timers.advance(RETRY_S)
+    assert rig.warnings == ["history-not-written"]
+    rig.jobs.append(hanging)
+    rig.work()
+    assert rig.warnings == ["history-not-written", "history-written-again"]
+
+
+def test_jobs_that_end_are_not_taken_for_one_that_hangs(rig, timers):
+    """Each two seconds another one is under way."""
+    for _ in range(20):
+        rig.drop(1)
+        rig.flush()
+        timers.advance(FILE_S)
+        rig.work()
+        rig.flush()
+        rig.work()
+    assert rig.warnings == []
+
+
+def test_rows_for_a_folder_that_is_not_there_are_few_and_those_of_a_predecessor_stay(
+    timers, monkeypatch
+):
+    """A machine without the share keeps a little in the journal, and counts the rest as lost."""
+    monkeypatch.setattr(_history, "UNSEEN_BYTES_MAX", 500)
+    left = Rig(timers)
+    left.drop(40)
+    count, rows = left.history.take()
+    rig = Rig(timers)
+    rig.files.failing = True
+    rig.load([HistoryBlock(0, count, rows)], filed=0, end=40)
+    assert LOST_TOTAL not in rig.meter.counters
+    for _ in range(100):
+        rig.drop(1)
+        rig.flush()
+    lost = rig.meter.counters[LOST_TOTAL]
+    assert lost > 40
+    rig.files.failing = False
+    timers.advance(RETRY_S)
+    rig.work()
+    for _ in range(100):
+        rig.drop(1)
+        rig.flush()
+    assert rig.meter.counters[LOST_TOTAL] == lost, "where there is one, more may wait"
