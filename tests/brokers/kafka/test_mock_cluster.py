@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import itertools
+import time
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from distributary.core.clock import SystemClock
 from distributary.core.deliver import Destination
@@ -158,3 +160,46 @@ def test_a_source_reads_what_was_delivered(mock):
     assert sorted(found, key=lambda event: event.attributes["id"]) == sorted(
         events, key=lambda event: event.attributes["id"]
     )
+
+
+def test_a_group_that_begins_at_the_end_misses_nothing_while_nobody_reads(mock):
+    """Also of partitions that had no record while it read: where it begins is committed."""
+    topic = f"mock-{next(_numbers)}"
+    mock.create_topic(topic)
+    options = {"offsetreset": "latest"}
+    spec = SourceSpec("tail", "KAFKA", f"kafka://127.0.0.1:{mock.port}", topic, options=options)
+    seen = Consumer(mock.client() | {"group.id": "tail"})
+    places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+
+    def write(number):
+        producer = Producer(mock.client())
+        headers = [("ce_specversion", "1.0"), ("ce_id", f"{number}"), ("ce_source", "/s")]
+        for partition in range(PARTITIONS):
+            producer.produce(topic, b"", headers=[*headers, ("ce_type", "t")], partition=partition)
+        assert producer.flush(10) == 0
+
+    def wait(until):
+        deadline_s = time.monotonic() + 20.0
+        while not until():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+
+    async def read(until):
+        connector = Connector(AddressRule(loopback_allowed=True), SystemResolver())
+        taken = []
+        consumer = consumers.make(spec, connector, SystemClock())
+        running = asyncio.create_task(consumer.run(taken.append, unsettled_max=8))
+        await asyncio.to_thread(wait, lambda: until(taken))
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return sorted(each.where for each in taken)
+
+    def begun(_taken):
+        return all(each.offset == 1 for each in seen.committed(places, timeout=10))
+
+    write(0)
+    assert asyncio.run(read(begun)) == []
+    write(1)
+    found = asyncio.run(read(lambda taken: len(taken) >= PARTITIONS))
+    assert found == [f"{topic}[{number}]@1" for number in range(PARTITIONS)]
+    seen.close()

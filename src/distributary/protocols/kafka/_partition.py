@@ -25,8 +25,8 @@ class ConsumedPartition:
     def take(self, offset: int) -> None:
         """Add a consumed message; offsets increase, with gaps.
 
-        The first offset is committed even before it is settled: a group with ``offsetreset``
-        ``latest`` and without a commit would begin at a later end the next time.
+        The first offset is committed even before it is settled, so a group has a commit from its
+        first record on.
         """
         if self.done is None:
             self.done = offset

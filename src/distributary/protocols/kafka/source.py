@@ -42,6 +42,10 @@ GOODBYE_S: Final = 2.0
 """Longest wait for the last commit and for leaving the group, which moves its partitions at once.
 With the drain (3 s) it is less than the process has to stop (6 s)."""
 
+ANSWER_S: Final = 5.0
+"""Longest wait for the commits of a group, or for the end of a partition. The run then fails, and
+is tried again."""
+
 FETCHED_KIB_MAX: Final = 8 * 1024
 """Prefetch of librdkafka: several times the limit of unsettled messages, at 1 KB each."""
 
@@ -74,7 +78,14 @@ class _KafkaConsumer:
         refusal = await client.connect(spec.place, loop)
         if refusal is not None:
             raise _error(refusal)
-        reading = _Reading(client, spec.place, take, unsettled_max, self._clock)
+        reading = _Reading(
+            client,
+            spec.place,
+            take,
+            unsettled_max,
+            self._clock,
+            from_end=settings["auto.offset.reset"] == "latest",
+        )
         try:
             await reading.ended
         finally:
@@ -110,6 +121,8 @@ class _Reading:
         take: Callable[[Message], None],
         unsettled_max: int,
         clock: Clock,
+        *,
+        from_end: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = loop.create_future()
@@ -120,6 +133,7 @@ class _Reading:
         self._unsettled_max = unsettled_max
         self._loop = loop
         self._clock = clock
+        self._from_end = from_end
         self._partitions: dict[int, ConsumedPartition] = {}
         self._committed: dict[int, int] = {}
         self._commit_due_s = 0.0
@@ -231,6 +245,8 @@ class _Reading:
             self._committed |= due
 
     def _on_assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        if self._from_end:
+            partitions = _begun(consumer, partitions)
         consumer.incremental_assign(partitions)
         if self._paused:
             consumer.pause(partitions)  # like those assigned before
@@ -292,6 +308,35 @@ class _Reading:
         self._stopping = True
         if not self.ended.done():
             self.ended.set_exception(error)
+
+
+def _begun(consumer: Any, partitions: Sequence[Any]) -> list[Any]:
+    """Returns *partitions*; those of which the group has no commit begin at their ends.
+
+    Each of these ends is committed: the next run would begin at a later one, and pass over what
+    came meanwhile.
+
+    Raises:
+        KafkaException: The cluster does not answer, or refuses the commit. Nothing was read.
+    """
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415 - see _client
+
+    places = consumer.committed(list(partitions), timeout=ANSWER_S)
+    begun = []
+    for each in places:
+        if each.error is not None:
+            raise KafkaException(each.error)
+        if each.offset < 0:
+            bounds = consumer.get_watermark_offsets(each, timeout=ANSWER_S)
+            if bounds is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - its name
+            each.offset = bounds[1]
+            begun.append(each)
+    if begun:
+        for each in consumer.commit(offsets=begun, asynchronous=False):
+            if each.error is not None:
+                raise KafkaException(each.error)
+    return list(places)
 
 
 def _headers(record: Any) -> Sequence[tuple[str, bytes | None]]:

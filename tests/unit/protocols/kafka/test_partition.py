@@ -10,7 +10,7 @@ from distributary.protocols.kafka._partition import ConsumedPartition
 
 
 def test_where_a_group_has_begun_is_kept():
-    """Else one that begins at the end of a topic would begin at another end after a crash."""
+    """It has a commit from its first record on."""
     partition = ConsumedPartition(0)
     assert partition.done is None
 

@@ -5,6 +5,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, TopicPartition
 
 from distributary.core.errors import TransportError
 from distributary.protocols.kafka import source as kafka
@@ -74,12 +75,12 @@ def record(offset):
     )
 
 
-def read(client, scenario, unsettled_max=10):
+def read(client, scenario, unsettled_max=10, **how):
     """Run *scenario* with a reading and what it has taken."""
 
     async def whole():
         taken = []
-        reading = kafka._Reading(client, "t", taken.append, unsettled_max, Clock())
+        reading = kafka._Reading(client, "t", taken.append, unsettled_max, Clock(), **how)
         try:
             return await scenario(reading, taken)
         finally:
@@ -174,3 +175,70 @@ def test_partitions_that_come_while_it_is_paused_are_paused(monkeypatch):
 
     read(Client(consumer), scenario, unsettled_max=1)
     assert consumer.calls[-2:] == [("assign", ["new"]), ("pause", ["new"])], consumer.calls
+
+
+class Group(Consumer):
+    """Of partition 0 it has the commit 7, of partition 1 none; partition 1 ends at 5."""
+
+    def __init__(self, end=(0, 5), fault=None):
+        super().__init__(lambda consumer: consumer.callbacks["on_assign"](consumer, self.places))
+        self.places = [TopicPartition("t", number) for number in (0, 1)]
+        self._end = end
+        self._fault = fault
+
+    def committed(self, partitions, timeout):
+        assert timeout > 0
+        return [
+            TopicPartition("t", each.partition, 7 - 1008 * each.partition) for each in partitions
+        ]
+
+    def get_watermark_offsets(self, partition, timeout):
+        assert partition.partition == 1
+        assert timeout > 0
+        return self._end
+
+    def commit(self, offsets, asynchronous):
+        assert not asynchronous
+        self.calls.append(("commit", [(each.partition, each.offset) for each in offsets]))
+        return [SimpleNamespace(error=self._fault) for _ in offsets]
+
+
+def test_where_a_group_begins_at_the_end_is_committed_before_it_reads():
+    """Also of a partition without a record; one with a commit goes on from there."""
+    consumer = Group()
+
+    async def scenario(_reading, _taken):
+        await asyncio.to_thread(consumer.polled.wait, 10)
+
+    read(Client(consumer), scenario, from_end=True)
+    _, committed, (assigned, places) = consumer.calls[:3]
+    assert committed == ("commit", [(1, 5)])
+    assert assigned == "assign"
+    assert [(each.partition, each.offset) for each in places] == [(0, 7), (1, 5)]
+
+
+def test_a_group_that_begins_at_the_beginning_asks_for_nothing():
+    """Without a commit it begins there again, and passes over nothing."""
+    consumer = Group()
+
+    async def scenario(_reading, _taken):
+        await asyncio.to_thread(consumer.polled.wait, 10)
+
+    read(Client(consumer), scenario)
+    assert consumer.calls[1] == ("assign", consumer.places)
+
+
+@pytest.mark.parametrize(
+    "consumer",
+    [Group(end=None), Group(fault=KafkaError(KafkaError.NOT_COORDINATOR))],
+    ids=["no answer", "no commit"],
+)
+def test_a_group_whose_begin_cannot_be_committed_does_not_read(consumer):
+    """The run ends, and is tried again: it would pass over what comes meanwhile."""
+
+    async def scenario(reading, _taken):
+        with pytest.raises(TransportError):
+            await asyncio.wait_for(reading.ended, 10)
+
+    read(Client(consumer), scenario, from_end=True)
+    assert "assign" not in [name for name, _ in consumer.calls]
