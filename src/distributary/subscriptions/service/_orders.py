@@ -28,6 +28,10 @@ from distributary.subscriptions.store.store import Store
 BY: Final = "annotation"
 """Who asked, where an annotation did."""
 
+_TURN: Final = "turn"
+"""Beside the orders that were carried out: how often that was noted. It is in the ids of runs, so
+a value that returns after another one, or after none, is a new run; and one that is repeated after
+a crash, before it was noted, is the same one."""
 
 _KINDS: Final[dict[str, DemandKind]] = {RETRY: "retry", REDRIVE: "redrive", REPLAY: "replay"}
 
@@ -62,7 +66,7 @@ class Orders:
 
     def known(self) -> dict[str, dict[str, str]]:
         """The orders that were carried out, by uid."""
-        return self._store.obeyed()
+        return {uid: _without_turn(obeyed) for uid, obeyed in self._store.obeyed().items()}
 
     def halted(self) -> dict[str, Halted]:
         """Routes to which nothing is sent, by uid."""
@@ -78,6 +82,7 @@ class Orders:
             StoreError: Not now; call it again.
         """
         before = self._store.obeyed().get(uid, {})
+        turn = int(before.get(_TURN, "0")) + 1
         fault = None
         try:
             self._set(uid, orders, before)
@@ -86,10 +91,10 @@ class Orders:
                 if text is None or before.get(name) == text:
                     continue
                 try:
-                    self._run(name, uid, namespace, text)
+                    self._run(name, uid, namespace, text, turn)
                 except (ConflictError, RequestError, ValueError) as error:
                     fault = f"{name}: {error}"
-            self._store.note_obeyed(uid, orders)
+            self._store.note_obeyed(uid, {**orders, _TURN: str(turn)})
         except NotFoundError:
             pass  # It is deleted: its route ends with it.
         return fault
@@ -107,7 +112,7 @@ class Orders:
         elif wants == (False, True) or orders.get(ENABLE) not in {None, before.get(ENABLE)}:
             self._store.enable(uid, BY, now_ms)
 
-    def _run(self, name: str, uid: str, namespace: str, text: str) -> None:
+    def _run(self, name: str, uid: str, namespace: str, text: str, turn: int) -> None:
         details = DemandDetails(by=BY)
         if name == REPLAY:
             order = ReplayOrder.read(text)
@@ -118,9 +123,14 @@ class Orders:
                 rate=order.rate,
                 partitions=self._partitions if order.rate is not None else 1,
             )
-        digest = hashlib.blake2b(f"{uid}/{name}/{text}".encode(), digest_size=12).hexdigest()
+        said = f"{uid}/{name}/{turn}/{text}".encode()
+        digest = hashlib.blake2b(said, digest_size=12).hexdigest()
         run = run_key(f"annotation-{digest}", namespace or DEFAULT_NAMESPACE)
         self._store.demand(_KINDS[name], uid, run, self._clock.wall_ms(), details=details)
+
+
+def _without_turn(obeyed: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in obeyed.items() if name != _TURN}
 
 
 def _halted(one: Steering) -> Halted:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from distributary.core.errors import StoreError
+
 
 def annotated(world, **orders):
     """Apply the Trigger with these annotations and no others."""
@@ -89,6 +91,36 @@ def test_a_value_is_carried_out_once(world):
     assert demands(world) == every
     annotated(world, retry="2")
     assert demands(world) == [*every, ("retry", uid)]
+
+
+@pytest.mark.parametrize("between", [{}, {"retry": "2"}], ids=["removed", "another"])
+def test_a_value_that_returns_is_carried_out_again(world, between):
+    """After its removal, and after another value; also where a restart lies between."""
+    made = annotated(world, retry="1")
+    annotated(world, **between)
+    count = len(demands(world))
+    world.restart()
+    world.settle()
+    assert len(demands(world)) == count
+    annotated(world, retry="1")
+    assert demands(world) == [("retry", made["metadata"]["uid"])] * (count + 1)
+
+
+def test_an_order_that_was_not_noted_is_the_same_run(world, monkeypatch):
+    """The store fails between the run and the note of it: the order is carried out once."""
+    made = annotated(world)
+    noted = world.store.note_obeyed
+    faults = [StoreError("the disk is full")]
+
+    def note(*said):
+        if faults:
+            raise faults.pop()
+        noted(*said)
+
+    monkeypatch.setattr(world.store, "note_obeyed", note)
+    annotated(world, retry="1")
+    assert not faults
+    assert demands(world) == [("retry", made["metadata"]["uid"])]
 
 
 def test_an_object_that_is_made_again_begins_anew(world):
