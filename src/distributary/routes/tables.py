@@ -131,7 +131,8 @@ lifecycle_event = sa.Table(
     metadata,
     # In the order of the events; free again once the log has the event.
     sa.Column("number", big_number(), primary_key=True, autoincrement=True),
-    # Number of the change that it tells of; 0: it tells of none.
+    # Number of the change of the subscription that it tells of, or that the log had not yet when it
+    # was noted; 0: there is none. It waits until the log has that change.
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("event_id", text(192), nullable=False, index=True),
     sa.Column("transition", text(16), nullable=False),
@@ -179,7 +180,7 @@ steering = sa.Table(
     sa.Column("disabled_ms", sa.BigInteger),
     sa.Column("disabled_by", text(512)),
     sa.Column("disabled_reason", text()),
-    # JSON object: annotations that were carried out, with their values.
+    # JSON object: annotations that were carried out, with their values; "turn": how many times.
     sa.Column("obeyed", sa.LargeBinary),
 )
 """What people have set about the deliveries of a route; ``subscriptions.store.steering``."""

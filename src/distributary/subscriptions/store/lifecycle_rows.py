@@ -286,7 +286,18 @@ def _write(connection: Connection, rows: Iterable[dict[str, Any]]) -> None:
     there = sa.select(_e.c.event_id).where(_e.c.event_id.in_(list(wanted)))
     for event_id in connection.execute(there).scalars().all():
         del wanted[event_id]
-    add_rows(connection, list(wanted.values()))
+    # What befalls a subscription after a change is told after that change, which may have to wait
+    # for the log.
+    changes = _pending_of(connection, {row["uid"] for row in wanted.values()})
+    told = [row | {"seq": changes.get(row["uid"], row["seq"])} for row in wanted.values()]
+    add_rows(connection, told)
+
+
+def _pending_of(connection: Connection, uids: Collection[str]) -> dict[str, int]:
+    """The number of the newest change of each of *uids* that may be missing in the log."""
+    newest = sa.select(_r.c.uid, sa.func.max(_r.c.seq)).where(_r.c.appended.is_(False))
+    found = connection.execute(newest.where(_r.c.uid.in_(uids)).group_by(_r.c.uid))
+    return {row[0]: row[1] for row in found}
 
 
 def add_rows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -85,6 +85,25 @@ def test_more_than_a_bound_do_not_wait_for_the_log(do, outbox, monkeypatch):
     ]
 
 
+def test_what_follows_a_change_waits_with_it_for_the_log(do, store, spec, outbox):
+    """A subscription that is paused at once: it is told to be paused after it was started."""
+    do.put("ear", "u0", **LISTEN)
+    do.put("b", "u2")
+    (made,) = do(Put("a", spec(), "u1"), log=False)
+    store.pause("u1", "anna", 5_001)
+    outbox.note([Transition("u1", FAILING, 5_002, {}), Transition("u2", FAILING, 5_003, {})])
+    assert [(row.transition, row.id) for row in outbox.waiting()] == [
+        ("started", "b"),
+        (FAILING, "b"),
+    ]
+    store.mark_appended(made.seq)
+    assert [row.transition for row in outbox.waiting() if row.id == "a"] == [
+        "started",
+        "paused",
+        FAILING,
+    ]
+
+
 def test_nothing_is_noted_where_nobody_listens(do, outbox):
     """Neither of subscriptions nor of Triggers."""
     do.put("a", "u1")
