@@ -1,5 +1,6 @@
 """Validates documents against the schemas of the API description, strictly."""
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -23,8 +24,9 @@ def _pattern(
 _Strict = validators.extend(Draft202012Validator, {"pattern": _pattern})
 
 
+@functools.cache
 def validator(name: str) -> Any:
-    """Of the schema *name*."""
+    """Of the schema *name*; it keeps nothing of what it has validated."""
     document = build_openapi()
     reference = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
     return _Strict(reference)

@@ -1,5 +1,6 @@
 """The ASGI application: every path that is not for publishing."""
 
+import functools
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
@@ -181,10 +182,15 @@ def _metrics_of(health: HealthReport) -> Handler:
     return answer
 
 
-def _documents() -> dict[str, Resource]:
+@functools.cache
+def _description() -> tuple[bytes, bytes]:
+    """The description of the API, for programs and as a page; both are always the same."""
     openapi = build_openapi()
-    body = msgspec.json.encode(openapi)
-    page = build_docs(openapi).encode()
+    return msgspec.json.encode(openapi), build_docs(openapi).encode()
+
+
+def _documents() -> dict[str, Resource]:
+    body, page = _description()
     policy = {"content-security-policy": CONTENT_SECURITY_POLICY}
     return {
         "/openapi.json": _reading(lambda: Response(body, media_type="application/json")),
