@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from distributary.core import errors
 
@@ -83,6 +84,36 @@ def _dotted(room: Path) -> str:
     return ".".join(room.relative_to(SRC.parent if room.is_relative_to(SRC) else KIT.parent).parts)
 
 
+class Function(NamedTuple):
+    """A function of a file, wherever in it."""
+
+    name: str
+    lines: int
+    documented: bool
+
+
+class Shape(NamedTuple):
+    """What the rules ask about a file: its tree would take much more memory."""
+
+    documented: bool
+    functions: tuple[Function, ...]
+    imports: tuple[tuple[str, tuple[str, ...]], ...]
+    """Module and names of each ``from ... import``."""
+
+
+@functools.cache
+def _shape(path: Path) -> Shape:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions, imports = [], []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            functions.append(Function(node.name, lines, bool(ast.get_docstring(node))))
+        elif isinstance(node, ast.ImportFrom):
+            imports.append((node.module or "", tuple(alias.name for alias in node.names)))
+    return Shape(bool(ast.get_docstring(tree)), tuple(functions), tuple(imports))
+
+
 def test_lines_are_short() -> None:
     """No line of code is longer than the screen beside a diff."""
     long = [
@@ -105,11 +136,10 @@ def test_files_are_short() -> None:
 def test_functions_are_short() -> None:
     """A function of the package fits on a screen; those that may not are listed."""
     long = {
-        f"{_name(path)}:{node.name}"
+        f"{_name(path)}:{function.name}"
         for path in HELD
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
+        for function in _shape(path).functions
+        if function.lines > FUNCTION_LINES_MAX
     }
     assert long - set(LONGER_FUNCTIONS) == set()
     assert set(LONGER_FUNCTIONS) - long == set(), "an exception that is no longer needed"
@@ -117,24 +147,18 @@ def test_functions_are_short() -> None:
 
 def test_modules_say_what_they_are_for() -> None:
     """Every module of the package has a docstring."""
-    silent = [
-        _name(path)
-        for path in HELD
-        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    ]
+    silent = [_name(path) for path in HELD if not _shape(path).documented]
     assert silent == []
 
 
 def test_tests_say_what_they_show() -> None:
     """Every test has a docstring that says the behaviour."""
     silent = [
-        f"{_name(path)}:{node.name}"
+        f"{_name(path)}:{function.name}"
         for path in PYTHON
         if path.name.startswith("test_")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith("test_")
-        and not ast.get_docstring(node)
+        for function in _shape(path).functions
+        if function.name.startswith("test_") and not function.documented
     ]
     assert silent == []
 
@@ -142,12 +166,12 @@ def test_tests_say_what_they_show() -> None:
 def test_names_are_imported_from_where_they_stand() -> None:
     """A package exports what its ``__init__`` imports; a module that passes names on says so."""
     passed_on = [
-        f"{_name(path)}: {node.module}.{alias.name}"
+        f"{_name(path)}: {module}.{name}"
         for path in PYTHON
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and _module_of(node.module or "") is not None
-        for alias in node.names
-        if alias.name in _names_passed_on(node.module or "")
+        for module, names in _shape(path).imports
+        if _module_of(module) is not None
+        for name in names
+        if name in _names_passed_on(module)
     ]
     assert passed_on == []
 
