@@ -6,9 +6,9 @@ import pytest
 
 from distributary.core import journal
 from distributary.core.deliver import Limits, _queue
-from distributary.core.engine import EngineLimits, _matching
+from distributary.core.engine import EngineLimits, _backfill, _matching
 from distributary.core.event import Event, record
-from distributary.core.flow import RecordKind, Task
+from distributary.core.flow import Position, RecordKind, Task, events_for
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import StatusField
 from distributary.partitions import _intake
@@ -205,3 +205,72 @@ def test_a_large_event_is_not_decoded_for_each_route_that_is_paused(make_partiti
     finally:
         tracemalloc.stop()
     assert held < 8 * len(data)
+
+
+MEBIBYTE = 1024 * 1024
+
+
+def held_by_slow_sinks(make_partition, sinks, events):
+    """Bytes that a hundred backfills hold that wait for room at *sinks*, and the partition."""
+    partition = make_partition(limits=Limits(queued_max=8, held_bytes_max=2 * MEBIBYTE))
+    partition.engine_limits = EngineLimits(backfill_tasks_bytes_max=MEBIBYTE)
+    for number in range(100):
+        partition.put_route(f"r{number}", sinks[number % len(sinks)], policy=PATIENT)
+    for sink in sinks:
+        partition.sinks[sink] = answers(after_s=5.0)
+    partition.start()
+    partition.advance(1.0)
+    offset = partition.log.append([(RecordKind.EVENTS, record.encode(events))])
+    for index, event in enumerate(events):
+        partition.checker.published(Position(0, offset, index), event)
+        for number in range(100):
+            partition.checker.expect(Position(0, offset, index), f"r{number}", event)
+    tracemalloc.start()
+    try:
+        partition.advance(20.0)
+        held, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return held, partition
+
+
+def made(count, data):
+    """Events with the same data."""
+    head = {"specversion": "1.0", "source": "/s", "type": "t"}
+    return [Event(head | {"id": f"e{number}"}, data) for number in range(count)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "events", [made(1, b"x" * MEBIBYTE), made(300, b"x")], ids=["large", "many"]
+)
+def test_a_record_is_not_decoded_for_each_route_that_waits_for_room(make_partition, events):
+    """A slow sink, with its breaker closed, takes a few at a time; a hundred routes wait for it."""
+    held, partition = held_by_slow_sinks(make_partition, [SLOW], events)
+    assert partition.status_page[StatusField.BACKFILLING] > 50
+    assert held < 12 * MEBIBYTE
+
+
+@pytest.mark.slow
+def test_matches_that_were_let_go_are_sent_once_each(make_partition):
+    """Decoded again when there is room, also after a crash between two of a record."""
+    _, partition = held_by_slow_sinks(make_partition, [SLOW, FAST], made(20, b"x" * 60_000))
+    for sink in (SLOW, FAST):
+        partition.sinks[sink] = answers(after_s=0.05)
+    partition.advance(3.0)
+    partition.crash()
+    partition.start()
+    partition.rest()
+
+
+@pytest.mark.slow
+def test_a_sink_without_room_is_asked_without_decoding(make_partition, monkeypatch):
+    """Each tick wakes resting backfills: what they let go is not decoded for each look."""
+    held, partition = held_by_slow_sinks(make_partition, [SLOW], made(1, b"x" * MEBIBYTE))
+    del held
+    decoded = []
+    monkeypatch.setattr(_backfill, "events_for", lambda *of: decoded.append(of) or events_for(*of))
+    partition.sinks[SLOW] = hangs
+    before = len(partition.sends)
+    partition.advance(60.0)
+    assert len(decoded) < 3 * (len(partition.sends) - before) + 20

@@ -60,6 +60,7 @@ SMALL = EngineLimits(
     wake_count=1,
     readers_max=1,
     chunks_max=1,
+    backfill_tasks_bytes_max=2 * 2_048,
     finished_max=1,
     finished_least=0,
 )

@@ -208,6 +208,7 @@ class PacedQueue:
             uri=self.uri,
             queued=queued,
             queued_bytes=self._queued_bytes,
+            refused=self._refused,
             completions_per_s=self._rate_per_s,
             drain_s=drain_s,
             paced=True,

@@ -489,4 +489,5 @@ class DestinationQueue:
             drain_s=drain_s,
             oldest_in_flight_s=self.oldest_in_flight_s(now_s),
             held_s=held_s,
+            refused=self._refused,
         )

@@ -33,6 +33,7 @@ class QueueState(NamedTuple):
         oldest_in_flight_s: Age of the oldest attempt in flight; 0 if there is none.
         held_s: Seconds for which ``Retry-After`` still forbids starts; 0: not held.
         paced: A rate limit delays the tasks: a faster sink drains the queue no faster.
+        refused: It has refused a task, and has not had room since.
     """
 
     uri: str
@@ -46,3 +47,4 @@ class QueueState(NamedTuple):
     oldest_in_flight_s: float
     held_s: float
     paced: bool = False
+    refused: bool = False

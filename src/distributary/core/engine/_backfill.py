@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from distributary.core.engine.limits import ROW_TASK_BYTES
 from distributary.core.engine.tracker import Tracker
 from distributary.core.errors import EventError
 from distributary.core.flow import (
@@ -33,6 +34,7 @@ class Backfill:
         tasks: Unsent matches of the last record; the next one to send is last.
         reading: Whether it waits for the records from ``next_offset`` on, which it has requested.
         matched_at: Offset of a record that has matches and waits to be taken; -1: none is known.
+        gave_back: Whether that record was taken, and its unsent matches were let go.
     """
 
     def __init__(self, partition: int, row: BackfillRow) -> None:
@@ -57,6 +59,8 @@ class Backfill:
         self._records_end = row.from_offset
         self._peeked: Logged | None = None
         self._saved = row
+        self._record_bytes_held = 0
+        self._again_from = -1
 
     @property
     def name(self) -> tuple[str, int]:
@@ -67,6 +71,15 @@ class Backfill:
     def next_offset(self) -> int:
         """Offset of the next record; all records below are matched."""
         return self._next
+
+    @property
+    def gave_back(self) -> bool:
+        return self._again_from >= 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the unsent matches, about."""
+        return self._record_bytes_held + ROW_TASK_BYTES * len(self.tasks) if self.tasks else 0
 
     @property
     def route_seq(self) -> int:
@@ -185,15 +198,38 @@ class Backfill:
         """
         for record in lost:
             self._change(to_offset - 1, record)
+        if self.gave_back:
+            self._again_from = -1
+            self._tracker.complete()
         self._next = to_offset
         self._tracker.skip_to(to_offset)
 
     def take(self, logged: Logged, tasks: list[Task]) -> None:
         """Pass the record that ``peek`` returned; *tasks* are its matches, to be sent."""
         self._peeked = None
-        self._tracker.take(logged.offset, logged.checksum, tasks)
+        if self.gave_back:
+            tasks = [task for task in tasks if task.position.index >= self._again_from]
+            self._again_from = -1
+            for task in tasks:
+                self._tracker.add(task)
+            self._tracker.complete()
+        else:
+            self._tracker.take(logged.offset, logged.checksum, tasks)
+        self._record_bytes_held = len(logged.body)
         self._next = logged.offset + 1
         self.tasks = tasks[::-1]
+
+    def give_back(self) -> None:
+        """Let the unsent matches go; their record is read and decoded again.
+
+        A match has the same index then, since nothing behind that record has been read.
+        """
+        position = self.tasks[-1].position
+        self._tracker.give_back(self.tasks)
+        self._again_from = position.index
+        self._next = self.matched_at = position.offset
+        self.tasks = []
+        self.let_go()
 
     def match(self, logged: Logged, archived_to: int) -> list[Task]:
         """The matches of a record; none if the record changes the route.

@@ -50,7 +50,7 @@ class CatchingUp:
                 break
             before = backfill.next_offset
             self._go_on(backfill, left)
-            left -= backfill.next_offset - before
+            left -= max(0, backfill.next_offset - before)
             if backfill.next_offset > before:
                 backfills.moved(backfill)
             backfilled = not backfill.joined and backfill.next_offset >= state.live
@@ -66,12 +66,8 @@ class CatchingUp:
         live, first = self._state.live, backfill.next_offset
         end = live if backfill.to_offset is None else min(backfill.to_offset, live)
         while limit > 0:
-            while backfill.tasks:
-                refused_by = self._sending.offer_backfill(backfill.tasks[-1])
-                if refused_by is not None:
-                    self._backfills.rest(backfill, refused_by)
-                    return
-                backfill.tasks.pop()
+            if not self._sent_all(backfill):
+                return
             if backfill.next_offset >= end:
                 self._backfills.rest(backfill, None)
                 return
@@ -98,13 +94,27 @@ class CatchingUp:
             limit -= 1
         self._backfills.put_back(backfill)
 
+    def _sent_all(self, backfill: Backfill) -> bool:
+        """Send the matches of the last record; False where *backfill* rests with some unsent."""
+        while backfill.tasks:
+            refused_by = self._sending.offer_backfill(backfill.tasks[-1])
+            if refused_by is not None:
+                if not self._backfills.may_hold(backfill):
+                    backfill.give_back()
+                self._backfills.rest(backfill, refused_by)
+                return False
+            backfill.tasks.pop()
+        return True
+
     def _waits(self, backfill: Backfill) -> bool:
         """Let *backfill* rest before its next record, if none of its matches could be sent.
 
         Decoded, and once for each route, one record with a megabyte would take a gigabyte for a
         thousand routes that wait for their common sink.
         """
-        refused_by = self._sending.refuses(backfill.route, backfill.next_offset)
+        refused_by = self._sending.refuses(
+            backfill.route, backfill.next_offset, full=backfill.gave_back
+        )
         if refused_by is not None:
             self._backfills.rest(backfill, refused_by)
         return refused_by is not None

@@ -44,6 +44,8 @@ class Backfills:
         self._turns: dict[Name, None] = {}  # runnable ones, in order
         self._resting: dict[Name, str | None] = {}  # others, with the sink that refused
         self._refused: dict[str, dict[Name, None]] = {}  # those by sink
+        self._held: dict[Name, int] = {}  # bytes of unsent matches of those that rest
+        self._held_bytes = 0
         self._moved: dict[Name, Backfill] = {}  # their durable row may be out of date
         self._floors: dict[str, int] = {}
         self._stuck: dict[Name, Backfill] = {}  # many finished matches above an open one
@@ -115,7 +117,20 @@ class Backfills:
             return None
         name = next(iter(turns))
         del turns[name]
+        self._release(name)
         return self._all[name]
+
+    def may_hold(self, backfill: Backfill) -> bool:
+        """True if *backfill* may keep its unsent matches until its next turn."""
+        size = backfill.held_bytes
+        if self._held_bytes + size > self._limits.backfill_tasks_bytes_max:
+            return False
+        self._held[backfill.name] = size
+        self._held_bytes += size
+        return True
+
+    def _release(self, name: Name) -> None:
+        self._held_bytes -= self._held.pop(name, 0)
 
     def put_back(self, backfill: Backfill) -> None:
         """Put *backfill* at the end of the run queue."""
@@ -224,6 +239,7 @@ class Backfills:
             self._wake(name)
         for known in (self._fed, self._turns, self._moved, self._stuck):
             known.pop(name, None)
+        self._release(name)
         del self._all[name]
         self.by_route[route].remove(backfill)
         if self.by_route[route]:

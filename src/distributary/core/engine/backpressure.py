@@ -92,6 +92,11 @@ class Backpressure:
             and queue.queued > _QUEUED_MAX * REJOIN_SHARE
         )
 
+    def is_full(self, uri: str) -> bool:
+        """True if the queue of *uri* has refused a task, and has had no room since."""
+        queue = self._queue(uri)
+        return queue is not None and queue.refused
+
     def comfortable(self, uri: str) -> bool:
         """True if the queue of *uri* has room enough for its route to join the live reader."""
         queue = self._queue(uri)

@@ -75,6 +75,10 @@ class EngineLimits:
     position in the log again at each turn."""
     chunks_max: int = 64
     """With more backfills than this, a resting one keeps no chunk: 4 MiB in all."""
+    backfill_tasks_bytes_max: int = 16 * 1024 * 1024
+    """Decoded matches that resting backfills hold, in all: 5,000 of small events. A thousand routes
+    that wait for room at slow sinks would hold a batch of a thousand events each, or a megabyte.
+    What has no room here is read and decoded again when the queue has."""
     finished_max: int = 100_000
     """Finished matches above the marks of all backfills together, about: each takes some 180 bytes
     until its mark has passed it. While one attempt hangs for ten minutes, its route must not

@@ -192,10 +192,15 @@ class Sending:
             return waits_for_resume(task.route)
         return self._offer_backfill(task)
 
-    def refuses(self, route: str, offset: int) -> str | None:
+    def refuses(self, route: str, offset: int, *, full: bool = False) -> str | None:
         """What a backfill of *route* waits for at *offset*, without its matches; None: offer them.
 
         As ``offer_backfill``, where the answer is the same for all of them and stays for long.
+
+        Args:
+            route: Of the backfill.
+            offset: Of its next record.
+            full: Also where the queue was full, and has not had room since.
         """
         target = self._targets.get(route)
         if target is None or offset < self._state.cuts.everybody or self.is_beyond(route, offset):
@@ -203,7 +208,10 @@ class Sending:
         if route in self._halted:
             return waits_for_resume(route)
         name = target.sink.queue
-        return name if target.events_max is None and self._effects.is_open(name) else None
+        if target.events_max is not None:
+            return None
+        refused = self._effects.is_open(name) or (full and self._backpressure.is_full(name))
+        return name if refused else None
 
     def offer_replay(self, task: Task) -> str | None:
         """Send a match again for a replay. Returns None, or what it waits for."""

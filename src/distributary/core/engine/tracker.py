@@ -85,10 +85,24 @@ class Tracker:
         self._order[-1] = (*self._order[-1][:2], self._partial_count)
 
     def complete(self) -> None:
-        """End the record that was begun: all its matches are added."""
+        """End the record that was begun, or given back: all its matches are added."""
         if not self._open[self._partial]:
             del self._open[self._partial]
         self._partial = NO_RECORD
+
+    def give_back(self, tasks: list[Task]) -> None:
+        """Forget *tasks*, which the newest record has and which are not finished.
+
+        They follow again by ``add``, until ``complete``.
+        """
+        assert self._partial == NO_RECORD
+        offset, checksum, count = self._order[-1]
+        gone = {id(task) for task in tasks}
+        left = [task for task in self._open_at(offset) if id(task) not in gone]
+        self._open[offset] = dict.fromkeys(left)
+        self._partial = offset
+        self._partial_count = count - len(tasks)
+        self._order[-1] = offset, checksum, self._partial_count
 
     def skip_to(self, offset: int) -> None:
         """Pass a gap (damage, skipped offsets) up to *offset*."""

@@ -113,7 +113,7 @@ class Sending:
         """Taken."""
         self.tasks.append(task)
 
-    def refuses(self, _route, _offset):
+    def refuses(self, _route, _offset, **_full):
         """Nothing is."""
 
     def is_done(self, _task):

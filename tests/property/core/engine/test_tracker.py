@@ -71,3 +71,28 @@ def test_a_gap_is_passed_forward_alone(start, target):
     tracker = Tracker(Mark(start, 7))
     tracker.skip_to(target)
     assert tracker.mark() == (Mark(target, 0) if target > start else Mark(start, 7))
+
+
+@given(st.integers(1, 20), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=5))
+def test_matches_that_are_given_back_and_added_again_are_as_they_were(count, plan):
+    """The mark waits for them, whatever of the record is finished meanwhile, and then passes it."""
+    tracker = Tracker(Mark(5, 50))
+    tasks = [task(5, number) for number in range(count)]
+    tracker.take(5, 55, tasks)
+    sent = finished = 0
+    for more_sent, more_finished in plan:
+        sent = min(sent + more_sent, count - 1)
+        tracker.give_back(tasks[sent:])
+        assert not any(tracker.holds(each) for each in tasks[sent:])
+        assert tracker.open_before(1, 9) == []
+        until = min(finished + more_finished, sent)
+        assert all(tracker.finish(each) for each in tasks[finished:until])
+        finished = until
+        assert (tracker.mark(), tracker.finished_count) == (Mark(5, 50), finished)
+        tasks[sent:] = [task(5, number) for number in range(sent, count)]
+        for each in tasks[sent:]:
+            tracker.add(each)
+        tracker.complete()
+        assert tracker.open_below(6) == tasks[finished:]
+    assert all(tracker.finish(each) for each in tasks[finished:])
+    assert (tracker.mark(), tracker.open_count) == (Mark(6, 55), 0)

@@ -44,7 +44,7 @@ class _Sending:
         self.tasks.append(task)
         return None
 
-    def refuses(self, _route, _offset):
+    def refuses(self, _route, _offset, **_full):
         return None
 
     def is_done(self, _task):
