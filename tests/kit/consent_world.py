@@ -13,6 +13,7 @@ from distributary.core.deliver import Endpoint, endpoint
 from distributary.core.errors import TransportError
 from distributary.core.meter import Meter
 from distributary.core.protocol import protocols
+from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import ConsentMode, ConsentRule, Reach, target_key
 from distributary.subscriptions.consent import ConsentKeeper, OptionsReply, Question
 from distributary.subscriptions.resource import ApiSubscriptionSpec
@@ -112,9 +113,23 @@ class World:
         self, name: str = "a", sink: str = SINK, uid: str | None = None, **members: Any
     ) -> None:
         """A subscription."""
-        put = Put(name, self._spec(sink=sink, **members), uid or f"uid-{name}")
-        (outcome,) = self.store.apply([put], 5)
-        assert not isinstance(outcome, Exception), outcome
+        self.put_all([(name, sink)], uid=uid, **members)
+
+    def put_all(
+        self,
+        named: list[tuple[str, str]],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        uid: str | None = None,
+        **members: Any,
+    ) -> None:
+        """Subscriptions, by name and sink."""
+        puts = [
+            Put(name, self._spec(sink=sink, **members), uid or f"uid-{name}", namespace=namespace)
+            for name, sink in named
+        ]
+        for outcome in self.store.apply(puts, 5):
+            assert not isinstance(outcome, Exception), outcome
 
     def delete(self, name: str = "a") -> None:
         """Delete it."""

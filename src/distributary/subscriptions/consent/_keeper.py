@@ -39,6 +39,7 @@ from distributary.subscriptions.store.consent_rows import (
     ConsentRows,
     digest_of,
 )
+from distributary.subscriptions.turns import Turns
 
 CALLBACK_KEY_MS: Final = 86_400_000
 """How long a callback URL is valid, milliseconds: a day for somebody to find it in a log."""
@@ -104,7 +105,7 @@ class Asker(Protocol):
 class _Known:
     """One target, with who uses it and its row."""
 
-    __slots__ = ("destination", "due_s", "key", "namespace", "row", "start_s", "users")
+    __slots__ = ("destination", "due_s", "host", "key", "namespace", "row", "users")
 
     def __init__(self, target: Target) -> None:
         self.key = target.key
@@ -113,7 +114,7 @@ class _Known:
         self.users: dict[str, float | None] = {}  # by route, the rate that it wants
         self.row: ConsentRow | None = None
         self.due_s = math.inf
-        self.start_s: float | None = None  # the time that its next question was given
+        self.host = ""  # of its question that waits for its turn; empty: none does
 
     @property
     def shown(self) -> str:
@@ -166,6 +167,7 @@ class ConsentKeeper:
         self._of_route: dict[str, list[str]] = {}
         self._unused: dict[str, ConsentRow] = {}
         self._due: list[tuple[float, str]] = []
+        self._turns = Turns()
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._keys: dict[str, tuple[str, int]] = {}  # callback keys in the clear, by target
         self._blocking = asyncio.Lock()  # one thread at a time may use rows and directory
@@ -209,7 +211,8 @@ class ConsentKeeper:
             self._take_row(row)
         await self._take_resources()  # also what a look that failed had read
         self._take_doubts(failing)
-        self._start_due()
+        self._take_due()
+        self._start()
 
     async def settle(self) -> None:
         """Wait for the questions in flight."""
@@ -271,6 +274,7 @@ class ConsentKeeper:
             del known.users[uid]
             if not known.users:
                 del self._known[key]
+                self._turns.discard(key)
                 if known.row is not None:
                     self._unused[key] = known.row
 
@@ -329,25 +333,43 @@ class ConsentKeeper:
             known.row = row._replace(next_ms=soon_ms)
             self._plan(known)
 
-    def _start_due(self) -> None:
+    def _take_due(self) -> None:
+        """Let all targets that are due wait for a look."""
         now_s, wall_ms = self._clock.monotonic_s(), self._clock.wall_ms()
-        while self._due and self._due[0][0] <= now_s and len(self._busy) < ASKS_MAX:
+        while self._due and self._due[0][0] <= now_s:
             due_s, key = heapq.heappop(self._due)
             known = self._known.get(key)
-            if known is None or known.due_s != due_s or key in self._busy:
-                continue  # outdated
+            if known is None or known.due_s != due_s or key in self._turns:
+                continue  # outdated, or waits for its turn
+            if key in self._busy:  # perhaps for a subscription that is deleted by now
+                self._schedule(known, LOOK_S)
+                continue
             row = steps.usable(known.row, self._rule)
-            if row is not None and known.start_s is None and wall_ms < steps.due_ms(row):
+            if row is not None and wall_ms < steps.due_ms(row):
                 self._plan(known)
                 continue
             known.due_s = math.inf
-            self._busy[key] = asyncio.create_task(self._visit(known), name=f"consent {key}")
+            self._turns.put(key, known.namespace, known.host)
+
+    def _start(self) -> None:
+        """Start looks and questions while there are places; the end of one wakes the loop."""
+        now_s = self._clock.monotonic_s()
+        while len(self._busy) < ASKS_MAX:
+            key = self._turns.take(lambda at: not at or self._pace.allows(at, now_s))
+            if key is None:
+                return
+            known = self._known[key]
+            host, known.host = known.host, ""
+            if host:
+                self._pace.note(host, now_s)
+            visit = self._visit(known, paced=bool(host))
+            self._busy[key] = asyncio.create_task(visit, name=f"consent {key}")
 
     # -- a look, and perhaps a question -------------------------------------------------------
 
-    async def _visit(self, known: _Known) -> None:
+    async def _visit(self, known: _Known, *, paced: bool) -> None:
         try:
-            await self._visit_once(known)
+            await self._visit_once(known, paced=paced)
         except StoreError as error:  # looked at again when the store works
             _log.warning("consent-not-stored", target=known.shown, reason=str(error))
             self._schedule(known, steps.BACKOFF_MS_FIRST / 1000)
@@ -360,9 +382,10 @@ class ConsentKeeper:
             self._schedule(known, steps.BACKOFF_MS_MAX / 1000)
         finally:
             del self._busy[known.key]
+            self._turns.end(known.key)
             self._wake.set()
 
-    async def _visit_once(self, known: _Known) -> None:
+    async def _visit_once(self, known: _Known, *, paced: bool) -> None:
         try:
             endpoint = self._endpoint_of(known.destination)
             private = self._rule.mode == "public" and await self._asker.is_private(endpoint)
@@ -372,19 +395,27 @@ class ConsentKeeper:
         if private:
             await self._conclude(known, self._begun(known), steps.Private())
             return
-        now_s = self._clock.monotonic_s()
-        if known.start_s is None:
-            known.start_s = now_s + self._pace.reserve_s(endpoint.dialled[0], now_s)
-        if now_s < known.start_s:  # whoever changes the subscription meanwhile hurries nothing
-            self._schedule(known, known.start_s - now_s)
+        if not paced and not self._may_ask(known, endpoint.dialled[0].rstrip(".")):
             return
-        known.start_s = None
         row = self._begun(known)
         callback, callbacks = self._callback(row, row.asked_ms)
         # Stored before the question: the target may call back before it answers.
         if await self._store(known, row._replace(callbacks=callbacks)) and known.row is not None:
             row = known.row
             await self._conclude(known, row, await self._ask(known, endpoint, callback))
+
+    def _may_ask(self, known: _Known, host: str) -> bool:
+        """Whether *known* may be asked at once; else it waits for its turn."""
+        now_s = self._clock.monotonic_s()
+        if self._known.get(known.key) is not known:
+            return False
+        if self._turns.is_empty and self._pace.allows(host, now_s):
+            self._pace.note(host, now_s)
+            return True
+        # Whoever changes the subscription meanwhile hurries nothing.
+        known.host = host
+        self._turns.put(known.key, known.namespace, host)
+        return False
 
     def _begun(self, known: _Known) -> ConsentRow:
         row = known.row or ConsentRow(known.key, "asked", self._rule.origin)

@@ -22,20 +22,20 @@ is over are forgotten."""
 
 
 class AskPace:
-    """Gives each question its time."""
+    """Says when a question may be put."""
 
     def __init__(self) -> None:
         self._next_s = 0.0
         self._hosts: dict[str, float] = {}
 
-    def reserve_s(self, host: str, now_s: float) -> float:
-        """Seconds from *now_s* until the next question at *host* may be put; it is that one's."""
-        due_s = max(self._hosts.get(host, 0.0), now_s)
-        next_s = max(self._next_s, now_s)
-        at_host_s = due_s - (HOST_BURST - 1) * HOST_INTERVAL_S
-        start_s = max(at_host_s, next_s - BURST_S, now_s)
-        self._hosts[host] = due_s + HOST_INTERVAL_S
-        self._next_s = next_s + 1.0 / ASKS_PER_S_MAX
+    def allows(self, host: str, now_s: float) -> bool:
+        """Whether a question at *host* may be put at *now_s*."""
+        at_host_s = self._hosts.get(host, now_s) - (HOST_BURST - 1) * HOST_INTERVAL_S
+        return max(at_host_s, self._next_s - BURST_S) <= now_s
+
+    def note(self, host: str, now_s: float) -> None:
+        """Count a question that is put at *host* at *now_s*."""
+        self._hosts[host] = max(self._hosts.get(host, 0.0), now_s) + HOST_INTERVAL_S
+        self._next_s = max(self._next_s, now_s) + 1.0 / ASKS_PER_S_MAX
         if len(self._hosts) > HOSTS_MAX:
             self._hosts = {name: at_s for name, at_s in self._hosts.items() if at_s > now_s}
-        return start_s - now_s

@@ -25,6 +25,7 @@ from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError, TransportError
 from distributary.subscriptions.refresh._answer import Refused, Token, TokenReply, read_answer
 from distributary.subscriptions.store.credentials_rows import CredentialRows, Held
+from distributary.subscriptions.turns import Turns
 
 MARGIN_S_MAX: Final = 300.0
 """Longest time before expiry at which a token is renewed, seconds: time for ten tries."""
@@ -53,7 +54,8 @@ REFRESHES_MAX: Final = 64
 """Most refreshes in flight. With responses in 0.1 s that is 640 a second."""
 
 REFRESHES_PER_HOST_MAX: Final = 4
-"""Of those at one host: a slow endpoint must not take the places of the others."""
+"""Of those at one host, whatever ports are named there: a slow endpoint must not take the places of
+the others."""
 
 LOOK_S: Final = 1.0
 """Interval of polling the store for new and changed credentials, seconds."""
@@ -86,7 +88,7 @@ class _Plan:
 
     Attributes:
         held: As read from the store.
-        host: Of its endpoint.
+        host: Of its endpoint, without the port.
         wall_due_ms: Due at this wall clock time.
         due_s: Due at this monotonic time at the latest.
         not_before_s: No try before this monotonic time.
@@ -137,6 +139,7 @@ class Refresher:
         self._counter = count
         self._seq = 0
         self._plans: dict[str, _Plan] = {}
+        self._turns = Turns()
         self._busy: dict[str, asyncio.Task[None]] = {}
         # By uid, refreshes that could not be stored yet: the credential that was used, and the new
         # one. The old refresh token may be void by now, also for a later revision that kept it: so
@@ -180,8 +183,9 @@ class Refresher:
         for held, credential in changed:
             self._plan(held, credential)
         now_s = self._clock.monotonic_s()
-        if changed or now_s >= self._judge_s:
-            self._start_due(now_s, self._clock.wall_ms())
+        if now_s >= self._judge_s:
+            self._judge(now_s, self._clock.wall_ms())
+        self._start()
 
     async def settle(self) -> None:
         """Wait for the refreshes in flight."""
@@ -215,6 +219,7 @@ class Refresher:
     def _plan(self, held: Held, credential: Credential | None) -> None:
         """Schedule *credential*'s renewal; replaces its earlier plan."""
         old = self._plans.pop(held.uid, None)
+        self._turns.discard(held.uid)
         if credential is None or not credential.refreshable:
             self._unsaved.pop(held.uid, None)
             return
@@ -224,7 +229,7 @@ class Refresher:
         margin_s *= 1.0 + MARGIN_JITTER_SHARE * self._random.unit()
         plan = _Plan(
             held,
-            urlsplit(credential.refresh_token_endpoint or "").netloc,
+            (urlsplit(credential.refresh_token_endpoint or "").hostname or "").rstrip("."),
             wall_due_ms=wall_ms + (left_s - margin_s) * 1000,
             due_s=now_s + max(left_s - margin_s, 0.0),
         )
@@ -234,22 +239,36 @@ class Refresher:
             # Our own renewal: a token with a tiny lifetime must not keep us busy.
             plan.not_before_s = now_s + REFRESH_S_MIN
         self._plans[held.uid] = plan
-        self._judge_s = 0.0
+        self._judge_s = min(self._judge_s, plan.next_s(now_s, wall_ms))
 
-    def _start_due(self, now_s: float, wall_ms: int) -> None:
+    def _judge(self, now_s: float, wall_ms: int) -> None:
+        """Let all that is due wait for a place, the longest overdue first."""
         self._judge_s = now_s + JUDGE_S_MAX
+        due: list[tuple[float, str]] = []
         for uid, plan in self._plans.items():
-            if uid in self._busy:
+            if uid in self._busy or uid in self._turns:
                 continue
             next_s = plan.next_s(now_s, wall_ms)
             if next_s > now_s:
                 self._judge_s = min(self._judge_s, next_s)
-            elif len(self._busy) >= REFRESHES_MAX:
-                return  # the end of a refresh wakes the loop
-            elif self._hosts.get(plan.host, 0) < REFRESHES_PER_HOST_MAX:
-                self._hosts[plan.host] = self._hosts.get(plan.host, 0) + 1
-                task = asyncio.create_task(self._refresh(plan), name=f"refresh {uid}")
-                self._busy[uid] = task
+            else:
+                due.append((next_s, uid))
+        for _, uid in sorted(due, key=lambda one: one[0]):
+            self._turns.put(uid, self._plans[uid].held.namespace, self._plans[uid].host)
+
+    def _start(self) -> None:
+        """Start refreshes while there are places; the end of one wakes the loop."""
+        while len(self._busy) < REFRESHES_MAX:
+            uid = self._turns.take(self._may_start_at)
+            if uid is None:
+                return
+            plan = self._plans[uid]
+            self._hosts[plan.host] = self._hosts.get(plan.host, 0) + 1
+            task = asyncio.create_task(self._refresh(plan), name=f"refresh {uid}")
+            self._busy[uid] = task
+
+    def _may_start_at(self, host: str) -> bool:
+        return self._hosts.get(host, 0) < REFRESHES_PER_HOST_MAX
 
     def _wait(self, plan: _Plan, *, for_good: bool) -> float:
         """Postpone the next try of *plan*; returns the wait, seconds."""
@@ -276,12 +295,16 @@ class Refresher:
             self._failed(plan, f"a bug: {type(error).__name__} in {frame.name}:{frame.lineno}")
         finally:
             del self._busy[uid]
+            self._turns.end(uid)
             self._hosts[plan.host] -= 1
             if not self._hosts[plan.host]:
                 del self._hosts[plan.host]
-            if uid in self._unsaved and uid in self._plans:  # also where that is another plan
-                self._plans[uid].due_s = self._clock.monotonic_s()
-            self._judge_s = 0.0
+            now_s, current = self._clock.monotonic_s(), self._plans.get(uid)  # or another plan
+            if current is not None:
+                if uid in self._unsaved:
+                    current.due_s = now_s
+                next_s = current.next_s(now_s, self._clock.wall_ms())
+                self._judge_s = min(self._judge_s, next_s)
             self._wake.set()
 
     async def _trade(self, plan: _Plan) -> None:

@@ -34,7 +34,7 @@ _g = _tables.generation
 _t = _tables.api_subscription
 
 _HELD = (
-    sa.select(_t.c.id, _c.c.uid, _c.c.revision, _c.c.sealed)
+    sa.select(_t.c.id, _c.c.uid, _c.c.revision, _c.c.sealed, _t.c.namespace)
     .join_from(_c, _t, _c.c.uid == _t.c.uid)
     .where(_c.c.sealed != b"")
 )
@@ -48,12 +48,14 @@ class Held(NamedTuple):
         uid: Of its subscription.
         revision: Of its subscription.
         sealed: For ``Sealer.open``.
+        namespace: Of its subscription.
     """
 
     id: str
     uid: str
     revision: int
     sealed: bytes
+    namespace: str
 
 
 def read_stored(connection: Connection, uids: Iterable[str]) -> dict[str, Sealed]:

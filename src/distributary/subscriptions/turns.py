@@ -1,0 +1,79 @@
+"""Turns among the namespaces that wait for places which all of them share.
+
+Callers: ``subscriptions.refresh`` and ``subscriptions.consent``, whose requests to foreign hosts
+have so many places in all. Hides: who is next. A namespace with ten thousand requests that are due
+delays another one until the next of its requests ends, and no longer.
+"""
+
+from collections.abc import Callable
+
+
+class Turns:
+    """What waits for a place, and who holds one. For one thread.
+
+    The next place is for the namespace that holds fewest, of several for the one that has had none
+    for longest. Within a namespace hosts take turns, and at one host what has waited longest is
+    next. So a namespace alone may hold all places, and two that want all hold half each.
+    """
+
+    def __init__(self) -> None:
+        # By namespace, by host, keys. The first namespace, host and key have waited longest.
+        self._waiting: dict[str, dict[str, dict[str, None]]] = {}
+        self._where: dict[str, tuple[str, str]] = {}
+        self._held: dict[str, int] = {}
+        self._holders: dict[str, str] = {}
+
+    def __contains__(self, key: str) -> bool:
+        """Whether *key* waits."""
+        return key in self._where
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._where
+
+    def put(self, key: str, namespace: str, host: str) -> None:
+        """Let *key* wait for a place, behind all of its namespace and host; once."""
+        if key not in self._where:
+            self._where[key] = namespace, host
+            self._waiting.setdefault(namespace, {}).setdefault(host, {})[key] = None
+
+    def discard(self, key: str) -> None:
+        """Let *key* wait no longer, if it does."""
+        if key in self._where:
+            namespace, host = self._where.pop(key)
+            hosts = self._waiting[namespace]
+            del hosts[host][key]
+            if not hosts[host]:
+                del hosts[host]
+            if not hosts:
+                del self._waiting[namespace]
+
+    def take(self, may_start: Callable[[str], bool]) -> str | None:
+        """Give the next key a place, which it holds until ``end``.
+
+        Args:
+            may_start: Whether one more may start at a host.
+
+        Returns:
+            The key; None: nothing waits that may start.
+        """
+        for namespace in sorted(self._waiting, key=lambda name: self._held.get(name, 0)):
+            hosts = self._waiting[namespace]
+            host = next((name for name in hosts if may_start(name)), None)
+            if host is not None:
+                key = next(iter(hosts[host]))
+                hosts[host] = hosts.pop(host)  # last among its hosts
+                self._waiting[namespace] = self._waiting.pop(namespace)
+                self.discard(key)
+                self._holders[key] = namespace
+                self._held[namespace] = self._held.get(namespace, 0) + 1
+                return key
+        return None
+
+    def end(self, key: str) -> None:
+        """Free the place of *key*."""
+        namespace = self._holders.pop(key)
+        self._held[namespace] -= 1
+        if not self._held[namespace]:
+            del self._held[namespace]

@@ -1,0 +1,99 @@
+"""Turns: no namespace keeps the places of all, and none stands empty meanwhile."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from distributary.subscriptions.turns import Turns
+
+
+def everywhere(_host: str) -> bool:
+    """No host has a limit."""
+    return True
+
+
+@pytest.fixture
+def turns() -> Iterator[Turns]:
+    """A thousand requests of one namespace wait, at a hundred hosts; nothing stays behind."""
+    made = Turns()
+    for number in range(1000):
+        made.put(f"evil-{number}", "evil", f"{number % 100}.example")
+    yield made
+    while (key := made.take(everywhere)) is not None:
+        made.end(key)
+    assert (made._waiting, made._where) == ({}, {})
+
+
+def end_all(turns: Turns) -> None:
+    """All requests that run have ended."""
+    for key in list(turns._holders):
+        turns.end(key)
+    assert not turns._held
+
+
+def test_who_holds_nothing_is_next(turns):
+    """However many of another namespace have waited longer."""
+    for _ in range(64):
+        turns.take(everywhere)
+    turns.put("good", "good", "0.example")
+    turns.end("evil-0")
+    assert turns.take(everywhere) == "good"
+    end_all(turns)
+
+
+def test_two_namespaces_hold_half_each(turns):
+    """Also where the requests of one end at once, and those of the other are slow."""
+    for number in range(1000):
+        turns.put(f"good-{number}", "good", "good.example")
+    held = [turns.take(everywhere) for _ in range(64)]
+    assert Counter(key.partition("-")[0] for key in held) == {"evil": 32, "good": 32}
+    for _ in range(200):
+        key = next(key for key in held if key.startswith("good"))
+        turns.end(key)
+        held.remove(key)
+        held.append(turns.take(everywhere))
+    assert Counter(key.partition("-")[0] for key in held) == {"evil": 32, "good": 32}
+    end_all(turns)
+
+
+def test_namespaces_that_hold_as_many_take_turns(turns):
+    """Where every request ends before the next begins."""
+    for number in range(5):
+        turns.put(f"good-{number}", "good", "good.example")
+    taken = []
+    for _ in range(10):
+        taken.append(turns.take(everywhere))
+        turns.end(taken[-1])
+    assert [key.partition("-")[0] for key in taken] == ["evil", "good"] * 5
+
+
+def test_hosts_of_a_namespace_take_turns_and_keep_their_order(turns):
+    """One host with many requests delays no other; what waits longest at a host is first."""
+    for number in range(3):
+        turns.put(f"good-{number}", "good", "many.example")
+    turns.put("good-last", "good", "one.example")
+    taken = [turns.take(lambda host: host in {"many.example", "one.example"}) for _ in range(5)]
+    assert taken == ["good-0", "good-last", "good-1", "good-2", None]
+    end_all(turns)
+
+
+def test_what_may_not_start_keeps_its_place(turns):
+    """Another namespace, or another host, goes on meanwhile."""
+    turns.put("good", "good", "busy.example")
+    assert turns.take(lambda host: host == "1.example") == "evil-1"
+    assert turns.take(everywhere) == "good"
+    end_all(turns)
+
+
+def test_what_is_discarded_is_not_taken(turns):
+    """And may be put again, behind the others; put twice it waits once."""
+    turns.put("a", "good", "x.example")
+    turns.put("b", "good", "x.example")
+    turns.put("a", "good", "x.example")
+    turns.discard("a")
+    turns.discard("a")
+    assert "a" not in turns
+    turns.put("a", "good", "x.example")
+    assert [turns.take(lambda host: host == "x.example") for _ in range(3)] == ["b", "a", None]
+    end_all(turns)
