@@ -76,6 +76,15 @@ def test_a_later_operation_that_fails_undoes_the_earlier_ones():
     assert obj == {"a": {"b": 1}}
 
 
+def test_a_patch_holds_up_other_writes_for_milliseconds():
+    """Its operations are bounded, and the refusal names the limit: it was 0.2 s for one patch."""
+    move = {"op": "move", "from": "/spec/l/0", "path": "/spec/l/39999"}
+    obj = {"spec": {"l": list(range(40_000))}}
+    with pytest.raises(StatusError, match="JSON patch is 1000, got 1001"):
+        json_patch(obj, [move] * 1_001)
+    assert json_patch(obj, [move] * 1_000)["spec"]["l"][0] == 1_000
+
+
 def test_copies_cannot_multiply_without_end():
     """Thirty copies of a copy would be a terabyte."""
     ops = [{"op": "copy", "from": "/a", "path": f"/a/x{i}"} for i in range(40)]
