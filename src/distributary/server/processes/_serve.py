@@ -30,7 +30,7 @@ from distributary.partitions import SessionSettings
 from distributary.resource import Reach, is_loopback
 from distributary.server import console
 from distributary.server.processes.base import ground
-from distributary.server.processes.base.audit import AuditLog
+from distributary.server.processes.base.audit import ChangeLog
 from distributary.server.processes.base.logging import LineLoggers, Lines, configure, set_level
 from distributary.server.processes.base.memory import give_back
 from distributary.server.processes.base.owned import ROLE
@@ -139,7 +139,7 @@ class Server:
             place=self._form.store,
             board=self._form.board(),
         )
-        self._audit = AuditLog(self._paths.audit, self._clock.wall_ms, node=self._form.node)
+        self._audit = ChangeLog(self._paths.audit, self._clock.wall_ms, node=self._form.node)
         self._calls = tenants_of(self._paths, self._receivers)
         self._began_s = time.monotonic()
         self._health: Health | None = None
@@ -245,9 +245,8 @@ class Server:
         if starting.done():
             starting.result()
         await stopped
-        for task in aside:
+        for task in (*aside, starting):
             task.cancel()
-        starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await starting
         await reloads.stop()
@@ -255,6 +254,7 @@ class Server:
         await self._telemetry.close(health)
         beating.cancel()
         await self._form.end()
+        self._audit.close()
         self._store.close()
 
     async def _start(self, running: Running, health: Health, reloads: Reloads) -> None:

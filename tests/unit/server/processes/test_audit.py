@@ -12,10 +12,15 @@ from distributary.access import Change, Grant, Identity, IdentityKind, Verb, enc
 from distributary.server.processes.base.audit import (
     FILES_MAX,
     HOUR_MS,
+    IDENTITIES_MAX,
+    LEFT_OUT,
+    OTHERS,
     REFUSAL_FILES_MAX,
     REFUSALS_PER_HOUR,
+    UNCHANGED_PER_HOUR,
     AuditLine,
     AuditLog,
+    ChangeLog,
     RefusalLog,
 )
 from distributary.server.processes.control.audited import Audited
@@ -40,6 +45,8 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         answer = Response(CANARY, 403)
     elif path == "/consent/none":
         answer = Response(CANARY, 404)
+    elif path == "/apis/dry":
+        scope["state"]["dry_run"] = True
     elif path.startswith("/apis/"):
         answer = JSONResponse({"kind": CANARY, "metadata": {"name": "made"}}, 201)
     await answer(scope, receive, send)
@@ -217,3 +224,74 @@ def test_a_line_names_the_node(tmp_path):
     log = AuditLog(tmp_path / "audit.jsonl", lambda: 7, node="node-1")
     log.change(Change(TILL, "POST", "/subscriptions/x", "", 200, "http"))
     assert [line["node"] for line in lines(tmp_path)] == ["node-1"]
+
+
+def asked_by(who: str, status: int, name: str = "/subscriptions/x", **members: object) -> AuditLine:
+    """A line about a request of *who*."""
+    return AuditLine(
+        time_ms=0,
+        who=who,
+        how="key",
+        what="PUT",
+        object=name,
+        status=status,
+        surface="http",
+        **members,
+    )
+
+
+@pytest.mark.parametrize("members", [{"status": 422}, {"status": 200, "dry_run": True}], ids=str)
+def test_what_changes_nothing_pushes_no_change_out(tmp_path, members):
+    """Neither own ones nor those of others; the next hour says how many lines there are not."""
+    now_ms = [0]
+    log = ChangeLog(tmp_path / "audit.jsonl", lambda: now_ms[0])
+    log.write(asked_by("key:evil", 200, "/subscriptions/secret"))
+    for number in range(UNCHANGED_PER_HOUR + 500):
+        log.write(asked_by("key:evil", name=f"/x/{number}", **members))
+    log.write(asked_by("key:till", **members))
+    for _ in range(UNCHANGED_PER_HOUR + 1):
+        log.write(asked_by("key:evil", 200))
+    log.write(asked_by("key:evil", 503))
+    found = lines(tmp_path)
+    assert found[0]["object"] == "/subscriptions/secret"
+    assert len(found) == 1 + UNCHANGED_PER_HOUR + 1 + UNCHANGED_PER_HOUR + 1 + 1
+    now_ms[0] = HOUR_MS
+    log.write(asked_by("key:till", 200, "/next"))
+    told, following = lines(tmp_path)[len(found) :]
+    assert (told["who"], told["what"], told["left_out"]) == ("key:evil", LEFT_OUT, 500)
+    assert (told["object"], told["status"]) == (f"/x/{UNCHANGED_PER_HOUR + 499}", members["status"])
+    assert (following["object"], "left_out" in following) == ("/next", False)
+    log.write(asked_by("key:evil", name="/again", **members))
+    assert lines(tmp_path)[-1]["object"] == "/again"
+    log.close()
+    assert lines(tmp_path)[-1]["object"] == "/again"
+
+
+def test_many_identities_push_no_change_out(tmp_path):
+    """Those of one tenant, which may make keys: together they have one number; a stop tells it."""
+    log = ChangeLog(tmp_path / "audit.jsonl", lambda: 7)
+    for number in range(IDENTITIES_MAX + 3 * UNCHANGED_PER_HOUR):
+        log.write(asked_by(f"key:{number}", 404))
+    assert len(lines(tmp_path)) == IDENTITIES_MAX + UNCHANGED_PER_HOUR
+    log.close()
+    last = lines(tmp_path)[-1]
+    assert (last["who"], last["left_out"]) == (OTHERS, 2 * UNCHANGED_PER_HOUR)
+
+
+def test_a_full_disk_loses_no_count(tmp_path, capfd):
+    """The line that cannot be written closes the file, and not the hour."""
+    log = ChangeLog(tmp_path / "nowhere" / "audit.jsonl", lambda: 7)
+    for _ in range(UNCHANGED_PER_HOUR + 5):
+        log.write(asked_by("key:evil", 404))
+    (tmp_path / "nowhere").mkdir()
+    log.close()
+    line = json.loads((tmp_path / "nowhere" / "audit.jsonl").read_text())
+    assert line["left_out"] == 5
+    assert "audit-failed" in "".join(capfd.readouterr())
+
+
+def test_only_the_application_says_what_was_a_dry_run(client, tmp_path):
+    """A query may say so where nothing heeds it."""
+    client.request("PUT", "/apis/dry?dryRun=All")
+    client.request("PUT", "/subscriptions/x?dryRun=All")
+    assert [line.get("dry_run") for line in lines(tmp_path)] == [True, None]

@@ -124,6 +124,7 @@ async def _read_options(request: Request) -> Write:
     policy = sent.get("propagationPolicy") or query.get("propagationPolicy")
     if policy and policy not in _POLICIES:
         raise invalid_options(_OPTIONS, unsupported("propagationPolicy", policy, _POLICIES))
+    request.state.dry_run = bool(dry_run)
     uid, version = _preconditions(sent)
     orphan = policy == "Orphan" or sent.get("orphanDependents") is True
     return Write(uid=uid, version=version, dry_run=bool(dry_run), orphan=orphan)

@@ -143,6 +143,7 @@ class _Asked:
         agent = request.headers.get("user-agent", "")
         kind_of_options = _OPTIONS_OF[request.method]
         self.options = read_write_options(request.query_params, agent, kind_of_options)
+        request.state.dry_run = self.options.dry_run
         form = choose_form(request.headers.get("accept", ""))
         self.view = ListView(target.kind, None, form=form)
         self.warnings: list[str] = []

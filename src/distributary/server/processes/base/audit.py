@@ -1,6 +1,7 @@
 """The audit log: who did what to which object, from where, with what result. One JSON line each.
 
-Each request for a change has one line, also where the control process or a receiver refuses it.
+Each request for a change has one line, also where the control process refuses it, or a receiver for
+who asks. Of those that change nothing, each identity has so many an hour (``ChangeLog``).
 Lines hold names, never a body, a header field or a query: no secret. Reads and events have none:
 a read changes nothing, and what became of events is in the history.
 """
@@ -34,6 +35,20 @@ long pushes no change out of the files for two weeks."""
 REFUSAL_FILES_MAX: Final = 2
 """Files kept of further refusals: a flood, of which the newest part is enough."""
 
+UNCHANGED_PER_HOUR: Final = 200
+"""Lines an hour and identity of requests that changed nothing: refused, or dry runs. Some 60 KB, or
+0.4 MiB of the longest: they push no change out of the files for weeks."""
+
+IDENTITIES_MAX: Final = 25
+"""Identities with a number of their own in an hour; all further ones have one together. With
+``UNCHANGED_PER_HOUR`` that is 1.5 MB an hour: no change is pushed out for two weeks."""
+
+OTHERS: Final = "others"
+"""Stands for the identities beyond ``IDENTITIES_MAX``."""
+
+LEFT_OUT: Final = "left out"
+"""What a line tells that stands for lines which were not written."""
+
 HOUR_MS: Final = 3_600_000
 
 _log = structlog.get_logger(__name__)
@@ -52,6 +67,8 @@ class AuditLine(msgspec.Struct, kw_only=True, omit_defaults=True):
         status: HTTP status of the result.
         surface: ``http``, or that of ``Change``.
         node: Name of the node that says it, where several share log and store; else empty.
+        dry_run: Nothing was changed, as the request asked.
+        left_out: How many lines this one stands for: *what* is ``LEFT_OUT`` then.
     """
 
     time_ms: int
@@ -63,6 +80,8 @@ class AuditLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: int
     surface: str
     node: str = ""
+    dry_run: bool = False
+    left_out: int = 0
 
 
 class AuditLog:
@@ -105,7 +124,7 @@ class AuditLog:
             os.write(self._opened(len(data)), data)
         except OSError as error:
             _log.error("audit-failed", reason=error.strerror or str(error))
-            self.close()
+            self._close()
 
     def change(self, change: Change) -> None:
         """Append the line of *change*."""
@@ -124,6 +143,9 @@ class AuditLog:
 
     def close(self) -> None:
         """Close the file; the next line opens it again."""
+        self._close()
+
+    def _close(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -136,7 +158,7 @@ class AuditLog:
             if here.st_size + more_bytes > self._file_bytes_max:
                 self._put_aside_once(fd, here)
             elif not self._is_at_path(here):  # another process has put it aside
-                self.close()
+                self._close()
         if self._fd is None:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._fd = os.open(self._path, flags, PRIVATE_MODE)
@@ -155,7 +177,7 @@ class AuditLog:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until it is closed
             if self._is_at_path(here):
                 self._put_aside()
-            self.close()
+            self._close()
 
     def _put_aside(self) -> None:
         """Rename ``audit.jsonl`` to ``audit.1.jsonl``, that to ``audit.2.jsonl``, and so on."""
@@ -164,6 +186,55 @@ class AuditLog:
             newer = self._path.with_suffix(f".{number - 1}.jsonl") if number > 1 else self._path
             if newer.exists():
                 newer.replace(older)
+
+
+class ChangeLog(AuditLog):
+    """An audit log in which requests that changed nothing push out none that did.
+
+    Each identity has so many lines an hour for requests that were refused, or were dry runs. One
+    line then says how many more there were, when the first line of another hour is written, or at
+    the end. A change that took place, or may have, always has its line.
+    """
+
+    def __init__(self, path: Path, wall_ms: Callable[[], int], *, node: str = "") -> None:
+        super().__init__(path, wall_ms, node=node)
+        self._hour = 0
+        self._unchanged: dict[str, int] = {}
+        self._left_out: dict[str, AuditLine] = {}
+
+    def write(self, line: AuditLine) -> None:
+        """Append *line*, unless it is one too many of this hour."""
+        hour = self._wall_ms() // HOUR_MS
+        if hour != self._hour:
+            self._tell_left_out()
+            self._hour = hour
+        if not (line.dry_run or 400 <= line.status < 500) or self._counts(line):
+            super().write(line)
+
+    def close(self) -> None:
+        """Write what is to be said of this hour, and close the file."""
+        self._tell_left_out()
+        super().close()
+
+    def _counts(self, line: AuditLine) -> bool:
+        """Count *line*, which changed nothing; whether it may be written."""
+        who = line.who
+        if who not in self._unchanged and len(self._unchanged) >= IDENTITIES_MAX:
+            who = OTHERS
+        count = self._unchanged[who] = self._unchanged.get(who, 0) + 1
+        if count <= UNCHANGED_PER_HOUR:
+            return True
+        line.who, line.what = who, LEFT_OUT
+        line.left_out = count - UNCHANGED_PER_HOUR
+        self._left_out[who] = line
+        return False
+
+    def _tell_left_out(self) -> None:
+        left_out = list(self._left_out.values())
+        self._left_out.clear()
+        self._unchanged.clear()
+        for line in left_out:
+            super().write(line)
 
 
 class RefusalLog:

@@ -13,6 +13,10 @@ from distributary.server.processes.base.audit import AuditLine, AuditLog
 CALLBACKS: Final = "/consent/"
 """Paths at which a GET changes something too, and nobody need be known."""
 
+DRY_RUN: Final = "dry_run"
+"""Member of a request's state: true where the application changes nothing, as it was asked. A query
+alone says nothing: some paths have no dry run, and change what they are asked to."""
+
 _READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _QUESTIONS: Final = re.compile(
     r"/can(/.*)?|/apis/authorization\.k8s\.io/.*|(/namespaces/[^/]+)?/filters/try|/console(/.*)?",
@@ -48,6 +52,7 @@ class Audited:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
+        scope.setdefault("state", {})  # in which the application notes a dry run
         consents = scope["method"] == "GET" and scope["path"].startswith(CALLBACKS)
         if (scope["method"] in _READING and not consents) or _asks(scope["path"]):
             await self._application(scope, receive, send)
@@ -122,6 +127,7 @@ class _Answered:
             origin=forwarded[-1].decode("latin-1") if forwarded else "",
             status=self._status,
             surface="http",
+            dry_run=scope["state"].get(DRY_RUN, False),
         )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Key
+from kit.asgi_client import AsgiClient
 
 TRIGGERS = "/apis/eventing.knative.dev/v1/namespaces/default/triggers"
 MERGE = "application/merge-patch+json"
@@ -135,6 +136,28 @@ def test_a_collection_is_deleted_by_selector(cluster):
     left = cluster.get(TRIGGERS)["items"]
     assert [item["metadata"]["name"] for item in left] == ["b"]
     assert len(cluster.settled) == 2
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_a_dry_run_is_noted_in_the_state_of_its_request(cluster, dry):
+    """The audit log says so; of a write by its query, of a delete by its body too."""
+    noted = []
+
+    async def application(scope, receive, send):
+        state = scope.setdefault("state", {})
+        await cluster.api(scope, receive, send)
+        noted.append(state["dry_run"])
+
+    cluster.trigger("a")
+    client = AsgiClient(application, cluster.runner)
+    query = "?dryRun=All" if dry else ""
+    options = b'{"dryRun": ["All"]}' if dry else b"{}"
+    merge = [("content-type", "application/merge-patch+json")]
+    patch = b'{"metadata": {"labels": {"x": "1"}}}'
+    assert client.request("PATCH", f"{TRIGGERS}/a{query}", patch, merge).status == 200
+    json = [("content-type", "application/json")]
+    assert client.request("DELETE", TRIGGERS, options, json).status == 200
+    assert noted == [dry, dry]
 
 
 def test_a_dry_run_of_a_collection_deletes_nothing(cluster):
