@@ -297,6 +297,30 @@ def check_letters_stay_within_their_budgets(made: Ownerships) -> None:
     made.let_go(ownership)
 
 
+def check_letters_of_one_namespace_push_out_no_others(made: Ownerships) -> None:
+    """Beyond the budget of all, the namespace with most bytes gives up; also one that is new."""
+    ownership = made.open(0, Budgets(bytes_max=9_000))
+    few = [
+        _dead_letter(offset, "shop", kept_ms=offset, size=1_000)._replace(namespace="shop")
+        for offset in range(1, 4)
+    ]
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=few)))
+    given_up = 0
+    for offset in range(10, 30, 4):
+        many = [
+            _dead_letter(at, f"r{at}", kept_ms=at, size=1_000)._replace(namespace="till")
+            for at in range(offset, offset + 4)
+        ]
+        told = ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=many)))
+        assert all(one.route != "shop" and one.reason == "kept-bytes" for one in told)
+        given_up += sum(one.count for one in told)
+    kept = [found.dead_letter.key.offset for found in ownership.store.kept_dead_letters(100)]
+    assert kept[:3] == [1, 2, 3]
+    assert kept[3:] == list(range(33 - len(kept), 30))
+    assert given_up == 23 - len(kept) > 0
+    made.let_go(ownership)
+
+
 def check_letters_are_read_in_slices(made: Ownerships) -> None:
     """Slices begin with the oldest, by rising number; of all routes, or of one."""
     ownership = made.open(0)
@@ -442,6 +466,7 @@ CHECKS: tuple[Check, ...] = (
     check_an_owner_that_lost_the_partition_writes_nothing,
     check_a_cursor_that_the_log_does_not_know_is_taken_back,
     check_letters_stay_within_their_budgets,
+    check_letters_of_one_namespace_push_out_no_others,
     check_letters_are_read_in_slices,
     check_old_letters_and_those_of_deleted_routes_go,
     check_a_run_takes_the_letters_of_its_beginning,

@@ -2,7 +2,7 @@
 
 import copy
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -31,6 +31,7 @@ from distributary.core.outcome import (
 from distributary.core.outcome._dead_letter_tables import DEAD_LETTER_BYTES
 from distributary.core.outcome._letter_events import join, split
 from distributary.core.outcome._slices import NAMES_MAX
+from distributary.core.outcome.dead_letter import given_up_first
 
 __all__ = ["MemoryOwnership", "MemoryStore"]
 
@@ -145,7 +146,8 @@ class MemoryStore:
             while (over := self._bytes_of(route) - budgets.route_bytes_max) > 0:
                 self._give_up(self.kept_dead_letters(NAMES_MAX, route=route), over, given_up)
         while (over := self._bytes() - budgets.bytes_max) > 0 and self._dead_letters:
-            self._give_up(self.kept_dead_letters(NAMES_MAX), over, given_up)
+            largest, step = given_up_first(self._bytes_of_namespaces(), over)
+            self._give_up(self._letters_in(largest)[:NAMES_MAX], step, given_up)
         return [GivenUp(route, count, "kept-bytes") for route, count in given_up.items()]
 
     def _give_up(self, oldest: list[KeptDeadLetter], excess: int, given_up: Counter[str]) -> None:
@@ -156,6 +158,16 @@ class MemoryStore:
             self._drop([kept])
             if freed >= excess:
                 return
+
+    def _bytes_of_namespaces(self) -> dict[str | None, int]:
+        kept: dict[str | None, int] = defaultdict(int)
+        for letter in self._dead_letters.values():
+            kept[letter.dead_letter.namespace] += DEAD_LETTER_BYTES + len(letter.event)
+        return kept
+
+    def _letters_in(self, namespace: str | None) -> list[KeptDeadLetter]:
+        letters = self._dead_letters.values()
+        return [letter for letter in letters if letter.dead_letter.namespace == namespace]
 
     def _bytes_of(self, route: str) -> int:
         mine = (kept for kept in self._dead_letters.values() if kept.dead_letter.key.route == route)

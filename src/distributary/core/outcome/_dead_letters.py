@@ -1,5 +1,7 @@
 """Kept dead letters within budgets: the oldest are given up first, and reported.
 
+Of the whole budget, those of the namespace that keeps most: none pushes out what others keep.
+
 Called only by the delivery store, inside its transactions. Hides the normalization: the event of
 a record is stored once for any number of subscriptions that missed it.
 """
@@ -22,6 +24,7 @@ from distributary.core.outcome.dead_letter import (
     DeadLetter,
     Failure,
     GivenUp,
+    given_up_first,
     letters_of,
 )
 
@@ -40,10 +43,12 @@ class DeadLetters:
         self._counted = False
         self._bytes = 0
         self._bytes_of: dict[int, int] = defaultdict(int)
+        self._namespace_of: dict[int, str | None] = {}  # of routes, those that were asked for
 
     def forget_counts(self) -> None:
         """Count again before the next change: a transaction was rolled back."""
         self._counted = False
+        self._namespace_of = {}
 
     def _count(self, connection: Connection) -> None:
         """Sum the bytes of the dead letters, in all and by route."""
@@ -190,14 +195,37 @@ class DeadLetters:
                 excess = self._bytes_of[route] - self.budgets.route_bytes_max
                 given_up[route] += self._give_up(connection, found, excess)
         self._keep_to_namespaces(connection, given_up)
+        self._keep_to_all(connection, given_up)
+        return self._told(connection, given_up, "kept-bytes")
+
+    def _keep_to_all(self, connection: Connection, given_up: dict[int, int]) -> None:
+        """Give up the oldest of whichever namespace keeps most, and add to *given_up*."""
         while self._bytes > self.budgets.bytes_max:
-            found = self._oldest(connection, sa.true())
+            excess = self._bytes - self.budgets.bytes_max
+            namespace, step = given_up_first(self._kept_of_namespaces(connection), excess)
+            whose = t.route.c.namespace
+            mine = sa.and_(
+                t.route.c.partition == self._partition,
+                whose.is_(None) if namespace is None else whose == namespace,
+            )
+            routes = sa.select(t.route.c.id).where(mine)
+            found = self._oldest(connection, t.dead_letter.c.route.in_(routes))
             if not found:
                 break
-            for row in self._some(found, self._bytes - self.budgets.bytes_max):
+            for row in self._some(found, step):
                 given_up[row["route"]] += 1
-            self._give_up(connection, found, self._bytes - self.budgets.bytes_max)
-        return self._told(connection, given_up, "kept-bytes")
+            self._give_up(connection, found, step)
+
+    def _kept_of_namespaces(self, connection: Connection) -> dict[str | None, int]:
+        """Return the bytes that each namespace keeps; None is that of routes with none noted."""
+        if not self._namespace_of.keys() >= self._bytes_of.keys():
+            query = sa.select(t.route.c.id, t.route.c.namespace)
+            query = query.where(t.route.c.partition == self._partition)
+            self._namespace_of = {row.id: row.namespace for row in connection.execute(query)}
+        kept: dict[str | None, int] = defaultdict(int, {None: 0})
+        for route, size in self._bytes_of.items():
+            kept[self._namespace_of.get(route)] += size
+        return kept
 
     def _keep_to_namespaces(self, connection: Connection, given_up: dict[int, int]) -> None:
         """Give up the oldest of each namespace beyond its quota, and add to *given_up*."""
@@ -303,6 +331,7 @@ class DeadLetters:
 
     def name(self, connection: Connection, namespaces: Mapping[str, str]) -> None:
         """Note the namespaces of routes: an earlier version did not."""
+        self._namespace_of = {}
         for route, namespace in namespaces.items():
             mine = sa.and_(t.route.c.partition == self._partition, t.route.c.route == route)
             unknown = t.route.c.namespace.is_(None)
@@ -321,6 +350,7 @@ class DeadLetters:
             return True
         connection.execute(t.route.delete().where(t.route.c.id == route))
         self._bytes_of.pop(route, None)
+        self._namespace_of.pop(route, None)
         return False
 
     def _delete(self, connection: Connection, rows: Sequence[Any]) -> None:

@@ -84,7 +84,8 @@ class Budgets:
 
     Attributes:
         route_bytes_max: Dead letters of one route, bytes.
-        bytes_max: All dead letters of the partition, bytes.
+        bytes_max: All dead letters of the partition, bytes; beyond it, the namespace that keeps
+            most gives up its oldest.
         age_max_s: How long a dead letter is kept, seconds.
         quotas: What each namespace may keep.
         partitions: By how many the quotas are divided.
@@ -112,6 +113,25 @@ class Budgets:
             self.quotas,
             partitions,
         )
+
+
+def given_up_first(kept: Mapping[str | None, int], excess_bytes: int) -> tuple[str | None, int]:
+    """Who gives up dead letters first where all exceed their budget, and how many bytes at once.
+
+    The namespace that keeps most, down to what the next one keeps; where several keep about as
+    much, they take turns with a quarter of the excess.
+
+    Args:
+        kept: Bytes by namespace; None: of routes whose namespace is unknown. Not empty.
+        excess_bytes: Beyond the budget, above 0.
+
+    Returns:
+        The namespace, and bytes from 1 to *excess_bytes*.
+    """
+    largest = max(kept, key=lambda namespace: kept[namespace])
+    next_bytes = max((size for name, size in kept.items() if name != largest), default=0)
+    step = max(kept[largest] - next_bytes, excess_bytes // 4, 1)
+    return largest, min(step, excess_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,3 +46,23 @@ def test_dead_letters_of_an_earlier_version_get_their_namespace(tmp_path):
     assert store.kept_dead_letters(10, 0, letters_of("till")) == []
     assert store.kept_dead_letters(10, 0, letters_of("shop", "b")) == []
     store.close()
+
+
+def test_the_largest_namespace_gives_up_first(tmp_path):
+    """Also over several turns, where the largest is another one then, and one is not named."""
+    store = DeliveryStore(sqlite_url(tmp_path / "delivery.db"), 0, Budgets(bytes_max=12_000))
+
+    def keep(route, namespace, offsets):
+        letters = [
+            DeadLetter(DoneKey(at, 0, route), 7, FAILURE, b"%500d" % at, at, namespace)
+            for at in offsets
+        ]
+        return {(told.route, told.count) for told in store.apply(Changes(dead_letters=letters))}
+
+    assert keep("a", "shop", range(4)) == set()
+    assert keep("b", None, range(10, 15)) == set()
+    assert keep("c", "till", range(20, 40)) == {("c", 10)}
+    assert keep("d", "shop", range(40, 50)) == {("a", 4), ("d", 3), ("c", 3)}
+    store.keep_house((), 2, {"b": "shop"})
+    assert keep("e", "till", range(50, 51)) == {("b", 1)}
+    store.close()
