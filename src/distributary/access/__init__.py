@@ -30,7 +30,7 @@ from distributary.access.identity import (
 )
 from distributary.access.issuers import IssuerRecord
 from distributary.access.keys import KeyRecord, NewKey, hash_of, make_key
-from distributary.access.policies import Policies, PolicyRecord
+from distributary.access.policies import Policies, PolicyRecord, all_targets
 from distributary.access.presented import CertificateRecord, Credentials, PeerCertificate
 from distributary.access.refusals import ForbiddenError, UnauthenticatedError, challenge
 from distributary.access.snapshot import AccessSnapshot, decode_snapshot
@@ -60,6 +60,7 @@ __all__ = [
     "PolicyRecord",
     "UnauthenticatedError",
     "Verb",
+    "all_targets",
     "audience_of",
     "beyond",
     "challenge",

@@ -18,6 +18,7 @@ from distributary.access import (
     make_key,
 )
 from distributary.access.internal import InternalKey
+from distributary.access.policies import JUDGED_MAX
 
 TARGET = "brokers/shop/default"
 DEMAND = Demand(Verb.PUBLISH, "shop", "brokers/default")
@@ -54,7 +55,8 @@ def send(asked: Gate, text: str = KEY.text) -> tuple[PolicyRecord, ...]:
 )
 def test_a_subject_is_named_or_not(subject, named):
     """A star stands for anything at the end."""
-    assert policy(subject).names("key:till") is named
+    found = Policies([policy(subject)]).judge(TARGET, "key:till")
+    assert (found.applies, bool(found.allowed)) == (True, named)
 
 
 def test_without_a_policy_grants_decide():
@@ -110,3 +112,29 @@ def test_policies_are_found_by_target():
     judgement = Policies([one, other]).judge(TARGET, "a")
     assert judgement.allowed == (one, other)
     assert not Policies([one]).judge("channels/shop/default", "a").applies
+
+
+def test_a_policy_of_a_whole_kind_protects_what_comes_later():
+    """Each Broker of its namespace, beside the policies that name it, in the order of them all."""
+    whole, named = policy("a", target="brokers/shop/*"), policy("a", "b")
+    for order in ([whole, named], [named, whole]):
+        found = Policies(order)
+        assert found.judge(TARGET, "a").allowed == tuple(order)
+        assert found.judge(TARGET, "b").allowed == (named,)
+        assert found.judge("brokers/shop/later", "a").allowed == (whole,)
+        assert found.judge("brokers/shop/later", "b") == (True, ())
+        for other in ("channels/shop/default", "brokers/bank/default", "services/shop/default"):
+            assert not found.judge(other, "a").applies
+        assert found.protect("shop")
+        assert not found.protect("bank")
+
+
+def test_a_judgement_is_of_its_subject_and_target():
+    """Also after the memory of judgements has begun anew."""
+    found = Policies([policy("a"), policy("b", target="brokers/shop/*")])
+    for _ in range(2):
+        assert found.judge(TARGET, "a").allowed
+        assert not found.judge("brokers/shop/x", "a").allowed
+        assert found.judge("brokers/shop/x", "b").allowed
+        for number in range(JUDGED_MAX):
+            found.judge(TARGET, str(number))

@@ -5,10 +5,10 @@ Source:
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
-from distributary.access import PolicyRecord
+from distributary.access import PolicyRecord, all_targets
 from distributary.knative.apiserver.machinery import Cause, Key, Object
 from distributary.knative.apiserver.machinery.names import (
     bad_value,
@@ -18,7 +18,12 @@ from distributary.knative.apiserver.machinery.names import (
 )
 from distributary.knative.kinds._destinations import check_kreference, check_name
 from distributary.knative.kinds._kinds import BROKER, CHANNEL, CHANNEL_KINDS
+from distributary.knative.kinds._receivers import Receivers
 from distributary.knative.kinds._trigger_filters import filters_of
+
+POLICIES_MAX: Final = 100
+"""Most EventPolicies in one namespace: each request to a Broker is judged by all that mean it, and
+the status of each Broker lists them. Knative has no limit."""
 
 SUBJECT_CHARS_MAX: Final = 512
 """Longest subject of a policy; those of service accounts have at most 150 characters."""
@@ -93,13 +98,26 @@ def subjects_of(spec: Object, namespace: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def policy_of(key: Key, content: Object, receivers: Mapping[Key, Object]) -> PolicyRecord:
+def selects(content: Object) -> bool:
+    """Whether an admitted EventPolicy means some Brokers or Channels by their labels."""
+    to = (content.get("spec") or {}).get("to") or ()
+    return any(_by_labels(target.get("selector")) for target in to)
+
+
+def _by_labels(selector: Object | None) -> bool:
+    return bool(selector and (selector.get("matchLabels") or selector.get("matchExpressions")))
+
+
+def policy_of(key: Key, content: Object, receivers: Receivers) -> PolicyRecord:
     """The policy of an admitted EventPolicy.
 
     Args:
         key: Of the EventPolicy.
         content: Its content.
-        receivers: Labels of the Brokers and Channels in its namespace.
+        receivers: Brokers and Channels in its namespace; nothing is asked unless it ``selects``.
+
+    Raises:
+        ResourceError: Its selectors would cost too much.
     """
     spec: Object = content.get("spec") or {}
     filters, _ = filters_of(spec)
@@ -111,51 +129,25 @@ def policy_of(key: Key, content: Object, receivers: Mapping[Key, Object]) -> Pol
     )
 
 
-def _targets(
-    namespace: str, to: Iterable[Object], receivers: Mapping[Key, Object]
-) -> Iterable[str]:
+def _targets(namespace: str, to: Iterable[Object], receivers: Receivers) -> Iterable[str]:
     """What a policy protects; without ``to`` every Broker and Channel of the namespace.
 
-    A named one need not exist yet: it is protected from its first event on.
+    A named one need not exist yet: it is protected from its first event on. So is each where a
+    whole kind is meant, which is one target, not one for each object.
     """
-    wanted = list(to)
     found: dict[str, None] = {}
+    wanted = list(to)
     for target in wanted:
         ref, selector = target.get("ref"), target.get("selector")
         if ref is not None:
             found[f"{_PLURALS[ref['kind']]}/{namespace}/{ref['name']}"] = None
         elif selector is not None:
             plural = _PLURALS[selector["kind"]]
-            for key, labels in receivers.items():
-                if plural == _plural(key) and _selects(selector, labels):
-                    found[f"{plural}/{namespace}/{key.name}"] = None
+            if _by_labels(selector):
+                names = receivers.selected(plural, selector)
+                found |= dict.fromkeys(f"{plural}/{namespace}/{name}" for name in names)
+            else:
+                found[all_targets(plural, namespace)] = None
     if not wanted:
-        found = {f"{_plural(key)}/{namespace}/{key.name}": None for key in receivers}
-        found[f"brokers/{namespace}/default"] = None
+        found = dict.fromkeys(all_targets(plural, namespace) for plural in _PLURALS.values())
     return found
-
-
-def _plural(key: Key) -> str:
-    return "brokers" if key.resource == BROKER.resource else "channels"
-
-
-def _selects(selector: Object, labels: Object) -> bool:
-    """Whether a label selector selects *labels* (Kubernetes, ``LabelSelector``)."""
-    exact: Mapping[str, Any] = selector.get("matchLabels") or {}
-    if any(labels.get(name) != value for name, value in exact.items()):
-        return False
-    return all(_holds(each, labels) for each in selector.get("matchExpressions") or ())
-
-
-def _holds(expression: Object, labels: Object) -> bool:
-    name, values = str(expression.get("key")), expression.get("values") or ()
-    match expression.get("operator"):
-        case "In":
-            return labels.get(name) in values
-        case "NotIn":
-            return labels.get(name) not in values
-        case "Exists":
-            return name in labels
-        case "DoesNotExist":
-            return name not in labels
-    return False

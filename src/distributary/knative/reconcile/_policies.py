@@ -1,19 +1,22 @@
 """EventPolicies: tells the gate about them, and writes their statuses."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
-from distributary.access import PolicyRecord
+from distributary.access import PolicyRecord, all_targets
+from distributary.core.errors import ResourceError
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.objects import Objects, Stored
 from distributary.knative.kinds import (
     BROKER,
     CHANNEL,
     EVENT_POLICY,
+    Receivers,
     conditions,
     policy_of,
+    selects,
 )
 from distributary.knative.reconcile._findings import HOLDS, Finding
 from distributary.knative.reconcile._ports import Gatekeeper
@@ -31,11 +34,48 @@ _BY_GRANTS: Final = HOLDS._replace(
     reason="DefaultAuthorizationMode", message="whoever has a grant to publish may send"
 )
 
+_DAMAGED: Final = Finding(
+    "False", "NotUnderstood", "it cannot be read, so it protects its namespace and lets nobody in"
+)
+
 _PLURALS: Final = {BROKER.resource: "brokers", CHANNEL.resource: "channels"}
+
+
+class _Asked(NamedTuple):
+    """What the policies of a namespace depend on.
+
+    Attributes:
+        specs: Name, uid and spec of each.
+        labels: Of the Brokers and Channels, where a policy selects some by their labels.
+    """
+
+    specs: list[tuple[str, str, object]]
+    labels: dict[Key, Object]
+
+
+class _Read(NamedTuple):
+    """What was made of the policies of a namespace.
+
+    Attributes:
+        asked: Of what.
+        records: The policies, in order of their names.
+        by_target: Their names, by what they protect.
+        unready: Why some protect their namespace and let nobody in, by name.
+    """
+
+    asked: _Asked
+    records: tuple[PolicyRecord, ...]
+    by_target: Mapping[str, tuple[str, ...]]
+    unready: Mapping[str, Finding]
+
+
+_NOTHING: Final = _Read(_Asked([], {}), (), {}, {})
 
 
 class EventPolicies:
     """Keeps the gate's policies as the objects define them.
+
+    Policies are read anew for a namespace in which one has changed, or a label that may count.
 
     Args:
         objects: The objects.
@@ -46,27 +86,45 @@ class EventPolicies:
         self._objects = objects
         self._gatekeeper = gatekeeper
         self._told: tuple[PolicyRecord, ...] = ()
-        self._applied: Mapping[str, tuple[str, ...]] = {}
+        self._read: dict[str, _Read] = {}
+        self._applied: dict[str, _Read] = {}
         self._unreadable: set[str] = set()
-        self._unready: set[str] = set()
 
     def tell(self) -> list[Key]:
         """Tell the gate, if anything has changed. Idempotent.
 
         Returns:
-            Brokers and Channels whose policies have changed.
+            Objects whose statuses may have to change: Brokers and Channels with other policies,
+            and policies that count otherwise.
 
         Raises:
             StoreError: It cannot be told now.
         """
-        records = self._records()
-        if records == self._told:
-            return []
-        self._gatekeeper.change_policies(records)
-        self._told = records
-        before, self._applied = self._applied, _by_target(records)
-        targets = before.keys() | self._applied.keys()
-        return [_key(one) for one in targets if before.get(one) != self._applied.get(one)]
+        now = self._read = self._look()
+        records = tuple(record for read in now.values() for record in read.records)
+        if records != self._told:
+            self._gatekeeper.change_policies(records)
+            self._told = records
+        before, self._applied = self._applied, now
+        changed = (one for one in before | now if before.get(one) is not now.get(one))
+        return [
+            key
+            for one in changed
+            for key in self._touched(one, before.get(one, _NOTHING), now.get(one, _NOTHING))
+        ]
+
+    def _touched(self, namespace: str, before: _Read, now: _Read) -> Iterable[Key]:
+        """What has other policies in *namespace* than before, and policies that count otherwise."""
+        named, was = now.by_target, before.by_target
+        differ = {one for one in named.keys() | was.keys() if named.get(one) != was.get(one)}
+        for kind in (BROKER, CHANNEL):
+            plural = _PLURALS[kind.resource]
+            if all_targets(plural, namespace) in differ:
+                differ.remove(all_targets(plural, namespace))
+                yield from (each.key for each in self._objects.list(kind, namespace)[0])
+        yield from map(_key, differ)
+        for name in now.unready.keys() ^ before.unready.keys():
+            yield Key(EVENT_POLICY.resource, namespace, name.partition("/")[2])
 
     def applied(self, stored: Stored) -> tuple[Finding, Object]:
         """The condition of a Broker or Channel about its policies, and members of its status.
@@ -76,12 +134,15 @@ class EventPolicies:
         """
         if not self._gatekeeper.required:
             return _OFF._replace(status="True"), {}
-        names = self._applied.get(_target(stored.key), ())
-        unready = [name for name in names if name in self._unready]
+        read = self._applied.get(stored.key.namespace, _NOTHING)
+        wide = all_targets(_PLURALS[stored.key.resource], stored.key.namespace)
+        targets = (_target(stored.key), wide)
+        names = sorted({name for one in targets for name in read.by_target.get(one, ())})
+        unready = [name for name in names if name in read.unready]
         members: Object = {}
         if len(names) > len(unready):
             version = EVENT_POLICY.api_version
-            ready = (name for name in names if name not in self._unready)
+            ready = (name for name in names if name not in read.unready)
             refs = [{"apiVersion": version, "name": name.partition("/")[2]} for name in ready]
             members["policies"] = refs
         if unready:
@@ -89,40 +150,67 @@ class EventPolicies:
             return Finding("False", "EventPoliciesNotReady", message, "Warning"), members
         return (HOLDS if names else _BY_GRANTS), members
 
-    def _records(self) -> tuple[PolicyRecord, ...]:
-        policies = self._objects.list(EVENT_POLICY)[0]
-        if not policies:
-            return ()
-        receivers: dict[str, dict[Key, Object]] = {}
-        for kind in (BROKER, CHANNEL):
-            for stored in self._objects.list(kind)[0]:
-                labels = stored.content["metadata"].get("labels") or {}
-                receivers.setdefault(stored.key.namespace, {})[stored.key] = labels
-        return tuple(self._record(each, receivers.get(each.key.namespace, {})) for each in policies)
+    def _look(self) -> dict[str, _Read]:
+        """The policies of each namespace that has any."""
+        policies: dict[str, list[Stored]] = {}
+        for stored in self._objects.list(EVENT_POLICY)[0]:
+            policies.setdefault(stored.key.namespace, []).append(stored)
+        return {namespace: self._of(namespace, found) for namespace, found in policies.items()}
 
-    def _record(self, stored: Stored, receivers: dict[Key, Object]) -> PolicyRecord:
-        """The policy *stored*; one that cannot be read closes its namespace, and stops no other."""
-        name = f"{stored.key.namespace}/{stored.key.name}"
+    def _of(self, namespace: str, policies: list[Stored]) -> _Read:
+        labels: dict[Key, Object] = {}
+        if any(_may_select(each.content) for each in policies):
+            for kind in (BROKER, CHANNEL):
+                for each in self._objects.list(kind, namespace)[0]:
+                    labels[each.key] = each.content["metadata"].get("labels") or {}
+        specs = [(each.key.name, each.uid, each.content.get("spec")) for each in policies]
+        asked, known = _Asked(specs, labels), self._read.get(namespace)
+        if known is not None and known.asked == asked:
+            return known
+        receivers, unready = Receivers(labels), dict[str, Finding]()
+        records = tuple(self._record(each, receivers, unready) for each in policies)
+        return _Read(asked, records, _by_target(records), unready)
+
+    def _record(
+        self, stored: Stored, receivers: Receivers, unready: dict[str, Finding]
+    ) -> PolicyRecord:
+        """The policy *stored*; one that cannot count closes its namespace, and stops no other."""
         try:
-            record = policy_of(stored.key, stored.content, receivers)
+            return policy_of(stored.key, stored.content, receivers)
+        except ResourceError as error:
+            why = error.faults[0].message
+            unready[_name(stored.key)] = Finding("False", "TooManySelected", why)
         except Exception:  # noqa: BLE001 - damage, or stricter rules; as in ``ReconcilePass``
             if stored.uid not in self._unreadable:
                 self._unreadable.add(stored.uid)
                 _log.exception("policy-not-understood", object=stored.key)
-            self._unready.add(name)
-            return policy_of(stored.key, {}, receivers)
-        self._unready.discard(name)
-        return record
+            unready[_name(stored.key)] = _DAMAGED
+        return policy_of(stored.key, {}, receivers)
 
     def findings(self, stored: Stored) -> tuple[dict[str, Finding], Object]:
         """Conditions of the EventPolicy *stored*, and further members of its status."""
-        subjects = self._record(stored, {}).subjects
+        unready: dict[str, Finding] = {}
+        record = self._record(stored, Receivers(), unready)
+        unready |= self._read.get(stored.key.namespace, _NOTHING).unready
+        resolved = unready.get(record.name, HOLDS)
+        subjects = record.subjects if resolved is HOLDS else ()
         required = self._gatekeeper.required
         findings = {
             conditions.AUTHENTICATION_ENABLED: HOLDS if required else _OFF,
-            conditions.SUBJECTS_RESOLVED: HOLDS,
+            conditions.SUBJECTS_RESOLVED: resolved,
         }
         return findings, {"from": list(subjects)}
+
+
+def _may_select(content: Object) -> bool:
+    try:
+        return selects(content)
+    except Exception:  # noqa: BLE001 - damage: ``_record`` says so
+        return False
+
+
+def _name(key: Key) -> str:
+    return f"{key.namespace}/{key.name}"
 
 
 def _by_target(records: Iterable[PolicyRecord]) -> Mapping[str, tuple[str, ...]]:

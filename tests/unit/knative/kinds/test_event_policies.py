@@ -2,8 +2,9 @@
 
 import pytest
 
+from distributary.core.errors import ResourceError
 from distributary.knative.apiserver.machinery import Key
-from distributary.knative.kinds import BROKER, CHANNEL, EVENT_POLICY, policy_of
+from distributary.knative.kinds import BROKER, CHANNEL, EVENT_POLICY, Receivers, policy_of
 
 REF = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "orders"}
 CHANNEL_REF = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "name": "feed"}
@@ -73,17 +74,12 @@ RECEIVERS = {
 
 def policy(**spec):
     """The record of a policy of namespace shop."""
-    return policy_of(Key(EVENT_POLICY.resource, "shop", "p"), {"spec": spec}, RECEIVERS)
+    return policy_of(Key(EVENT_POLICY.resource, "shop", "p"), {"spec": spec}, Receivers(RECEIVERS))
 
 
 def test_without_targets_all_of_the_namespace_is_protected():
-    """Its default Broker too, which may not be there yet."""
-    assert set(policy().targets) == {
-        "brokers/shop/orders",
-        "brokers/shop/other",
-        "brokers/shop/default",
-        "channels/shop/feed",
-    }
+    """Those that come later too, by one target of each kind."""
+    assert policy().targets == ("brokers/shop/*", "channels/shop/*")
 
 
 def selector(kind="Broker", **members):
@@ -99,7 +95,9 @@ def selector(kind="Broker", **members):
         ({"ref": CHANNEL_REF}, ("channels/shop/feed",)),
         (selector(matchLabels={"tier": "gold"}), ("brokers/shop/orders",)),
         (selector("Channel", matchLabels={"tier": "gold"}), ("channels/shop/feed",)),
-        (selector(), ("brokers/shop/orders", "brokers/shop/other")),
+        (selector(), ("brokers/shop/*",)),
+        (selector(matchLabels={}, matchExpressions=[]), ("brokers/shop/*",)),
+        (selector(matchLabels={"tier": "gold", "place": "north"}), ()),
         (
             selector(matchExpressions=[{"key": "tier", "operator": "DoesNotExist"}]),
             ("brokers/shop/other",),
@@ -129,3 +127,22 @@ def test_a_reference_stands_for_its_namespace():
     )
     assert found.subjects == ("system:namespace:shop", "system:namespace:bank", "key:till")
     assert policy().subjects == ()
+
+
+GOLD = {"matchLabels": {"tier": "gold"}}
+NO_SILVER = {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["silver"]}]}
+
+
+def test_selectors_are_compared_a_limited_number_of_times():
+    """Those of all policies of a namespace together; what has none of the labels costs nothing."""
+    brokers = {Key(BROKER.resource, "shop", f"b{number}"): {} for number in range(10)}
+    receivers = Receivers(RECEIVERS | brokers, compared_max=28)
+    for _ in range(2):
+        assert receivers.selected("brokers", GOLD) == ["orders"]
+    assert len(receivers.selected("brokers", NO_SILVER)) == 12
+    with pytest.raises(ResourceError, match="more than"):
+        receivers.selected("brokers", NO_SILVER)
+    assert receivers.selected("brokers", GOLD) == ["orders"]
+    assert receivers.selected("brokers", GOLD) == ["orders"]
+    with pytest.raises(ResourceError):
+        receivers.selected("brokers", GOLD)

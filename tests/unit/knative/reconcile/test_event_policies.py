@@ -3,7 +3,8 @@
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.knative.kinds import BROKER, EVENT_POLICY
+from distributary.knative.kinds import BROKER, EVENT_POLICY, Receivers, policy_of
+from distributary.knative.reconcile import _policies
 from distributary.knative.reconcile._policies import EventPolicies
 
 POLICY = {
@@ -63,7 +64,62 @@ def test_a_new_broker_is_protected_by_what_selects_it(world):
     world.apply("Broker", "b", {}, namespace="shop", labels={"tier": "gold"})
     policies.tell()
     assert gatekeeper.told[-1]["shop/gold"].targets == ("brokers/shop/b",)
-    assert "brokers/shop/b" in gatekeeper.told[-1]["shop/all"].targets
+    assert gatekeeper.told[-1]["shop/all"].targets == ("brokers/shop/*", "channels/shop/*")
+    (broker,) = world.objects.list(BROKER, "shop")[0]
+    _, members = policies.applied(broker)
+    assert [each["name"] for each in members["policies"]] == ["all", "gold"]
+
+
+def test_policies_are_made_anew_where_something_has_changed(world):
+    """Not for a Broker whose labels no selector looks at, nor in another namespace."""
+    gatekeeper = Gatekeeper()
+    policies = EventPolicies(world.objects, gatekeeper)
+    selector = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker"}
+    gold = {"to": [{"selector": {**selector, "matchLabels": {"tier": "gold"}}}]}
+    world.apply("EventPolicy", "all", {}, namespace="shop")
+    world.apply("EventPolicy", "gold", gold, namespace="bank")
+    policies.tell()
+    world.apply("Broker", "b", {}, namespace="shop", labels={"tier": "gold"})
+    world.settle()
+    policies.tell()
+    world.apply("Broker", "b", {}, namespace="bank", labels={"tier": "gold"})
+    policies.tell()
+    before, now = gatekeeper.told
+    assert now["bank/gold"].targets == ("brokers/bank/b",)
+    assert now["shop/all"] is before["shop/all"]
+
+
+def test_each_broker_is_looked_at_again_where_a_policy_of_all_comes_or_goes(world):
+    """And each Channel; a Broker of another namespace is not."""
+    world.apply("Broker", "a", {}, namespace="shop")
+    world.apply("Broker", "b", {}, namespace="bank")
+    world.apply("Channel", "c", {}, namespace="shop")
+    policies = EventPolicies(world.objects, Gatekeeper())
+    assert policies.tell() == []
+    world.apply("EventPolicy", "all", {}, namespace="shop")
+    assert sorted(key.name for key in policies.tell()) == ["a", "c"]
+    world.delete("EventPolicy", "all", namespace="shop")
+    assert sorted(key.name for key in policies.tell()) == ["a", "c"]
+
+
+def test_a_policy_whose_selectors_cost_too_much_closes_its_namespace(world, monkeypatch):
+    """Nobody is let in by what it would have allowed, and its status says why."""
+    world.gatekeeper = Gatekeeper()
+    world.restart()
+    monkeypatch.setattr(_policies, "Receivers", lambda labels=None: Receivers(labels, 1))
+    selector = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker"}
+    wide = {**selector, "matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
+    world.apply("EventPolicy", "wide", {"to": [{"selector": wide}], "from": [{"sub": "*"}]})
+    assert world.condition(world.get("EventPolicy", "wide"), "SubjectsResolved")[0] == "True"
+    world.apply("Broker", "orders", {})
+    world.settle()
+    told = world.gatekeeper.told[-1]["default/wide"]
+    assert (told.subjects, told.targets) == ((), ("brokers/default/*", "channels/default/*"))
+    found = world.get("EventPolicy", "wide")
+    assert world.condition(found, "SubjectsResolved") == ("False", "TooManySelected")
+    assert found["status"]["from"] == []
+    broker = world.get("Broker", "orders")
+    assert world.condition(broker, "EventPoliciesReady") == ("False", "EventPoliciesNotReady")
 
 
 def test_a_broker_lists_the_policies_in_force_for_it(world):
@@ -117,6 +173,7 @@ def test_the_status_says_whether_it_counts(world, required):
     world.apply("EventPolicy", "p", POLICY)
     (stored,) = world.objects.list(EVENT_POLICY)[0]
     policies = EventPolicies(world.objects, Gatekeeper(required=required))
+    policies.tell()
     findings, members = policies.findings(stored)
     assert members == {"from": ["key:till"]}
     assert findings["AuthenticationEnabled"].status == ("True" if required else "False")
@@ -139,8 +196,14 @@ def test_a_policy_that_cannot_be_read_closes_its_namespace_and_no_other(world, m
     stored = {each.key.namespace: each for each in world.objects.list(EVENT_POLICY)[0]}
     monkeypatch.setitem(stored["shop"].content["spec"], "from", [{}])
     gatekeeper = Gatekeeper()
-    EventPolicies(world.objects, gatekeeper).tell()
+    policies = EventPolicies(world.objects, gatekeeper)
+    policies.tell()
     (told,) = gatekeeper.told
     assert told["bank/good"].subjects == ("key:till",)
     assert told["shop/bad"].subjects == ()
-    assert "brokers/shop/b" in told["shop/bad"].targets
+    assert "brokers/shop/*" in told["shop/bad"].targets
+    findings, members = policies.findings(stored["shop"])
+    assert findings["SubjectsResolved"].reason == "NotUnderstood"
+    assert members == {"from": []}
+    (broker,) = world.objects.list(BROKER, "shop")[0]
+    assert policies.applied(broker)[0].reason == "EventPoliciesNotReady"

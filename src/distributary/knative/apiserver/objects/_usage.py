@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from distributary.core.quotas import QuotaTable
 from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.objects._values import Stored
-from distributary.knative.kinds import SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds import EVENT_POLICY, POLICIES_MAX, SUBSCRIPTION, TRIGGER
 
 _SUBSCRIBING: Final = frozenset((TRIGGER.resource, SUBSCRIPTION.resource))
 """Kinds that count as subscriptions of their namespace."""
@@ -21,15 +21,25 @@ class Used(NamedTuple):
     Attributes:
         subscriptions: Triggers and messaging Subscriptions.
         json_bytes: All objects as JSON.
+        policies: EventPolicies.
     """
 
     subscriptions: int = 0
     json_bytes: int = 0
+    policies: int = 0
 
-    def plus(self, more: "Used") -> "Used":
-        """Both together."""
-        count, size = self.subscriptions + more.subscriptions, self.json_bytes + more.json_bytes
-        return Used(count, size)
+    def plus(self, more: "Used", sign: int = 1) -> "Used":
+        """Both together; with *sign* -1 this without *more*."""
+        return Used(*(own + sign * one for own, one in zip(self, more, strict=True)))
+
+
+def _used_by(stored: Stored) -> Used:
+    resource = stored.key.resource
+    return Used(
+        subscriptions=resource in _SUBSCRIBING,
+        json_bytes=len(stored.json),
+        policies=resource == EVENT_POLICY.resource,
+    )
 
 
 class Usage:
@@ -41,11 +51,9 @@ class Usage:
     def add(self, stored: Stored, sign: int) -> None:
         """Count an object that appears (*sign* 1) or goes (-1)."""
         namespace = stored.key.namespace
-        count, size = self.of(namespace)
-        count += sign * (stored.key.resource in _SUBSCRIBING)
-        size += sign * len(stored.json)
-        if count or size:
-            self._used[namespace] = Used(count, size)
+        used = self.of(namespace).plus(_used_by(stored), sign)
+        if any(used):
+            self._used[namespace] = used
         else:
             self._used.pop(namespace, None)
 
@@ -82,9 +90,12 @@ class Quota(NamedTuple):
             count = used.subscriptions + self.subscriptions(stored.key.namespace)
             if count >= own.subscriptions:
                 raise _exceeded(stored, "subscriptions", 1, count, own.subscriptions)
-        grown = len(stored.json) - (0 if before is None else len(before.json))
-        if own.stored_bytes and grown > 0 and used.json_bytes + grown > own.stored_bytes:
-            raise _exceeded(stored, "stored_bytes", grown, used.json_bytes, own.stored_bytes)
+        grown = _used_by(stored).plus(Used() if before is None else _used_by(before), -1)
+        if grown.policies and used.policies >= POLICIES_MAX:
+            raise _exceeded(stored, "eventpolicies", 1, used.policies, POLICIES_MAX)
+        size = grown.json_bytes
+        if own.stored_bytes and size > 0 and used.json_bytes + size > own.stored_bytes:
+            raise _exceeded(stored, "stored_bytes", size, used.json_bytes, own.stored_bytes)
 
 
 def _exceeded(stored: Stored, name: str, asked: int, used: int, limit: int) -> StatusError:

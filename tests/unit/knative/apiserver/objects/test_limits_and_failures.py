@@ -12,7 +12,14 @@ from distributary.core.quotas import Quotas, QuotaTable
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.machinery.limits import OBJECT_BYTES_MAX
 from distributary.knative.apiserver.objects import Write
-from distributary.knative.kinds import BROKER, CONFIG_MAP, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds import (
+    BROKER,
+    CONFIG_MAP,
+    EVENT_POLICY,
+    POLICIES_MAX,
+    SUBSCRIPTION,
+    TRIGGER,
+)
 
 
 def key(kind, name, namespace="default") -> Key:
@@ -75,6 +82,20 @@ def test_triggers_and_subscriptions_count_as_subscriptions_of_their_namespace(ma
     assert world.refused(world.objects.create(SUBSCRIPTION, "shop", content)).reason == "Forbidden"
     world.delete(key(TRIGGER, "a", "shop"))
     world.make(SUBSCRIPTION, "s", "shop")
+
+
+def test_policies_of_a_namespace_are_limited_in_number(make_world):
+    """Whatever its quotas; changes and other namespaces are free, and what is deleted frees one."""
+    world = make_world()
+    for number in range(POLICIES_MAX):
+        made = world.make(EVENT_POLICY, f"p{number}", "shop")
+    error = world.refused(world.objects.create(EVENT_POLICY, "shop", {"metadata": {"name": "x"}}))
+    assert error.reason == "Forbidden"
+    assert "used: eventpolicies=100, limited: eventpolicies=100" in str(error)
+    world.edit(made.key, with_spec(**{"from": [{"sub": "*"}]}))
+    world.make(EVENT_POLICY, "x", "bank")
+    world.delete(made.key)
+    world.make(EVENT_POLICY, "x", "shop")
 
 
 def test_objects_of_a_namespace_are_limited_in_bytes(make_world):
