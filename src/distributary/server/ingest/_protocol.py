@@ -20,6 +20,7 @@ from distributary.server.ingest._event_paths import allow_of, is_address, is_sea
 from distributary.server.ingest._held_bodies import HeldBody
 from distributary.server.ingest._hops import take_ttls, used_up
 from distributary.server.ingest._pending_response import PendingResponse
+from distributary.server.ingest._policies import FAULTS_LISTED, detail_of
 from distributary.server.ingest._proxy import Relay
 from distributary.server.ingest._received import check_count, received, sent_by
 from distributary.server.ingest._refusals import too_much_carried
@@ -335,14 +336,15 @@ class IngestConnection(asyncio.Protocol):
         """
         try:
             events, binary_record = receive(request.fields, request.body)
-            self._context.check_events(request, events)
             check_count(events, self._context.settings.batch_events_max)
+            self._context.check_events(request, events)
         except EventError as error:
-            self._answer_faults(error.code, request, error.faults)
+            self._answer_problem(error.code, detail_of(error), request, faults=error.faults)
             return
         ttls = take_ttls(events)
         if ttls is not None and min(ttls) <= 0:
-            self._answer_faults("hop-limit", request, used_up(ttls, request.fields))
+            faults = used_up(ttls, request.fields)
+            self._answer_problem("hop-limit", FAULTS_LISTED, request, faults=faults)
             return
         along_lines = carried.of_request(request.head, request.fields)
         if along_lines is None:
@@ -361,9 +363,6 @@ class IngestConnection(asyncio.Protocol):
         else:
             self._context.counters.accepted(0, 0.0)
             self._answer_now(self._context.answers.accepted[persistence], persistence)
-
-    def _answer_faults(self, code: str, request: Request, faults: tuple[Fault, ...]) -> None:
-        self._answer_problem(code, "The faults are listed.", request, faults=faults)
 
     def _refuse(self, error: RequestError, request: Request | None, *, broken: bool) -> None:
         """Respond to a request that is not read to its end; *broken*: the connection ends."""

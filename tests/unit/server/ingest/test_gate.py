@@ -12,7 +12,6 @@ from distributary.access import (
     AccessSnapshot,
     Grant,
     KeyRecord,
-    PolicyRecord,
     Verb,
     make_key,
 )
@@ -381,65 +380,6 @@ def test_long_bodies_of_strangers_fill_no_memory(connect, framing):
         tracemalloc.stop()
     assert statuses in ({(401,)}, {(413,)})
     assert most < 20 * 1024 * 1024 / 5
-
-
-def of_policies(*policies: PolicyRecord) -> AccessSnapshot:
-    """The snapshot of these tests, with *policies* for the Broker ``default``."""
-    return msgspec.structs.replace(SNAPSHOT, policies=policies)
-
-
-def policy(*subjects: str, filters: tuple = ()) -> PolicyRecord:
-    """A policy of the Broker ``default``."""
-    return PolicyRecord(
-        name="default/p",
-        targets=("brokers/default/default",),
-        subjects=subjects,
-        filters=filters,
-    )
-
-
-def test_a_policy_lets_in_whom_it_names(guarded):
-    """At once, also on a connection that has published before."""
-    guarded.context.gate.replace(of_policies(policy("key:till")))
-    for _ in range(5):
-        assert guarded.statuses(event(more=shown("till"))) == [202]
-    guarded.context.gate.replace(of_policies(policy("key:other")))
-    (answer,) = guarded.send(event(more=shown("till")))
-    assert (answer.status, answer.problem["code"]) == (403, "forbidden")
-    assert "no EventPolicy lets key:till send" in answer.problem["detail"]
-
-
-def test_a_policy_lets_events_pass_that_its_filters_do(guarded):
-    """Every event is asked, whatever passed before; a batch is refused whole."""
-    only = policy("key:till", filters=({"exact": {"type": "t"}},))
-    guarded.context.gate.replace(of_policies(only))
-    for _ in range(5):
-        assert guarded.statuses(event(more=shown("till"))) == [202]
-    accepted = len(guarded.appends.received)
-    other = event(more=shown("till")).replace(b"ce-type: t\r\n", b"ce-type: u\r\n")
-    (answer,) = guarded.send(other)
-    assert (answer.status, answer.problem["code"]) == (403, "forbidden")
-    assert [fault["code"] for fault in answer.problem["faults"]] == ["policy"]
-    both = [
-        {"specversion": "1.0", "id": "1", "source": "/s", "type": kind} for kind in ("t", "u", "t")
-    ]
-    body = msgspec.json.encode(both)
-    batch = (
-        b"POST /events HTTP/1.1\r\nhost: localhost\r\n%scontent-length: %d\r\n"
-        b"content-type: application/cloudevents-batch+json\r\n\r\n" % (shown("till"), len(body))
-    )
-    (answer,) = guarded.send(batch + body)
-    assert answer.status == 403
-    assert [fault["path"] for fault in answer.problem["faults"]] == ["$[1]"]
-    assert len(guarded.appends.received) == accepted
-
-
-def test_policies_count_for_nobody_where_none_is_asked(client):
-    """As the condition of an EventPolicy says."""
-    snapshot = msgspec.structs.replace(of_policies(policy()), required=False)
-    client.context.gate.replace(snapshot)
-    for _ in range(3):
-        assert client.statuses(event()) == [202]
 
 
 @pytest.mark.parametrize(
