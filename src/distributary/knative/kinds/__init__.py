@@ -37,4 +37,10 @@ from distributary.knative.kinds._receivers import Receivers
 from distributary.knative.kinds._schemas import SCHEMAS, shape_of
 from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
 from distributary.knative.kinds._shape_check import unknown_fields
-from distributary.knative.kinds.policies import POLICIES_MAX, policy_of, selects
+from distributary.knative.kinds.policies import (
+    COMPARISONS_MAX,
+    POLICIES_MAX,
+    comparisons_of,
+    policy_of,
+    selects,
+)

@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.knative.kinds import BROKER, EVENT_POLICY, Receivers, policy_of
+from distributary.knative.kinds import BROKER, EVENT_POLICY, Receivers
 from distributary.knative.reconcile import _policies
 from distributary.knative.reconcile._policies import EventPolicies
 
@@ -188,13 +188,15 @@ def test_the_reconciler_writes_the_status(world):
     assert world.ready(content) == "False"
 
 
-def test_a_policy_that_cannot_be_read_closes_its_namespace_and_no_other(world, monkeypatch):
+@pytest.mark.parametrize("damage", [{"from": [{}]}, {"filters": [{"sql": "f(1)"}]}, {"to": [1]}])
+def test_a_policy_that_cannot_be_read_closes_its_namespace_and_no_other(world, monkeypatch, damage):
     """Damage: nobody is let in by it, and the gate hears of all others."""
     world.apply("Broker", "b", {}, namespace="shop")
     world.apply("EventPolicy", "good", POLICY, namespace="bank")
     world.apply("EventPolicy", "bad", POLICY, namespace="shop")
     stored = {each.key.namespace: each for each in world.objects.list(EVENT_POLICY)[0]}
-    monkeypatch.setitem(stored["shop"].content["spec"], "from", [{}])
+    for member, value in damage.items():
+        monkeypatch.setitem(stored["shop"].content["spec"], member, value)
     gatekeeper = Gatekeeper()
     policies = EventPolicies(world.objects, gatekeeper)
     policies.tell()

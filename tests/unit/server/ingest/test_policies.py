@@ -89,6 +89,37 @@ def test_a_refusal_names_each_policy_once_and_few_of_them(guarded):
     assert answer.body.count(b"default/p") == 5
 
 
+def batch(*events: dict) -> bytes:
+    """A request with *events*, by who may publish."""
+    body = msgspec.json.encode(events)
+    return (
+        b"POST /events HTTP/1.1\r\nhost: localhost\r\n%scontent-length: %d\r\n"
+        b"content-type: application/cloudevents-batch+json\r\n\r\n" % (shown("till"), len(body))
+    ) + body
+
+
+@pytest.mark.parametrize("subject", ["", "x" * 20_000], ids=["many", "long"])
+def test_the_filter_work_of_a_request_is_limited(guarded, subject):
+    """Nothing of a larger request is looked at or accepted; halves of it are, and single events.
+
+    So a receiver is not held up by one sender, and no event passes unasked.
+    """
+    count = 20 if subject else 1_000
+    each = [{"suffix": {"source": f"{number}"}} for number in range(490)]
+    policies = [policy("key:till", filters=({"any": each},))] * (2 if subject else 10)
+    one = {"specversion": "1.0", "id": "1", "source": "/1", "type": "t", "subject": subject or "x"}
+    guarded.context.gate.replace(of_policies(*policies))
+    (answer,) = guarded.send(batch(*[one] * count))
+    assert (answer.status, answer.problem["code"]) == (413, "content-too-large")
+    assert guarded.appends.received == []
+    assert guarded.statuses(batch(*[one] * (count // 2))) == [202]
+    refused = [one] * (count // 2 - 1) + [{**one, "source": "/none"}]
+    assert guarded.statuses(batch(*refused)) == [403]
+    guarded.context.gate.replace(of_policies(*policies * 40))
+    assert guarded.statuses(batch(one)) == [202]
+    assert guarded.statuses(batch({**one, "source": "/none"})) == [403]
+
+
 def test_policies_count_for_nobody_where_none_is_asked(client):
     """As the condition of an EventPolicy says."""
     snapshot = msgspec.structs.replace(of_policies(policy()), required=False)

@@ -9,7 +9,14 @@ from typing import Final, NamedTuple
 from distributary.core.quotas import QuotaTable
 from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.objects._values import Stored
-from distributary.knative.kinds import EVENT_POLICY, POLICIES_MAX, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds import (
+    COMPARISONS_MAX,
+    EVENT_POLICY,
+    POLICIES_MAX,
+    SUBSCRIPTION,
+    TRIGGER,
+    comparisons_of,
+)
 
 _SUBSCRIBING: Final = frozenset((TRIGGER.resource, SUBSCRIPTION.resource))
 """Kinds that count as subscriptions of their namespace."""
@@ -22,11 +29,13 @@ class Used(NamedTuple):
         subscriptions: Triggers and messaging Subscriptions.
         json_bytes: All objects as JSON.
         policies: EventPolicies.
+        comparisons: What their filters cost an event at most.
     """
 
     subscriptions: int = 0
     json_bytes: int = 0
     policies: int = 0
+    comparisons: int = 0
 
     def plus(self, more: "Used", sign: int = 1) -> "Used":
         """Both together; with *sign* -1 this without *more*."""
@@ -35,10 +44,12 @@ class Used(NamedTuple):
 
 def _used_by(stored: Stored) -> Used:
     resource = stored.key.resource
+    policy = resource == EVENT_POLICY.resource
     return Used(
         subscriptions=resource in _SUBSCRIBING,
         json_bytes=len(stored.json),
-        policies=resource == EVENT_POLICY.resource,
+        policies=policy,
+        comparisons=comparisons_of(stored.content) if policy else 0,
     )
 
 
@@ -93,6 +104,10 @@ class Quota(NamedTuple):
         grown = _used_by(stored).plus(Used() if before is None else _used_by(before), -1)
         if grown.policies and used.policies >= POLICIES_MAX:
             raise _exceeded(stored, "eventpolicies", 1, used.policies, POLICIES_MAX)
+        more = grown.comparisons
+        if more > 0 and used.comparisons + more > COMPARISONS_MAX:
+            name = "eventpolicies.comparisons"
+            raise _exceeded(stored, name, more, used.comparisons, COMPARISONS_MAX)
         size = grown.json_bytes
         if own.stored_bytes and size > 0 and used.json_bytes + size > own.stored_bytes:
             raise _exceeded(stored, "stored_bytes", size, used.json_bytes, own.stored_bytes)

@@ -98,6 +98,30 @@ def test_policies_of_a_namespace_are_limited_in_number(make_world):
     world.make(EVENT_POLICY, "x", "shop")
 
 
+def test_filters_of_the_policies_of_a_namespace_are_limited_together(make_world):
+    """In comparisons: what grows is refused, what shrinks is not; after a restart too."""
+
+    def filters(count: int) -> dict:
+        parts = [{"exact": {"type": f"t{number}"}} for number in range(count)]
+        return {"filters": [{"any": parts}, {"cesql": "source = 'a'"}]}
+
+    world = make_world()
+    for number in range(5):
+        made = world.make(EVENT_POLICY, f"p{number}", "shop")
+        world.edit(made.key, with_spec(**filters(399)))
+    world.restart()
+    content = {"metadata": {"name": "x"}, "spec": filters(1)}
+    error = world.refused(world.objects.create(EVENT_POLICY, "shop", content))
+    assert error.reason == "Forbidden"
+    told = "requested: eventpolicies.comparisons=2, used: eventpolicies.comparisons=2000, limited"
+    assert told in str(error)
+    error = world.refused(world.objects.edit(made.key, with_spec(**filters(400))))
+    assert "requested: eventpolicies.comparisons=1," in str(error)
+    world.edit(made.key, with_spec(**filters(399), **{"from": [{"sub": "*"}]}))
+    world.edit(made.key, with_spec(**filters(397)))
+    assert world.run(world.objects.create(EVENT_POLICY, "shop", content))
+
+
 def test_objects_of_a_namespace_are_limited_in_bytes(make_world):
     """What grows is refused, what shrinks is not; the server's own writes are not."""
     table = QuotaTable(others=Quotas(stored_bytes=5_000))
