@@ -9,6 +9,10 @@ import pyarrow.parquet as pq
 from distributary.datadir import DataDir
 from distributary.history.names import HistoryFile, parse, superseded
 
+LEAP = 1_000
+"""An owner begins at the time of its clock, in microseconds, which reads milliseconds: at such a
+multiple. A file that is missing leaves a gap that hardly ever ends at one."""
+
 HistoryRow: TypeAlias = dict[str, Any]
 """A row by the names of its columns."""
 
@@ -17,7 +21,7 @@ def history_rows(data_dir: Path) -> list[HistoryRow]:
     """Returns all rows of the history, by partition and number.
 
     Raises:
-        AssertionError: A number is missing, or is there twice.
+        AssertionError: A number of an owner is missing, or one is there twice.
     """
     folder = DataDir(data_dir).history
     names = {parse(str(path.relative_to(folder))): path for path in folder.glob("date=*/*.parquet")}
@@ -31,7 +35,8 @@ def history_rows(data_dir: Path) -> list[HistoryRow]:
     for partition, held in by_partition.items():
         numbers = held[0].first
         for file in held:
-            assert file.first == numbers, f"partition {partition}: {file} follows {numbers}"
+            leaps = file.first > numbers and file.first % LEAP == 0
+            assert leaps or file.first == numbers, f"partition {partition}: {file} after {numbers}"
             found = pq.read_table(files[file], partitioning=None).to_pylist()
             assert len(found) == file.end - file.first
             rows += found
