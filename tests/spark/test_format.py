@@ -319,6 +319,24 @@ def test_a_stream_goes_on_from_its_checkpoint(
     assert _stored(spark, tmp_path) == [str(number) for number in range(13)]
 
 
+def test_a_stream_over_a_restored_log_says_so(
+    spark: SparkSession, log: Any, event: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Its checkpoint is beyond the end; without ``failOnDataLoss`` it goes on from there."""
+    for number in range(10):
+        log.append(number % 2, event(str(number)))
+    _drain(spark, log, tmp_path)
+    restored = type(log)(tmp_path / "restored")
+    with contextlib.closing(restored):
+        restored.append(0, event("0"))
+        with pytest.raises(PySparkException, match="partition 0: the log ends at 1, before the"):
+            _drain(spark, restored, tmp_path)
+        assert _drain(spark, restored, tmp_path, failOnDataLoss="false") == []
+        restored.append(0, event("10"))
+        _drain(spark, restored, tmp_path)
+    assert _stored(spark, tmp_path) == [str(number) for number in range(11)]
+
+
 def test_a_stream_with_a_name_notes_how_far_it_is(
     spark: SparkSession, log: Any, event: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ The tree::
     ├── NotFoundError       there is no such resource
     ├── RequestError        an HTTP request breaks a limit or a rule of HTTP itself
     ├── LogError            the log cannot do what was asked
-    │   ├── LogUnavailableError   not now: full disk, failed fsync, closed; nothing was appended
+    │   ├── LogUnavailableError   not now: full disk, failed fsync, closed; nothing appended
     │   ├── RecordTooLargeError   never: no record holds it; nothing was appended
     │   ├── LogDamagedError       bytes on the medium are not what was written
     │   ├── RecordsMissingError   a read needs records that nobody has any more
@@ -173,7 +173,7 @@ class LogDamagedError(LogError):
 
 
 class RecordsMissingError(LogError):
-    """Records that a read needs are gone: from the log by retention, or files of the archive."""
+    """Records that a read needs are gone: from the log (retention, a restore), or the archive."""
 
     code = "log-incomplete"
 

@@ -21,7 +21,7 @@ from distributary.spark._options import EARLIEST, LATEST, FormatOptions
 from distributary.spark._pushed import EVERYTHING, Pushed
 from distributary.spark._ranges import Extent, OffsetRange, Offsets
 from distributary.spark._schema import Column
-from distributary.spark.archive.manifest import Contents
+from distributary.spark.archive.manifest import Contents, not_of_this_log
 from distributary.spark.archive.reading import ArchivedSpan, ArchiveReader, divide, extents
 
 _NAMED_MAX: Final = 10
@@ -78,27 +78,90 @@ class Log:
         """Returns the non-empty ranges between two offsets, after the check for deleted records.
 
         Raises:
-            RecordsMissingError: Records of a range are deleted, with ``failOnDataLoss``.
+            RecordsMissingError: Records of a range are deleted, or the log ends before one, with
+                ``failOnDataLoss``.
+            SettingsError: The archive is ahead of the log.
         """
         planned: list[OffsetRange | ArchivedSpan] = []
         with self._log.extents() as log:
             contents = Contents() if self._archive is None else self._archive.contents()
             there = log if self._archive is None else extents(log, contents, self._archive)
+            ends = {number: each.durable_end() for number, each in log.items()}
+            self._check_archive(contents, ends)
+            ends = self.reached(self._furthest(start, end), ends)
             for number, to_offset in sorted(end.items()):
+                if number not in ends:
+                    continue
                 # A partition that is not in the start was added since: read it whole.
-                span = OffsetRange(number, start.get(number, 0), to_offset)
+                first = start.get(number, 0)
+                span = OffsetRange(number, first, min(to_offset, ends[number]))
                 span = pushed.within(span, there[number].offset_at, self._log.goes_back_ms)
                 for part in divide(span, contents.ranges.get(number, ())):
                     if isinstance(part, ArchivedSpan):
                         wanted = part.of_days(pushed)
                         planned += [wanted] if wanted.files else []
-                        continue
-                    lost = _ranges.deleted(part, log[number])
-                    if lost.from_offset < lost.to_offset:
-                        self._lose(lost)
-                    if lost.to_offset < part.to_offset:
-                        planned.append(part._replace(from_offset=lost.to_offset))
+                    else:
+                        planned += self._kept(part, log[number])
         return planned
+
+    def reached(self, positions: Offsets, ends: Offsets) -> Offsets:
+        """Returns *ends*, where the log reaches *positions*, which it has reached before.
+
+        A log that does not was restored from a backup, or replaced. Its offsets are used again, so
+        to wait until it reaches them would pass over events.
+
+        Args:
+            positions: Offsets up to which records were there.
+            ends: Where each partition ends, as it was last asked.
+
+        Raises:
+            RecordsMissingError: A partition ends before its position, with ``failOnDataLoss``;
+                else it warns, and that end is returned.
+            LogError: It is not known yet where the log ends.
+        """
+        behind = {number: at for number, at in positions.items() if ends.get(number, 0) < at}
+        if not behind:
+            return ends
+        found, certain = dict(ends), self._log.certain_ends(behind)
+        for number, at in behind.items():
+            end = certain.get(number, 0)
+            if end < at:
+                self._end_before(number, end, at)
+            if number in certain:
+                found[number] = min(end, at)
+        return found
+
+    def _furthest(self, start: Offsets, end: Offsets) -> Offsets:
+        """What the log has to reach; a start that it does not reach was warned of before."""
+        if not self._fail_on_data_loss:
+            return end
+        return {number: max(start.get(number, 0), at) for number, at in end.items()}
+
+    def _check_archive(self, contents: Contents, ends: Offsets) -> None:
+        """Refuse an archive that is ahead of the log: offsets of the log would be used again.
+
+        Raises:
+            SettingsError: It is.
+        """
+        ahead = {
+            number: at for number, at in contents.positions().items() if ends.get(number, 0) < at
+        }
+        certain = self._log.certain_ends(ahead) if ahead else {}
+        for number, at in ahead.items():
+            end = certain.get(number, 0)
+            if end < at:
+                raise not_of_this_log(
+                    f"partition {number} is archived to {at} and the log ends at {end}"
+                )
+
+    def _kept(self, part: OffsetRange, log: Extent) -> list[OffsetRange]:
+        """What the log has of *part*, after the check for deleted records."""
+        lost = _ranges.deleted(part, log)
+        if lost.from_offset < lost.to_offset:
+            self._lose(lost)
+        return (
+            [part._replace(from_offset=lost.to_offset)] if lost.to_offset < part.to_offset else []
+        )
 
     def read_all(self, task: Slice, pushed: Pushed = EVERYTHING) -> Iterator[pa.RecordBatch]:
         """Yields the events of *task*; see ``read``."""
@@ -139,6 +202,18 @@ class Log:
         if self._fail_on_data_loss:
             raise RecordsMissingError(f"{message}; begin later, or set failOnDataLoss to false")
         warnings.warn(f"{message}; they are left out", stacklevel=2)
+
+    def _end_before(self, number: int, end: int, at: int) -> None:
+        message = (
+            f"partition {number}: the log ends at {end}, before the position {at} of this query:"
+            " it was restored from a backup, or replaced"
+        )
+        if self._fail_on_data_loss:
+            raise RecordsMissingError(
+                f"{message}; begin with a new checkpoint, or set failOnDataLoss to false to go on"
+                " from the end of the log"
+            )
+        warnings.warn(f"{message}; the query goes on from that end", stacklevel=2)
 
     def _lack(self, part: ArchivedSpan, there: ArchivedSpan) -> None:
         gone = [each for each in part.files if each not in there.files]

@@ -5,14 +5,17 @@ picklable: what is open stays where it was opened.
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from distributary.core.cluster import KafkaPlace
+from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Logged
 from distributary.core.log import Damage, Reader, read_folder
+from distributary.core.log.copying import intact_end
 from distributary.spark._places import Places
 from distributary.spark._ranges import Extent
 
@@ -41,6 +44,13 @@ CLOCKS_MS: Final = 60_000
 the minute after it too, and drops that by its times."""
 
 
+CERTAIN_S: Final = 20.0
+"""How long the end of a partition on Kafka is asked for that is below an earlier one, seconds: a
+broker that does not know yet that it leads no more tells an older end."""
+
+_AGAIN_S: Final = 0.5
+
+
 class TableLog(Protocol):
     """A log of which a table is made.
 
@@ -56,6 +66,13 @@ class TableLog(Protocol):
 
         Raises:
             LogError: There is no log, it cannot be reached, or a newer version wrote it.
+        """
+
+    def certain_ends(self, wanted: Mapping[int, int]) -> dict[int, int]:
+        """Returns the durable end of each partition; one below that of *wanted* is certain.
+
+        Raises:
+            LogError: The log cannot be read, or it is not known yet where it ends.
         """
 
     def open(self, partition: int) -> Records:
@@ -95,6 +112,19 @@ class FolderLog:
                 for number in range(read_folder(self._log_dir).partitions)
             }
 
+    def certain_ends(self, wanted: Mapping[int, int]) -> dict[int, int]:
+        """See ``TableLog``: after a power cut the end is older until the server has started."""
+        with self.extents() as log:
+            ends = {number: each.durable_end() for number, each in log.items()}
+        for number, end in ends.items():
+            at = wanted.get(number, 0)
+            if end < at <= intact_end(self._log_dir, number):
+                raise LogUnavailableError(
+                    f"partition {number} of {self._log_dir} ends at {end} until the server has read"
+                    f" it again, and {at} is wanted: start the server"
+                )
+        return ends
+
     def open(self, partition: int) -> Reader:
         """See ``TableLog``."""
         return Reader(self._log_dir, partition)
@@ -124,12 +154,26 @@ class TopicLog:
     @contextlib.contextmanager
     def extents(self) -> Iterator[Mapping[int, Extent]]:
         """See ``TableLog``: asks for all partitions at once."""
+        asked = _Asked(self._asked_by())
+        yield {number: _TopicExtent(asked, number) for number in range(asked.partitions)}
+
+    def certain_ends(self, wanted: Mapping[int, int]) -> dict[int, int]:
+        """See ``TableLog``: asks for ``CERTAIN_S``."""
+        asked = self._asked_by()
+        until_s = time.monotonic() + CERTAIN_S
+        while True:
+            ends = dict(enumerate(asked.read(asked.count())))
+            reached = all(ends.get(number, 0) >= at for number, at in wanted.items())
+            if reached or time.monotonic() >= until_s:
+                return ends
+            time.sleep(_AGAIN_S)
+
+    def _asked_by(self) -> "KafkaEnds":
         from distributary.core.log.kafka import KafkaEnds  # noqa: PLC0415 - see above
 
         if self._ends is None:
             self._ends = KafkaEnds(self._place)
-        asked = _Asked(self._ends)
-        yield {number: _TopicExtent(asked, number) for number in range(asked.partitions)}
+        return self._ends
 
     def open(self, partition: int) -> Records:
         """See ``TableLog``."""

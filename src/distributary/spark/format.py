@@ -176,9 +176,13 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, int], limit: ReadLimit
     ) -> dict[str, int]:
-        """Returns how far the next micro-batch reads: the durable end, or less by *limit*."""
-        end = self._target or self._log.ends()
+        """Returns how far the next micro-batch reads: the durable end, or less by *limit*.
+
+        Raises:
+            RecordsMissingError: The log ends before *start*, with ``failOnDataLoss``.
+        """
         begin = _decode(start)
+        end = self._log.reached(begin, self._target or self._log.ends())
         # Again and again: a reader that says nothing is forgotten, and where no record comes no
         # micro-batch ends.
         if SystemClock().monotonic_s() - self._noted_s >= NOTED_S:
@@ -186,10 +190,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = self._noted_s == float("-inf")
             with contextlib.nullcontext() if first else contextlib.suppress(SettingsError):
                 self._note(begin)
-        # A partition added since the query began is read from its beginning; one whose end is
-        # before its start (a log restored from a backup) does not move.
-        end = {number: max(offset, begin.get(number, 0)) for number, offset in end.items()}
-        begin = {number: begin.get(number, 0) for number in end}
+        # A partition added since the query began is read from its beginning. Without
+        # ``failOnDataLoss`` a query goes back to the end of a log that was restored.
+        begin = {number: min(begin.get(number, 0), offset) for number, offset in end.items()}
         records_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return _encode(_ranges.admit(begin, end, records_max))
 

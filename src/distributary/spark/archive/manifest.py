@@ -331,5 +331,6 @@ def lost(contents: Contents, log: Mapping[int, Known]) -> list[Stretch]:
 def not_of_this_log(reason: str) -> SettingsError:
     """Returns the error for an archive that is of another log."""
     return SettingsError(
-        f"the archive is of another log: {reason}. Name another folder: each log has its own"
+        f"the archive is of another log: {reason}. Name another folder: each log has its own, and"
+        " so has one that was restored from a backup"
     )
