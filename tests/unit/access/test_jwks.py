@@ -5,7 +5,7 @@ import json
 import pytest
 
 from distributary.access.jwks import ALGORITHMS, KEYS_MAX, read_keys
-from kit.minted import signing_key
+from kit.minted import encode, signing_key
 
 ES = signing_key("ES256")
 RS = signing_key("RS256")
@@ -63,6 +63,8 @@ def test_a_key_without_alg_fits_what_its_type_allows():
         RS.jwk(e="AA"),
         RS.jwk(e="A"),
         RS.jwk(kty="EC"),
+        RS.jwk(e=encode(((1 << 32) + 1).to_bytes(5)).decode()),
+        RS.jwk(e=RS.jwk()["n"][:-2]),
         without(RS.jwk(), "n"),
         signing_key("RS256", "weak", 1024).jwk(),
         ES.jwk(alg="ES384"),
@@ -79,6 +81,22 @@ def test_a_key_without_alg_fits_what_its_type_allows():
 def test_leaves_out_keys_that_cannot_verify_tokens(jwk):
     """Other types and uses, weak and malformed ones; the others of the set count."""
     assert read(jwk, signing_key("EdDSA", "good").jwk()) == [("good", ("EdDSA",))]
+
+
+def test_names_the_keys_that_it_left_out():
+    """For the log; what is no ``kid`` of ours is not repeated."""
+    jwks = [RS.jwk(), RS.jwk(kid="slow", e=RS.jwk()["n"][:-2]), RS.jwk(kid=5), RS.jwk(kid=""), None]
+    keys = read_keys(json.dumps({"keys": jwks}).encode())
+    assert keys is not None
+    assert [key.key_id for key in keys.keys] == ["one"]
+    assert keys.left_out == ("slow", None, None, None)
+
+
+def test_the_exponents_of_issuers_count():
+    """The smallest, the usual one, and the longest that is read."""
+    for exponent in (3, 65_537, (1 << 32) - 1):
+        text = encode(exponent.to_bytes(5).lstrip(b"\0")).decode()
+        assert len(read(RS.jwk(e=text))) == 1
 
 
 def test_does_not_read_the_private_members_of_a_key():

@@ -235,6 +235,7 @@ class KeyKeeper:
             "issuer-keys-changed",
             issuer=kept.settings.issuer.name,
             keys=[key.key_id for key in keys.keys],
+            left_out=list(keys.left_out),
         )
 
     def _failed(self, kept: _Kept, reason: str) -> None:

@@ -104,6 +104,22 @@ def lines():
         yield found
 
 
+def test_says_which_keys_count_and_which_are_left_out(lines):
+    """One with an exponent as long as its modulus costs each token milliseconds."""
+
+    async def scenario() -> None:
+        world = World()
+        slow = signing_key("RS256", "slow").jwk()
+        world.site.keys.append({**slow, "e": slow["n"][:-2]})
+        world.configure()
+        await world.look()
+        assert world.known == ["one"]
+        changed = next(line for line in lines if line["event"] == "issuer-keys-changed")
+        assert (changed["keys"], changed["left_out"]) == (["one"], ["slow"])
+
+    asyncio.run(scenario())
+
+
 def test_fetches_at_the_start_and_every_ten_minutes():
     """A little less, by jitter; what has not changed is not published again."""
 
