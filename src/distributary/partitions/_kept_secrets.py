@@ -16,11 +16,12 @@ import sqlalchemy as sa
 
 from distributary.core import database
 from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.destination import Destination
 from distributary.core.deliver.origins import UriOrigin, origin_of
 from distributary.core.deliver.signing import SignatureScheme, SigningKey, SigningKeys
 from distributary.core.engine import RouteTarget
 from distributary.core.errors import StoreError
-from distributary.resource import KeptSecret
+from distributary.resource import KeptSecret, unnamed
 from distributary.routes import tables as _tables
 from distributary.routes.settings import RouteSettings
 from distributary.subscriptions.resource import is_secret, is_token
@@ -128,23 +129,23 @@ class KeptSecrets:
         try:
             origin = origin_of(sink.uri)
             if settings.credential:
-                secret = self._open(route, (namespace, settings.credential), origin)
+                secret = self._open(route, (namespace, settings.credential), target.sink)
                 credential = _credential(settings.credential, secret, origin)
                 sink = dataclasses.replace(sink, credential=credential)
             if settings.signature:
-                secret = self._open(route, (namespace, settings.signature), origin)
+                secret = self._open(route, (namespace, settings.signature), target.sink)
                 signing = SigningKeys(origin, _signing(settings.signature, secret))
                 sink = dataclasses.replace(sink, signing=signing)
         except StoreError as error:
             sink = dataclasses.replace(target.sink, refused=target.sink.refused or str(error))
         return dataclasses.replace(target, sink=sink)
 
-    def _open(self, route: str, name: _Name, origin: UriOrigin) -> KeptSecret:
+    def _open(self, route: str, name: _Name, sink: Destination) -> KeptSecret:
         self._routes.setdefault(name, set()).add(route)
         row = self._rows.get(name)
         secret = None if row is None else self._sealer.open_kept(row.uid, row.sealed)
         # One answer for both: what other sinks have is nobody's business.
-        if secret is None or not any(origin_of(each).covers(origin) for each in secret.sinks):
+        if secret is None or unnamed(secret.sinks, sink.uri, sink.dial) is not None:
             raise StoreError(
                 f"there is no Secret {name[1]} for this sink in the namespace {name[0]}"
             )

@@ -3,13 +3,17 @@
 ``knative`` takes it out of objects, ``subscriptions.store`` seals it, ``partitions`` uses it.
 """
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 import msgspec
 
+from distributary.core.deliver.origins import origin_of
+
 SINKS: Final = "distributary.dev/sinks"
 """Annotation of a Secret: the sinks that it may go to, URIs apart by spaces or commas. It goes to
-their origins, and nowhere without it."""
+their origins, and nowhere without it. A sink that is reached at another address than its URI says
+is named by both: see ``unnamed``."""
 
 
 class KeptSecret(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,3 +51,22 @@ class Vault(Protocol):
 def sinks_in(text: object) -> tuple[str, ...]:
     """The URIs in a value of ``SINKS``; none where it is no text."""
     return tuple(text.replace(",", " ").split()) if isinstance(text, str) else ()
+
+
+def unnamed(sinks: Iterable[str], uri: str, dial: str | None) -> str | None:
+    """The first place of a sink that *sinks* do not name, as a URI; None: a Secret may go there.
+
+    Both count, what the URI says and what is dialled: whoever may write a Service chooses where it
+    is dialled, and may not have the Secret.
+
+    Args:
+        sinks: Those of a Secret.
+        uri: Of the sink.
+        dial: ``host:port`` to connect to instead of the URI's; None: the URI's.
+    """
+    named = [origin_of(each) for each in sinks]
+    places = [uri] if dial is None else [uri, f"{uri.partition(':')[0]}://{dial}"]
+    for place in places:
+        if not any(each.covers(origin_of(place)) for each in named):
+            return place
+    return None

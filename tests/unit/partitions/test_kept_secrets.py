@@ -49,13 +49,13 @@ class World:
                 connection.execute(sa.insert(table).values(**row, seq=self.seq))
         self.targets.refresh()
 
-    def put(self, sink=SINK, **members):
+    def put(self, sink=SINK, dial=None, **members):
         """The route ``r`` of a Trigger."""
         policy = {"retry": 3, "backoff_policy": "linear", "backoff_delay_s": 0.5}
         settings = RouteSettings(
             name="Trigger shop/t",
             namespace="shop",
-            sink=RouteEndpoint(sink),
+            sink=RouteEndpoint(sink, dial=dial),
             dead_letter=RouteEndpoint("https://dead.example/"),
             backoff_max_s=60.0,
             timeout_s=5.0,
@@ -96,6 +96,32 @@ def test_a_credential_is_shown_to_the_sink_alone(world):
     assert "canary" not in repr(world.sink)
     world.keep(username="me", password="canary")
     assert (world.sink.credential.identifier, world.sink.credential.secret) == ("me", "canary")
+
+
+@pytest.mark.parametrize("use", ["credential", "signature"])
+def test_a_secret_goes_to_the_dialled_address_only_where_it_names_it(world, use):
+    """Whoever may write the Service, and does not have the value, sends it nowhere else."""
+    value = {"token": "canary"} if use == "credential" else {"secret": SIGNING}
+    world.keep(sinks=(SINK, "https://10.1.2.3:8443"), **value)
+    world.put(dial="10.1.2.3:8443", **{use: "s"})
+    assert world.sink.refused is None
+    assert getattr(world.sink, "signing" if use == "signature" else use) is not None
+    for dial in ("10.6.6.6:8443", "10.1.2.3:443"):
+        world.put(dial=dial, **{use: "s"})
+        assert "there is no Secret s for this sink" in world.sink.refused
+        assert (world.sink.credential, world.sink.signing) == (None, None)
+    world.keep(sinks=(SINK, "https://10.1.2.3"), **value)
+    assert world.sink.refused is None
+
+
+def test_a_dialled_address_alone_does_not_name_the_sink(world):
+    """Nor does the URI alone, as in Secrets of versions that did not look at the address."""
+    world.keep(sinks=("https://10.1.2.3:8443",), token="canary")
+    world.put(dial="10.1.2.3:8443", credential="s")
+    assert world.sink.credential is None
+    world.keep(sinks=(SINK,), token="canary")
+    assert world.sink.credential is None
+    assert "there is no Secret s for this sink" in world.sink.refused
 
 
 def test_keys_sign_what_goes_to_the_sink(world):

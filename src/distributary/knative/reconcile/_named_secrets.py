@@ -1,6 +1,5 @@
 """Looks at the Secrets that a Trigger or messaging Subscription names."""
 
-from distributary.core.deliver.origins import origin_of
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import Stored
 from distributary.knative.kinds import SECRET, conditions, secrets_named_by
@@ -11,7 +10,8 @@ from distributary.knative.reconcile._resolve import (
     Resolved,
     not_found,
 )
-from distributary.resource import SINKS, sinks_in
+from distributary.resource import SINKS, sinks_in, unnamed
+from distributary.routes.settings import RouteEndpoint
 
 
 def secret_findings(view: ObjectView, stored: Stored, sink: Resolution) -> dict[str, Finding]:
@@ -28,13 +28,16 @@ def secret_findings(view: ObjectView, stored: Stored, sink: Resolution) -> dict[
         if secret is None:
             message = not_found(SECRET, stored.key.namespace, name)
             return {conditions.SECRETS_RESOLVED: Finding("False", "SecretNotFound", message)}
-        if isinstance(sink, Resolved) and not _may_go(secret, sink.endpoint.uri):
-            message = f'the annotation {SINKS} of the Secret "{name}" does not name the sink'
+        fault = _fault(secret, sink.endpoint) if isinstance(sink, Resolved) else None
+        if fault is not None:
+            message = f'the annotation {SINKS} of the Secret "{name}" does not name {fault}'
             return {conditions.SECRETS_RESOLVED: Finding("False", "SecretNotForSink", message)}
     return {conditions.SECRETS_RESOLVED: HOLDS}
 
 
-def _may_go(secret: Stored, uri: str) -> bool:
+def _fault(secret: Stored, sink: RouteEndpoint) -> str | None:
     annotations = secret.content["metadata"].get("annotations") or {}
-    origin = origin_of(uri)
-    return any(origin_of(one).covers(origin) for one in sinks_in(annotations.get(SINKS)))
+    place = unnamed(sinks_in(annotations.get(SINKS)), sink.uri, sink.dial)
+    if place is None:
+        return None
+    return "the sink" if place == sink.uri else f"{place}, where the sink is reached"

@@ -298,6 +298,27 @@ def test_an_annotation_asks_for_events_about_the_trigger_itself(world, text, ask
     assert world.settings(made).lifecycle is asked
 
 
+def test_a_secret_names_the_address_of_a_service_too(world):
+    """Whoever may write the Service does not get what another has put into a Secret."""
+    address = {"distributary.dev/address": "127.0.0.1:9001"}
+    world.apply("Service", "crm", {}, annotations=address)
+    uri = "http://crm.default.svc/"
+    world.apply("Secret", "s", annotations={SINKS: uri})
+    ref = {"apiVersion": "v1", "kind": "Service", "name": "crm"}
+    spec = {"broker": "default", "subscriber": {"ref": ref}}
+    world.apply("Trigger", "t", spec, annotations={"distributary.dev/sink-credential": "s"})
+    found = world.get("Trigger", "t")
+    assert world.condition(found, "SecretsResolved") == ("False", "SecretNotForSink")
+    assert "does not name http://127.0.0.1:9001, where the sink is reached" in str(found)
+    world.apply("Secret", "s", annotations={SINKS: f"{uri} http://127.0.0.1:9001"})
+    found = world.get("Trigger", "t")
+    assert world.condition(found, "SecretsResolved") == ("True", "")
+    address["distributary.dev/address"] = "127.0.0.1:9002"
+    world.apply("Service", "crm", {}, annotations=address)
+    found = world.get("Trigger", "t")
+    assert world.condition(found, "SecretsResolved") == ("False", "SecretNotForSink")
+
+
 def test_a_trigger_says_whether_its_secrets_are_there(world):
     """Its route stands and names them; events wait where they are not for the sink."""
     names = {"distributary.dev/sink-credential": "s", "distributary.dev/signature": "k"}
