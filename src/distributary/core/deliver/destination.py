@@ -12,7 +12,7 @@ from distributary.core.policy import DeliveryPolicy
 from distributary.core.tenant import DEFAULT_NAMESPACE
 
 NOT_SENT: Final = "(not sent)"
-"""Ends the name of a queue from which nothing is sent: its destination is refused or unusable."""
+"""Begins the name of a queue from which nothing is sent: its destination is refused or unusable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class Destination:
         plain: An attempt needs an event and these settings alone: nothing prevents it, and nothing
             is added to the event or sent beside it. True of nearly all.
         queue: Key of the queue: *sink_queue*, or with a rate limit or without consent a name of its
-            own.
+            own. No setting makes the key of another kind or tenant: what we add stands before the
+            URI, which has no space, and the place after it, which may be any text.
     """
 
     uri: str
@@ -119,14 +120,14 @@ class Destination:
         sink_queue = self.uri if place is None else f"{self.uri} {place}"
         if self.unusable is not None or self.refused is not None:
             # What is never sent says nothing of the sink, and must not be the probe of others.
-            sink_queue = f"{sink_queue} {NOT_SENT}"
+            sink_queue = f"{NOT_SENT} {sink_queue}"
         if self.tenant != DEFAULT_NAMESPACE:  # no URI begins so: a namespace has no colon
             sink_queue = f"{self.tenant} {sink_queue}"
         paced = self.policy.rate_limit_per_s is not None
         object.__setattr__(self, "sink_queue", sink_queue)
         object.__setattr__(self, "at_broker", place is not None)
         awaits = self.consent is not None and not self.consent.given
-        queue = f"{sink_queue} of {self.paced_by}" if paced else sink_queue
+        queue = f"rate of {self.paced_by} to {sink_queue}" if paced else sink_queue
         object.__setattr__(self, "awaits", awaits)
         object.__setattr__(self, "queue", waits_for_consent(sink_queue) if awaits else queue)
         plain = (

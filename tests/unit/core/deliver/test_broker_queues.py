@@ -4,10 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from distributary.core.deliver import BreakerState, Destination, Dispatcher, Limits
+from distributary.core.deliver.consent import Consent
 from distributary.core.event import Event
 from distributary.core.flow import Origin, Position, Stage, Task
-from distributary.core.policy import Acknowledgement
+from distributary.core.policy import Acknowledgement, DeliveryPolicy
 from distributary.protocols.kafka.settings import KafkaSettings
+from distributary.protocols.mqtt.settings import MqttSettings
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.virtual import SeededRandom, VirtualClock, VirtualTimers
 
@@ -25,13 +27,13 @@ class Rig:
 
     def __init__(self):
         self.answers = {"orders": TAKEN, "bills": TAKEN}
-        clock = VirtualClock()
-        self.timers = VirtualTimers(clock)
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
         self.transport = ScriptedTransport(self.timers, self._act)
         self.attempts = []
         self.dispatcher = Dispatcher(
             {"KAFKA": self.transport},
-            clock=clock,
+            clock=self.clock,
             timers=self.timers,
             random=SeededRandom(1),
             on_attempt=self.attempts.append,
@@ -138,3 +140,61 @@ def test_a_replay_is_another_message(rig):
     told = rig.transport.identities
     assert told[1] == told[2]
     assert len({told[0], told[1], told[3]}) == 3
+
+
+def _mqtt(topic, **more):
+    return Destination(
+        "mqtt://broker.example", protocol="MQTT5", settings=MqttSettings(topic), **more
+    )
+
+
+_RATE = DeliveryPolicy(rate_limit_per_s=1.0)
+_OF_A_KIND = {
+    "plain": {},
+    "paced": {"policy": _RATE, "paced_by": "U"},
+    "not sent": {"refused": "no"},
+    "paced and not sent": {"refused": "no", "policy": _RATE, "paced_by": "U"},
+    "of a tenant": {"tenant": "shop"},
+    "paced, of a tenant": {"tenant": "shop", "policy": _RATE, "paced_by": "U"},
+    "without consent": {"consent": Consent(given=False)},
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in _OF_A_KIND if kind != "plain"])
+def test_no_topic_is_named_like_a_queue_of_another_kind(kind):
+    """A topic is any text: whatever our names add to ``orders``, a subscriber can add too."""
+    other = _mqtt("orders", **_OF_A_KIND[kind])
+    broker = "mqtt://broker.example "
+    added = (other.queue.partition(broker)[0], other.queue.partition(broker)[2])
+    topics = [
+        "orders of U",
+        "orders (not sent)",
+        "orders (not sent) of U",
+        f"orders {added[0]}".strip(),
+        f"{added[0]}{added[1]}",
+        added[1],
+        other.queue,
+    ]
+    mine = [settings for name, settings in _OF_A_KIND.items() if name != kind]
+    queues = {_mqtt(topic, **settings).queue for topic in topics for settings in mine}
+    assert other.queue not in queues
+
+
+@pytest.mark.parametrize("paced_first", [True, False], ids=["paced first", "plain first"])
+def test_a_topic_named_like_a_paced_queue_has_a_queue_of_its_own(rig, paced_first):
+    """Else the owner of the partition fails, or the other subscription's rate is ignored."""
+    paced = _mqtt("orders", policy=_RATE, paced_by="U")
+    plain = _mqtt("orders of U")
+    rig.dispatcher = Dispatcher(
+        {"MQTT5": rig.transport},
+        clock=rig.clock,
+        timers=rig.timers,
+        random=SeededRandom(1),
+        on_attempt=rig.attempts.append,
+    )
+    rig.answers |= {"orders of U": TAKEN}
+    for destination in (paced, plain) if paced_first else (plain, paced):
+        rig.offer(destination, 4)
+    rig.timers.advance(0.5)
+    assert [attempt.sink for attempt in rig.attempts] == ["mqtt://broker.example"] * 5
+    assert rig.dispatcher.queue(paced.queue).queued == 3

@@ -472,4 +472,4 @@ def test_an_unusable_destination_fails_and_may_be_tried_again(rig):
     assert attempt.answer.retryable
     assert "the key is lost" in str(attempt.answer)
     (queue,) = rig.dispatcher.queues()  # of its own: it tells nothing of the sink
-    assert (queue.uri, queue.in_flight) == (f"{URI} (not sent)", 0)
+    assert (queue.uri, queue.in_flight) == (f"(not sent) {URI}", 0)
