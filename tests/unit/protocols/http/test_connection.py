@@ -35,6 +35,7 @@ class Wire:
     def __init__(self):
         self.written = []
         self.aborted = False
+        self.unsent = 0
 
     def write(self, piece):
         self.written.append(piece)
@@ -44,6 +45,9 @@ class Wire:
 
     def is_closing(self):
         return self.aborted
+
+    def get_write_buffer_size(self):
+        return self.unsent
 
     def get_extra_info(self, _name):
         return "93.184.216.34", 80
@@ -151,6 +155,22 @@ def test_closes_when_something_comes_unasked(bench):
     bench.feed(OK)
     assert bench.wire.aborted
     assert len(bench.answers) == 1
+    assert not bench.connection.usable
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first response", "known response"])
+def test_an_answer_before_the_request_has_left_counts_and_ends_the_connection(bench, known):
+    """Else requests to a sink that answers without reading would collect in the memory."""
+    if known:
+        bench.feed(OK)
+        bench.again()
+    kept = bench.freed
+    bench.wire.unsent = 1
+    bench.feed(OK)
+    assert [answer.status for answer in bench.answers] == [200] * (1 + known)
+    assert not any(answer.cut for answer in bench.answers)
+    assert (bench.freed, bench.lost) == (kept, 1)
+    assert bench.wire.aborted
     assert not bench.connection.usable
 
 

@@ -50,6 +50,9 @@ class Wire:
     def is_closing(self):
         return self.aborted
 
+    def get_write_buffer_size(self):
+        return 0
+
     def get_extra_info(self, _name):
         return "93.184.216.34", 80
 

@@ -15,6 +15,7 @@ nothing, or headers too slowly              ``TransportError("timeout")``
 a reply longer than ``REPLY_BYTES_MAX``     its status, ``event_fault``, ``cut``
 the beginning of a reply                    ``TransportError("timeout")``
 a reply, and no room for it here            ``TransportError("replies-crowded")``
+a response before the request has left      as above; the connection is closed
 ==========================================  ================================================
 
 So once status line and headers have arrived, the status decides, and an endless body changes
@@ -196,7 +197,7 @@ class HttpConnection(asyncio.Protocol):
             self.done = None
             # ``_release`` inlined: nearly every answer comes here.
             now_s = self._wheel.now_s
-            if now_s < self._retire_s:
+            if now_s < self._retire_s and self._all_sent():
                 self.due_s = now_s + IDLE_S_MAX
                 home.free(self)
             else:
@@ -335,11 +336,20 @@ class HttpConnection(asyncio.Protocol):
 
     def _release(self) -> None:
         now_s = self._wheel.now_s
-        if now_s >= self._retire_s:
+        if now_s >= self._retire_s or not self._all_sent():
             self.close()
             return
         self.due_s = now_s + IDLE_S_MAX
         self._home.free(self)
+
+    def _all_sent(self) -> bool:
+        """Whether the whole request has left.
+
+        A connection kept before that would collect the requests of a sink that answers without
+        reading, in our memory, each behind those of other subscriptions.
+        """
+        transport = self._transport
+        return transport is not None and not transport.get_write_buffer_size()
 
     def fail(self, error: TransportError) -> None:
         """Close, and end the attempt in flight (if there is one) with *error*."""
