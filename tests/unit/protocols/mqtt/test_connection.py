@@ -31,6 +31,9 @@ class Wire:
     def write(self, block):
         self.written += block
 
+    def get_write_buffer_size(self):
+        return 0
+
     def set_write_buffer_limits(self, high, low):
         # TLS takes a buffer for full that has as many bytes as the limit: never 0.
         assert (high, low) == (1, 0)

@@ -52,6 +52,11 @@ HELD_BYTES_MAX: Final = 64 * 1024
 until the buffer is empty: a broker that provokes answers and does not read them would fill the
 memory. Answers have four bytes, so a window of messages stays far below."""
 
+UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Limit of the write buffer, bytes; beyond, the connection is ended: as much as all events that a
+tenant has in flight in a partition (``Limits.held_bytes_total_max``). Only a broker that
+acknowledges messages and does not read them reaches it."""
+
 _OVERSIZED_HEAD_BYTES: Final = 2 + STRING_BYTES_MAX + 2
 """Bytes read of a message that is too large: its topic and identifier, to acknowledge it by."""
 
@@ -251,6 +256,8 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         self._transport.write(block)
         if not self._choked:
             self._settle_written()
+        elif self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            self._finish(End("reset", "The broker acknowledges messages without reading them"))
 
     def _settle_written(self) -> None:
         if self._transport is None or self._transport.is_closing():

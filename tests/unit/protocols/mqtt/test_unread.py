@@ -1,0 +1,70 @@
+"""A broker that acknowledges messages and does not read them."""
+
+import asyncio
+
+from distributary.protocols.mqtt.engine import MqttConnection, MqttLogin, Version, target
+from distributary.protocols.mqtt.engine._connection import UNSENT_BYTES_MAX
+
+
+class FullWire(asyncio.Transport):
+    """A transport whose socket takes nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.unsent = 0
+        self.aborted = False
+
+    def write(self, block):
+        self.unsent += len(block)
+
+    def get_write_buffer_size(self):
+        return self.unsent
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        """As they are."""
+
+    def is_closing(self):
+        return self.aborted
+
+    def abort(self):
+        self.aborted = True
+
+
+class Listener:
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.settled_ones = []
+        self.ends = []
+
+    def settled(self, token, _code, _text):
+        self.settled_ones.append(token)
+
+    def ended(self, end):
+        self.ends.append(end)
+
+
+def test_a_broker_that_acknowledges_and_does_not_read_is_left():
+    """Each acknowledgement makes room for another message: they would fill the memory."""
+
+    async def scenario():
+        listener, wire = Listener(), FullWire()
+        connection = MqttConnection(MqttLogin(Version.V5, "me"), listener)
+        connection.connection_made(wire)
+        connection.data_received(b"\x20\x03\x00\x00\x00")
+        await connection.opened()
+        connection.pause_writing()
+        where = target("t", 1, retain=False, expiry_s=None, user=())
+        payload = bytes(1024 * 1024)
+        sent = 0
+        while not listener.ends and sent < 100:
+            connection.publish(where, b"", payload, sent)
+            sent += 1
+            await asyncio.sleep(0)
+            connection.data_received(b"\x40\x02\x00%c" % sent)
+        assert listener.settled_ones == list(range(sent - 1))  # the last one ends as its link does
+        assert sent * len(payload) == UNSENT_BYTES_MAX
+        assert [end.reason for end in listener.ends] == ["reset"]
+        assert wire.aborted
+
+    asyncio.run(scenario())
