@@ -76,12 +76,19 @@ class AmqpSettings(BrokerSettings):
         settled: ``sendersettlementmode: settled``: sent without acknowledgement, which gives up
             at-least-once (decision 28, delivered means acknowledged). False: ``unsettled``.
         linkproperties: Properties of the link. May hold secrets, so left out of the ``repr``.
+        linktypes: Types of their values: 1, 1.0 and true are equal in Python, and are three
+            properties in AMQP, so settings with one must not share a link with another's.
     """
 
     address: str
     linkname: str | None = None
     settled: bool = False
     linkproperties: tuple[tuple[str, Scalar], ...] = field(default=(), repr=False)
+    linktypes: tuple[type, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        types = tuple(type(value) for _, value in self.linkproperties)
+        object.__setattr__(self, "linktypes", types)
 
     @property
     def place(self) -> str:
