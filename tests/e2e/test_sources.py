@@ -25,6 +25,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.crash]
 ARRIVE_S_MAX = 60.0
 """Longest wait for an event: a server may have to start again meanwhile."""
 
+SECRET = "ORDERS_PASSWORD"
+"""Environment variable with the password of the source."""
+
 EVENTS = 6_000
 """So many that a kill in the middle meets some under way at every stage."""
 
@@ -44,12 +47,12 @@ class World:
             uri = "nats://127.0.0.1:{broker.port}"
             subject = "orders.>"
             identifier = "{USER}"
-            secret_file = "{folder / "password"}"
+            secret_env = "{SECRET}"
             """
         )
-        (folder / "password").write_text(PASSWORD + "\n")
         flags = ["--config", str(self.toml)]
-        self.server = RunningServer(folder / "data", flags=flags, environ=clean_environ())
+        environ = clean_environ() | {SECRET: PASSWORD}
+        self.server = RunningServer(folder / "data", flags=flags, environ=environ)
 
     def publish(self, names: range, *, prefix: str = "e") -> None:
         """Put an event for each name into the stream; returns when the stream has them."""
@@ -137,6 +140,23 @@ def world(
 
 def _comes(holds: Callable[[], bool], what: str) -> None:
     wait_until(holds, ARRIVE_S_MAX, what)
+
+
+def _has_the_secret(process: psutil.Process) -> bool:
+    try:
+        return SECRET in process.environ()
+    except psutil.Error:  # it has ended while we looked
+        return False
+
+
+def test_no_other_process_has_the_secret(world):
+    """Of all that the server has started, Spark's and the owners too."""
+    world.server.wait_ready()
+    serve, *others = world.server.tree()
+    told = {process.pid for process in others if _has_the_secret(process)}
+    assert told == {world.source_process()}
+    assert len(others) > 5
+    assert SECRET in serve.environ()
 
 
 def test_messages_that_are_no_events_are_counted_and_gone(world: World) -> None:

@@ -337,7 +337,7 @@ class Server:
             return
         set_level(self._settings.log_level)
         await self._apply(frozenset(change.applied), running, meter)
-        self._log.info("reloaded", applied=change.applied, after_a_restart=change.waiting)
+        self._log.info("reloaded", **change.told)
 
     async def _apply(self, names: AbstractSet[str], running: Running, meter: Meter) -> None:
         if names & OF_SINKS:

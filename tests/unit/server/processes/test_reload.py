@@ -34,13 +34,23 @@ def test_what_processes_take_is_taken_and_the_rest_is_named():
 
 def test_nothing_changes_where_nothing_is_wanted():
     """Not even the number of the settings."""
-    assert change_of(Settings(), Settings())[1:] == ((), ())
+    assert change_of(Settings(), Settings())[1:] == ((), (), ())
 
 
 def test_only_settings_that_are_there_are_taken():
     """A name that is misspelt would never be taken."""
     assert {field.name for field in dataclasses.fields(Settings)} >= RELOADED
     assert OF_SOURCES | OF_SINKS <= RELOADED
+
+
+def test_a_secret_that_others_have_inherited_is_named():
+    """It was in the environment when they started; a restart takes it from them."""
+    one = {"name": "one", "secret_env": "ONE"}
+    two = {"name": "two", "token_env": "TWO"}
+    running = Settings(sources=(one,))
+    change = change_of(running, dataclasses.replace(running, sources=(one, two)))
+    assert change.told == {"applied": ("sources",), "after_a_restart": (), "inherited": ("TWO",)}
+    assert "inherited" not in change_of(change.settings, running).told
 
 
 def _live(number: int) -> LiveSettings:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from distributary.server.settings import Settings
+from distributary.sources import secret_variables
 
 OF_SINKS = frozenset(
     {
@@ -73,11 +74,21 @@ class SettingsChange(NamedTuple):
         settings: The settings now in force.
         applied: Names of those that changed and are in force.
         waiting: Names of those that changed and need a restart.
+        inherited: Environment variables with secrets of sources that were not named before. From
+            processes that are started now they are withheld; those that run have inherited them,
+            until the server is restarted.
     """
 
     settings: Settings
     applied: tuple[str, ...]
     waiting: tuple[str, ...]
+    inherited: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> dict[str, tuple[str, ...]]:
+        """Members of the log line that says what was done."""
+        told = {"applied": self.applied, "after_a_restart": self.waiting}
+        return told | {"inherited": self.inherited} if self.inherited else told
 
 
 def change_of(running: Settings, wanted: Settings, *, shared: bool = False) -> SettingsChange:
@@ -98,9 +109,10 @@ def change_of(running: Settings, wanted: Settings, *, shared: bool = False) -> S
         reloaded -= OF_TLS
     applied = tuple(name for name in changed if name in reloaded)
     settings = dataclasses.replace(running, **{name: getattr(wanted, name) for name in applied})
-    return SettingsChange(
-        settings, applied, tuple(name for name in changed if name not in reloaded)
-    )
+    known = secret_variables(running.sources)
+    inherited = tuple(name for name in secret_variables(settings.sources) if name not in known)
+    waiting = tuple(name for name in changed if name not in reloaded)
+    return SettingsChange(settings, applied, waiting, inherited)
 
 
 class Reloads:
