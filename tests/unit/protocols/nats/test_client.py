@@ -152,3 +152,31 @@ def test_a_server_that_asks_and_does_not_read_is_left(monkeypatch):
         connection.abort()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        (b"{}", (False, False)),
+        (b'{"headers":true}', (True, False)),
+        (b'{"jetstream":true}', (False, True)),
+        (b'{"jetstream":1}', (False, False)),
+    ],
+)
+def test_tells_what_the_server_says_that_it_has(info, expected):
+    """Headers, and JetStream."""
+
+    async def scenario():
+        connection = NatsConnection(None, BYTES_MAX)
+        connection.connection_made(Below())
+        endpoint = SimpleNamespace(scheme="nats", tls=False, host="x")
+        login = asyncio.ensure_future(connection.log_in(endpoint, None, None))
+        await asyncio.sleep(0)
+        connection.data_received(b"INFO " + info + b"\r\n")
+        await asyncio.sleep(0.01)
+        connection.data_received(b"PONG\r\n")
+        assert await login is None
+        assert (connection.headers, connection.jetstream) == expected
+        connection.abort()
+
+    asyncio.run(scenario())

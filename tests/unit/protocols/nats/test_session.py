@@ -10,6 +10,8 @@ from distributary.core.deliver import Destination
 from distributary.core.event import Event
 from distributary.net.link._session import Flight
 from distributary.protocols.nats.settings import NatsSettings
+from distributary.protocols.nats.sink import _session
+from distributary.protocols.nats.sink._holders import RESULT_S_MAX
 from distributary.protocols.nats.sink._session import NatsSession
 
 NO_EVENT = Event({"specversion": "1.0", "id": "\ud800", "source": "/s", "type": "t"}, None)
@@ -20,6 +22,7 @@ class FakeConnection:
     """Keeps frames; a flush goes on until the test has the server answer it."""
 
     headers = True
+    jetstream = False
     message_bytes_max = 1024 * 1024
 
     def __init__(self):
@@ -87,13 +90,25 @@ class Site:
 
         return Flight(event, destination, 0.0, answered, self)
 
-    def publish(self, name, *arguments, **settings):
-        self.session.publish(self.flight(name, *arguments, **settings))
+    def publish(self, name, *arguments, now_s=0.0, **settings):
+        flight = self.flight(name, *arguments, **settings)
+        flight.sent_s = now_s
+        self.session.publish(flight)
 
     def holds(self, *streams):
         """Answer the latest question who holds a subject."""
         body = json.dumps({"streams": streams}).encode()
         self.session.taken(1, self.connection.questions[-1], b"", b"", body)
+
+    @property
+    def messages(self):
+        """The messages but lookups, as verb and whether a reply is awaited."""
+        lines = [frame.split(b"\r\n", 1)[0].split() for frame in self.connection.frames]
+        return [
+            (line[0].decode(), b"_INBOX" in line[2])
+            for line in lines
+            if line[1] != b"$JS.API.STREAM.NAMES"
+        ]
 
     @property
     def sent(self):
@@ -212,5 +227,118 @@ def test_a_server_that_does_not_answer_a_ping_is_left(run):
         await asyncio.sleep(0.01)
         assert site.answers == {"core": "timeout"}
         assert [answer.reason for answer in site.lost] == ["timeout"]
+
+    run(scenario)
+
+
+@pytest.fixture
+def _soon(monkeypatch):
+    """Lookups without an answer are given up at once."""
+    monkeypatch.setattr(_session, "LOOK_UP_S_MAX", 0.01)
+
+
+@pytest.mark.usefixtures("_soon")
+def test_a_server_without_headers_that_answers_no_lookup_has_no_stream(run):
+    """It does not say that nobody answers, so every event would time out."""
+
+    async def scenario(site):
+        site.connection.headers = False
+        site.publish("a", mode="structured")
+        site.publish("must", jetstream=True, mode="structured")
+        assert site.messages == []
+        await asyncio.sleep(0.05)
+        assert site.messages == [("PUB", False)]
+        assert site.answers == {"must": "no-stream"}
+        site.connection.pong.set()
+        await asyncio.sleep(0.01)
+        assert site.answers["a"] == "flushed"
+        site.publish("b", mode="structured", now_s=1.0)  # at once
+        assert site.messages == [("PUB", False)] * 2
+
+    run(scenario)
+
+
+@pytest.mark.usefixtures("_soon")
+def test_a_stream_that_answers_late_is_used_from_then_on(run):
+    """At a server without headers, whose cluster has one."""
+
+    async def scenario(site):
+        site.connection.headers = False
+        site.publish("a", mode="structured")
+        await asyncio.sleep(0.05)
+        site.holds("S")
+        site.publish("b", mode="structured", now_s=1.0)
+        site.publish("c", mode="structured", now_s=10.0)  # asks again
+        await asyncio.sleep(0.05)
+        site.publish("d", mode="structured", now_s=11.0)
+        assert site.messages == [("PUB", False), *[("PUB", True)] * 3]
+
+    run(scenario)
+
+
+@pytest.mark.usefixtures("_soon")
+@pytest.mark.parametrize("says", ["headers", "jetstream"])
+def test_no_other_server_is_taken_for_one_without_streams(run, says):
+    """An event that a stream stores unacknowledged could be lost: it waits."""
+
+    async def scenario(site):
+        site.connection.headers = False
+        setattr(site.connection, says, True)
+        site.publish("a", mode="structured")
+        await asyncio.sleep(0.05)
+        assert site.messages == []
+
+    run(scenario)
+
+
+@pytest.mark.usefixtures("_soon")
+def test_a_lookup_is_not_given_up_after_the_end(run):
+    """The link has answered its events by then."""
+
+    async def scenario(site):
+        site.connection.headers = False
+        site.publish("a", mode="structured")
+        site.session.lost(None)
+        await asyncio.sleep(0.05)
+        assert site.messages == []
+        assert site.answers == {}
+
+    run(scenario)
+
+
+def test_an_old_result_is_not_used(run):
+    """A stream that was created while no event came would be passed over."""
+
+    async def scenario(site):
+        site.publish("a")
+        site.holds()
+        assert site.messages == [("HPUB", False)]
+        site.publish("b", now_s=RESULT_S_MAX - 0.1)  # asks, and does not wait
+        site.holds()
+        assert len(site.messages) == 2
+        site.publish("c", now_s=3 * RESULT_S_MAX)
+        site.publish("d", now_s=3 * RESULT_S_MAX + 1)
+        assert len(site.messages) == 2
+        site.holds("S")
+        assert site.sent == ["a", "b", "c", "d"]
+        assert site.messages[2:] == [("HPUB", True)] * 2
+        assert len(site.connection.questions) == 3
+
+    run(scenario)
+
+
+def test_an_old_result_counts_while_the_cluster_does_not_know_a_newer_one(run):
+    """A cluster without a leader does not tell its streams, and still stores."""
+
+    async def scenario(site):
+        site.publish("a")
+        site.holds("S")
+        site.publish("b", now_s=2 * RESULT_S_MAX)
+        assert site.sent == ["a"]
+        failure = b'{"error": {"code": 503, "err_code": 10008, "description": "no leader"}}'
+        site.session.taken(1, site.connection.questions[-1], b"", b"", failure)
+        assert site.messages == [("HPUB", True)] * 2
+        site.publish("c", now_s=2 * RESULT_S_MAX + 1)
+        assert site.sent == ["a", "b", "c"]
 
     run(scenario)

@@ -76,11 +76,13 @@ class NatsConnection(asyncio.Protocol):
     Attributes:
         message_bytes_max: Bytes of the largest message that the server accepts, headers included.
         headers: Whether the server supports headers.
+        jetstream: Whether it says that it has JetStream itself.
     """
 
     def __init__(self, listener: NatsListener, received_bytes_max: int) -> None:
         self.message_bytes_max = _MAX_PAYLOAD
         self.headers = False
+        self.jetstream = False
         self._listener = listener
         self._parser = Parser(received_bytes_max)
         self._loop = asyncio.get_running_loop()
@@ -145,6 +147,7 @@ class NatsConnection(asyncio.Protocol):
             if endpoint.tls or required:
                 await self._begin_tls(endpoint.host.rstrip("."), context())
         self.headers = info.get("headers") is True
+        self.jetstream = info.get("jetstream") is True
         bytes_max = info.get("max_payload")
         if type(bytes_max) is int:
             self.message_bytes_max = bytes_max

@@ -14,6 +14,10 @@ LOOK_AGAIN_S: Final = 5.0
 """Lifetime of a cache entry: streams are created and deleted meanwhile, and a lookup at this
 interval costs nothing."""
 
+RESULT_S_MAX: Final = 20.0
+"""Age beyond which a result is not used: events wait for the next lookup. Lookups go by events, so
+the result of a subject without any grows old: a stream created meanwhile would be passed over."""
+
 SUBJECTS_MAX: Final = 10_000
 """Subjects in the cache; as many as destinations."""
 
@@ -25,13 +29,17 @@ class Holder:
     Attributes:
         subject: The subject.
         held: Whether a stream holds it; None: not known yet, or ``waiting`` is being sent.
+        old: Whether ``held`` is too old: events wait for the pending lookup.
+        known_s: When the lookup was sent that told ``held``; monotonic.
         asked_s: Time of the last lookup; monotonic.
         token: Of the pending lookup.
-        waiting: Events that wait for the first lookup, in their order.
+        waiting: Events that wait for a lookup, in their order.
     """
 
     subject: str
     held: bool | None = None
+    old: bool = False
+    known_s: float = 0.0
     asked_s: float = 0.0
     token: bytes = b""
     waiting: deque[Flight] = field(default_factory=deque)
@@ -57,6 +65,8 @@ class Holders:
             if len(self._by_subject) >= SUBJECTS_MAX:
                 self._forget_many()
             holder = self._by_subject[subject] = Holder(subject)
+        elif self._grew_old(holder, now_s):
+            holder.old = True
         elif now_s - holder.asked_s < LOOK_AGAIN_S:
             return holder
         holder.asked_s = now_s
@@ -68,6 +78,18 @@ class Holders:
         self._asked[holder.token] = holder
         return holder
 
+    def _grew_old(self, holder: Holder, now_s: float) -> bool:
+        """Whether the result has just become too old.
+
+        Not while a lookup is pending: a cluster whose API is silent for a while may store still.
+        """
+        return (
+            holder.held is not None
+            and now_s - holder.known_s >= RESULT_S_MAX
+            and holder.token not in self._asked
+            and self._may_ask
+        )
+
     def _forget_many(self) -> None:
         """Drop entries without waiting events."""
         self._by_subject = {
@@ -77,6 +99,11 @@ class Holders:
     def answered(self, token: bytes) -> Holder | None:
         """Remove and return the entry whose lookup has *token*; None: no such lookup."""
         return self._asked.pop(token, None)
+
+    def unanswered(self, token: bytes) -> Holder | None:
+        """Returns the entry without a stream whose lookup has *token*; its reply may still come."""
+        holder = self._asked.get(token)
+        return holder if holder is not None and not holder.held else None
 
     def forget(self, subject: str) -> None:
         """Drop the entry, so that the next event triggers a lookup."""

@@ -20,6 +20,7 @@ import re
 from typing import Final, TypeAlias
 
 from distributary.core.errors import EventError, TransportError
+from distributary.core.event import Event
 from distributary.core.policy import Acknowledgement, Answer
 from distributary.net.link import Flight, Lost
 from distributary.protocols.nats import binding as nats
@@ -38,6 +39,11 @@ gigabyte."""
 
 FLUSH_S_MAX: Final = 10
 """Longest wait for the PONG after messages; without it the connection is ended."""
+
+LOOK_UP_S_MAX: Final = 2.0
+"""Longest wait for a lookup at a server that supports no headers, seconds: it does not say that
+nobody answers. Such a server, unless it says that it has JetStream, then counts as one without; a
+stream that answers later is used from then on."""
 
 _LOOK_UP: Final = "$JS.API.STREAM.NAMES"
 _SUBJECT: Final = re.compile(r"[^\s\x00-\x20*>]+")
@@ -67,6 +73,7 @@ class NatsSession:
         self._unflushed: list[_Sent] = []
         self._flushed_next: list[_Sent] = []  # followed by a PING in flight
         self._flusher: asyncio.Task[None] | None = None
+        self._over = False
 
     def start(self, connection: NatsConnection) -> None:
         """Use *connection*."""
@@ -84,7 +91,7 @@ class NatsSession:
             flight.answer(self._deaf)
             return
         holder = self._holders.of(settings.subject, flight.sent_s)
-        if holder.held is None:
+        if holder.held is None or holder.old:
             self._count(_data_bytes(flight))
             holder.waiting.append(flight)
         else:
@@ -119,15 +126,10 @@ class NatsSession:
         """Send an event. Returns its bytes; 0: it cannot be sent, and was answered."""
         assert self._connection is not None
         binary = flight.destination.format == "binary"
-        fields, payload = (nats.encode_binary if binary else nats.encode_structured)(flight.event)
-        if not self._connection.headers:
-            if binary:
-                flight.answer(_answers.NO_HEADERS)
-                return 0
-            fields = b""  # the JSON payload is sufficient
-        elif identity:
-            fields += b"Nats-Msg-Id: " + identity.encode() + b"\r\n"
-        block = nats.VERSION_LINE + fields + b"\r\n" if fields else b""
+        if binary and not self._connection.headers:
+            flight.answer(_answers.NO_HEADERS)
+            return 0
+        block, payload = self._encoded(flight.event, identity, binary=binary)
         bytes_max = self._connection.message_bytes_max
         if len(block) + len(payload) > bytes_max:
             flight.answer(_answers.too_large(bytes_max))
@@ -138,6 +140,17 @@ class NatsSession:
         size = self._write(subjects, block, payload)
         self._count(size)
         return size
+
+    def _encoded(self, event: Event, identity: str, *, binary: bool) -> tuple[bytes, bytes]:
+        """The header block and the payload of a message."""
+        assert self._connection is not None
+        fields, payload = (nats.encode_binary if binary else nats.encode_structured)(event)
+        if not self._connection.headers:
+            return b"", payload  # the JSON payload is sufficient
+        if identity:
+            fields += b"Nats-Msg-Id: " + identity.encode() + b"\r\n"
+        block = nats.VERSION_LINE + fields + b"\r\n"
+        return block, payload
 
     def _write(self, subjects: bytes, block: bytes, payload: bytes) -> int:
         """Send one message, with a header block or without. Returns its bytes."""
@@ -185,19 +198,29 @@ class NatsSession:
         token = b"%d" % self._number
         question = json.dumps({"subject": subject}).encode()
         self._write(_LOOK_UP.encode() + b" " + self._inbox + token, b"", question)
+        if not self._connection.headers and not self._connection.jetstream:
+            loop = asyncio.get_running_loop()
+            loop.call_later(LOOK_UP_S_MAX, self._unanswered, token)
         return token
+
+    def _unanswered(self, token: bytes) -> None:
+        holder = None if self._over else self._holders.unanswered(token)
+        if holder is not None:
+            self._found(holder, [])
 
     def _found(self, holder: Holder, found: list[str] | Acknowledgement) -> None:
         """Publish the events that waited for the lookup, before any newer ones."""
         if isinstance(found, Acknowledgement):
-            if holder.held is None:  # else keep the older result
+            if holder.held is None:
                 self._holders.forget(holder.subject)
-            while holder.waiting:
-                flight = holder.waiting.popleft()
-                self._count(-_data_bytes(flight))
-                flight.answer(found)
-            return
-        held = bool(found)
+                while holder.waiting:
+                    flight = holder.waiting.popleft()
+                    self._count(-_data_bytes(flight))
+                    flight.answer(found)
+                return
+            held = holder.held  # keep the older result
+        else:
+            held = bool(found)
         while holder.waiting:
             flight = holder.waiting.popleft()
             self._count(-_data_bytes(flight))
@@ -206,6 +229,8 @@ class NatsSession:
             else:
                 self._publish_safely(flight, held=held)
         holder.held = held
+        holder.old = False
+        holder.known_s = holder.asked_s
 
     def _publish_safely(self, flight: Flight, *, held: bool) -> None:
         settings = flight.destination.settings
@@ -254,6 +279,7 @@ class NatsSession:
     def _be_deaf(self, answer: Acknowledgement) -> None:
         self._deaf = answer
         for holder in self._holders.clear():
+            holder.held = None  # what it says is of no use without acknowledgements
             self._found(holder, answer)
         flying, self._flying = self._flying, {}
         for sent in flying.values():
@@ -281,9 +307,11 @@ class NatsSession:
 
     def lost(self, answer: Answer) -> None:
         """Called when the connection was lost; see ``NatsListener``."""
+        self._over = True
         self._tell_lost(answer)
 
     async def close(self) -> None:
+        self._over = True
         if self._flusher is not None:
             self._flusher.cancel()
             self._flusher = None
