@@ -342,3 +342,26 @@ def test_an_old_result_counts_while_the_cluster_does_not_know_a_newer_one(run):
         assert site.sent == ["a", "b", "c"]
 
     run(scenario)
+
+
+@pytest.mark.parametrize("jetstream", [True, False], ids=["stream", "core"])
+def test_an_event_with_more_headers_than_a_stream_takes_is_structured(run, jetstream):
+    """Events of up to 64 KiB are forwarded, though escapes treble their attributes."""
+
+    async def scenario(site):
+        attributes = {"specversion": "1.0", "id": "long", "source": "/s", "type": "t"}
+        site.publish("first", jetstream=jetstream)
+        if jetstream:
+            site.holds("S")
+        for count, mode in ((7_000, b"ce-subject"), (7_500, b"application/cloudevents+json")):
+            subject = "\u8a9e" * count
+            event = Event(attributes | {"subject": subject}, b"1")
+            site.publish(f"with {count}", jetstream=jetstream, event=event)
+            line, _, message = site.connection.frames[-1].partition(b"\r\n")
+            length = int(line.split()[-2])
+            assert length <= 65_535
+            assert mode in message[:length]
+            assert len(message) < 64 * 1024
+        assert not {"with 7000", "with 7500"} & set(site.answers)
+
+    run(scenario)

@@ -45,6 +45,9 @@ LOOK_UP_S_MAX: Final = 2.0
 nobody answers. Such a server, unless it says that it has JetStream, then counts as one without; a
 stream that answers later is used from then on."""
 
+_HEADERS_BYTES_MAX: Final = 65_535
+"""Longest header block that a stream takes: its length has two bytes there."""
+
 _LOOK_UP: Final = "$JS.API.STREAM.NAMES"
 _SUBJECT: Final = re.compile(r"[^\s\x00-\x20*>]+")
 
@@ -142,7 +145,7 @@ class NatsSession:
         return size
 
     def _encoded(self, event: Event, identity: str, *, binary: bool) -> tuple[bytes, bytes]:
-        """The header block and the payload of a message."""
+        """The header block and the payload of a message; structured if the block is too long."""
         assert self._connection is not None
         fields, payload = (nats.encode_binary if binary else nats.encode_structured)(event)
         if not self._connection.headers:
@@ -150,6 +153,8 @@ class NatsSession:
         if identity:
             fields += b"Nats-Msg-Id: " + identity.encode() + b"\r\n"
         block = nats.VERSION_LINE + fields + b"\r\n"
+        if binary and len(block) > _HEADERS_BYTES_MAX:
+            return self._encoded(event, identity, binary=False)
         return block, payload
 
     def _write(self, subjects: bytes, block: bytes, payload: bytes) -> int:
