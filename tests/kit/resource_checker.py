@@ -179,7 +179,7 @@ def _read_state(paths: DataDir) -> _State:
                 " WHERE state = 'live'"
             )
         }
-        addresses = dict(store.execute("SELECT path, uid FROM address"))
+        addresses = dict(store.execute("SELECT path, uid FROM address WHERE open"))
         pending = store.execute("SELECT seq FROM route_change WHERE NOT appended").fetchall()
     return _State(objects, addresses, targets, [seq for (seq,) in pending])
 

@@ -13,6 +13,7 @@ from distributary.core import database
 from distributary.core.database import database_url
 from distributary.core.errors import FencedError, StoreError
 from distributary.datadir.shared_signs import SharedSigns, signs_of
+from distributary.knative.apiserver.objects import AddressBook
 from distributary.knative.apiserver.objects._rows import Rows
 from distributary.knative.kinds import KINDS
 from distributary.resource import SinkRule
@@ -265,10 +266,15 @@ def test_a_store_of_an_earlier_version_is_brought_up(make_store, url, postgres) 
         connection.execute("DROP TABLE kept_secret, steering")
         connection.execute("ALTER TABLE demand DROP COLUMN details")
         connection.execute("ALTER TABLE generation DROP COLUMN steering_seq")
+        connection.execute("ALTER TABLE address DROP COLUMN open")
+        connection.execute("INSERT INTO address VALUES ('brokers/default/b', 'u')")
         connection.execute("UPDATE control_schema SET version = 6")
     brought_up = make_store()
     assert brought_up.pause("a", "anna", 5).changed
     assert brought_up.demand("redrive", "a", "run", 5).seq == 1
+    book = AddressBook(url)
+    assert book.read()["brokers/default/b"] == "u"
+    book.close()
     with postgres.connected(url.database) as connection:
         connection.execute("UPDATE distributary.control_schema SET version = 99")
     with pytest.raises(StoreError, match="schema 99"):

@@ -9,7 +9,7 @@ from distributary.core.database import big_number, text
 from distributary.core.errors import StoreError
 from distributary.core.tenant import DEFAULT_NAMESPACE
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 """Incremented by every change that an older version could not read, or would misunderstand.
 
 ==  ==========================================================================================
@@ -23,6 +23,7 @@ SCHEMA_VERSION: Final = 8
 7   paused and disabled subscriptions: an older version would deliver to them;
     demands with a selection: an older version would purge or redrive more
 8   secrets of Triggers and messaging Subscriptions: an older version would deliver without them
+9   addresses that are not open yet: an older version would accept events that no route matches
 ==  ==========================================================================================
 """
 
@@ -44,6 +45,7 @@ ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
         ("generation", "steering_seq", "BIGINT NOT NULL DEFAULT 0"),
         ("demand", "details", "BLOB"),
     ),
+    9: (("address", "open", "BOOLEAN NOT NULL DEFAULT 1"),),
 }
 """Columns (table, column, type) that an older store lacks, by the version that introduced them.
 Added in order, in one transaction, with the missing tables, when the store is opened. The types are
@@ -286,7 +288,7 @@ object_counter = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     # The newest resource version; 0: the store was never used.
     sa.Column("version", sa.BigInteger, nullable=False),
-    # Resource version of the newest change of ``address``.
+    # Number of the newest change of ``address``.
     sa.Column("address_version", sa.BigInteger, nullable=False),
 )
 """One row, with ``id`` 1. Its counters never fall, so a resource version is never reused."""
@@ -298,6 +300,8 @@ address = sa.Table(
     sa.Column("path", text(140), primary_key=True),
     # ``flow.Addressed.address`` of events published there.
     sa.Column("uid", text(64), nullable=False),
+    # Whether receivers accept events there: only once routes have moved to this address.
+    sa.Column("open", sa.Boolean, nullable=False, server_default=sa.true()),
 )
 """Paths where ``ingest`` accepts events besides ``/events``: a row for each Broker and Channel."""
 

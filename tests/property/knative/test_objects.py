@@ -242,6 +242,8 @@ async def _play(url, script) -> None:
             await world.watchers[step[1] % len(world.watchers)].read()
     for watcher in world.watchers:
         await watcher.read()
+    places, _ = world.objects.list(BROKER)
+    await world.objects.open_addresses({each.uid: each.key for each in places})
     _check_whole(world)
     await world.objects.close()
 

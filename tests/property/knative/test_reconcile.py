@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from distributary.core.clock import SystemClock
 from distributary.core.errors import LogUnavailableError, StoreError
 from distributary.knative.apiserver.machinery import Key, Kind
-from distributary.knative.apiserver.objects import ObjectChange, Stored, own_address
+from distributary.knative.apiserver.objects import ObjectChange, Stored, own_address, path_of
 from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
 from distributary.knative.reconcile import Reconciler, Site, _work_queue
 from distributary.knative.reconcile._resolve import ObjectView
@@ -39,6 +39,7 @@ class Disk:
         self.objects: dict[Key, Stored] = {}
         self.routes: dict[str, ActiveRoute] = {}
         self.log: dict[str, ActiveRoute] = {}
+        self.opened: set[str] = set()
         self.known: set[str] = set()
         self.version = 0
         self.uid = 0
@@ -82,6 +83,19 @@ class Process:
     def list(self, kind: Kind):
         found = [each for key, each in self.disk.objects.items() if key.resource == kind.resource]
         return found, self.disk.version
+
+    @property
+    def closed(self):
+        """Paths that are not open yet."""
+        kinds = (BROKER.resource, CHANNEL.resource)
+        found = (each for each in self.disk.objects.values() if each.key.resource in kinds)
+        return {path_of(each.key) for each in found if each.uid not in self.disk.opened}
+
+    async def open_addresses(self, uids):
+        """Open those that exist, in one step."""
+        await self.step(StoreError("full"))
+        self.disk.opened |= uids.keys()
+        await self.step()
 
     def on_change(self, told):
         self.told.append(told)
@@ -154,9 +168,7 @@ class Process:
     async def look_again(self):
         await self.step(LogUnavailableError("away"))
         self.disk.known = {
-            each.uid
-            for each in self.disk.objects.values()
-            if each.key.resource in (BROKER.resource, CHANNEL.resource)
+            each.uid for each in self.disk.objects.values() if each.uid in self.disk.opened
         }
         await self.step()
 

@@ -129,7 +129,7 @@ def paths(tmp_path: Path) -> DataDir:
         for key in (_key(BROKER, "b"), _key(TRIGGER, "t"), _key(SERVICE, "s")):
             row = (*key, "uid-" + key.name, 1, 1, 1, msgspec.json.encode(world[key]))
             store.execute("INSERT INTO object VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        store.execute("INSERT INTO address VALUES ('brokers/default/b', 'uid-b')")
+        store.execute("INSERT INTO address VALUES ('brokers/default/b', 'uid-b', 1)")
         target = ("uid-t", 1, "uid-b", "m", msgspec.json.encode(settings).decode(), "live", 1)
         store.execute("INSERT INTO route_target VALUES (?, ?, ?, ?, ?, ?, ?)", target)
         store.execute("INSERT INTO route_change VALUES (1, 'uid-t', 1, 'put', '{}', 1)")
@@ -167,7 +167,7 @@ def test_a_store_and_a_log_that_agree_have_no_fault(paths: DataDir) -> None:
         ("UPDATE route_change SET appended = 0", "route change 1 never reached the log"),
         ("UPDATE address SET uid = 'x'", "brokers/default/b is the address 'x'"),
         ("DELETE FROM address", "brokers/default/b is the address None"),
-        ("INSERT INTO address VALUES ('channels/default/c', 'x')", "channels/default/c is"),
+        ("INSERT INTO address VALUES ('channels/default/c', 'x', 1)", "channels/default/c is"),
         ("DELETE FROM object WHERE name = 't'", "is of no object: Trigger default/t"),
         ("DELETE FROM object WHERE name = 'b'", "brokers/default/b is the address 'uid-b'"),
         (ANOTHER_TARGET, "the route uid-2 is in the store, and not in the log"),

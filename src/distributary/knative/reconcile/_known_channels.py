@@ -1,6 +1,6 @@
 """Tracks which Brokers and Channels the ingest process knows."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import Stored
@@ -33,21 +33,24 @@ class KnownChannels:
         """Whether the ingest process accepts events for the Broker or Channel *uid*."""
         return uid in self._known
 
-    @property
-    def untold(self) -> Collection[Key]:
-        """What ``take`` would return."""
-        return self._untold.values()
-
     def take(self) -> dict[str, Key]:
         """Take, by uid, what was added or removed since the last announcement."""
         taken, self._untold = self._untold, {}
         return taken
 
-    def told(self, taken: Mapping[str, Key]) -> list[Key]:
-        """Mark *taken* as announced; returns those that are newly known."""
-        new = [uid for uid in taken if uid in self._standing and uid not in self._known]
+    def new(self, taken: Mapping[str, Key]) -> dict[str, Key]:
+        """Those of *taken* that exist and are not known yet, by uid."""
+        return {
+            uid: key
+            for uid, key in taken.items()
+            if uid in self._standing and uid not in self._known
+        }
+
+    def told(self, opened: Mapping[str, Key]) -> list[Key]:
+        """Mark *opened* as announced; returns those that still exist."""
+        new = [uid for uid in opened if uid in self._standing]
         self._known.update(new)
-        return [taken[uid] for uid in new]
+        return [opened[uid] for uid in new]
 
     def put_back(self, taken: Mapping[str, Key]) -> None:
         """Put *taken* back after a failed announcement."""

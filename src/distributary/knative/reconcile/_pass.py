@@ -103,6 +103,8 @@ class ReconcilePass:
         # Routes as last submitted, while it is unknown whether the store has them.
         self._unsure: dict[str, ActiveRoute] = {}
         self._seen_all = False
+        # Whether ``dependents`` knows whom each object with a route asks.
+        self._planned_all = False
         self._bundles = Bundles()
 
     async def begin(self, live: Mapping[str, Key]) -> None:
@@ -137,9 +139,13 @@ class ReconcilePass:
         # Before addresses are opened: no Broker takes an event that its policy forbids.
         self._queue.add_all(self.policies.tell())
         again = await self._drop()
-        if not await self._move():
-            return again | {*addressed, *routed, *policies}
-        again |= await self._tell_addresses()
+        untold = self.addresses.take()
+        try:
+            if not await self._move(untold):
+                return again | {*addressed, *routed, *policies}
+            again |= await self._tell_addresses(untold)
+        finally:
+            self.addresses.put_back(untold)
         again |= await self._look_at_addressed(addressed)
         again |= await self._look_at_routed(routed)
         again |= await self._look_at_policies(policies)
@@ -169,13 +175,18 @@ class ReconcilePass:
                 again.add(key)
         return again
 
-    async def _move(self) -> bool:
-        """Move routes to a recreated Broker or Channel before its address opens.
+    async def _move(self, untold: Mapping[str, Key]) -> bool:
+        """Move routes to the recreated Brokers and Channels *untold* before their addresses open.
 
-        Returns False if some could not be moved yet: the address must stay closed. A route that is
-        refused for good does not block it.
+        Returns False if some could not be moved yet: the addresses must stay closed. A route that
+        is refused for good does not block it.
         """
-        askers = {asker for key in self.addresses.untold for asker in self.dependents.of(key)}
+        askers = {asker for key in untold.values() for asker in self.dependents.of(key)}
+        if not self._planned_all and self.addresses.new(untold):
+            # After a start nobody was asked yet who depends on them.
+            for kind in (TRIGGER, SUBSCRIPTION):
+                askers |= {stored.key for stored in self._objects.list(kind)[0]}
+            self._planned_all = True
         moves: list[PutRoute] = []
         for number, key in enumerate(askers):
             if number % PLANS_AT_ONCE == PLANS_AT_ONCE - 1:
@@ -210,20 +221,22 @@ class ReconcilePass:
             del self._unsure[change.uid]
         return None
 
-    async def _tell_addresses(self) -> set[Key]:
-        """Let the ingest process read added and removed addresses; returns keys to retry."""
-        untold = self.addresses.take()
+    async def _tell_addresses(self, untold: dict[str, Key]) -> set[Key]:
+        """Open the addresses of *untold*, and let the ingest process read them.
+
+        Leaves in *untold* what is to be told again; returns keys to retry.
+        """
         if not untold:
             return set()
+        opened = self.addresses.new(untold)
         try:
+            await self._objects.open_addresses(opened)
             await self._ingress.look_again()
-        except Exception as error:
-            self.addresses.put_back(untold)
-            if not isinstance(error, DistributaryError):
-                raise
+        except DistributaryError as error:
             self.fault = str(error)
             return set(untold.values())
-        for key in self.addresses.told(untold):
+        untold.clear()
+        for key in self.addresses.told(opened):
             self._queue.add_all(self.dependents.of(key))
         return set()
 

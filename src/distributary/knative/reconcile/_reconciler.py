@@ -4,9 +4,9 @@ Level-triggered: a change only queues objects; what is done depends on the state
 that moment. So changes may be repeated, late or coalesced; those missed over a restart do not
 matter, since a start reconciles everything.
 
-The order of one pass: announce addresses to the ingest process, write statuses of Brokers and
-Channels, submit routes, write statuses of Triggers and Subscriptions. Each step is idempotent; a
-crash between two steps leaves at most a late status.
+The order of one pass: move routes to new addresses, open these, announce them to the ingest
+process, write statuses of Brokers and Channels, submit routes, write statuses of Triggers and
+Subscriptions. Each step is idempotent; a crash between two steps leaves at most a late status.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import structlog
 from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
 from distributary.knative.apiserver.machinery import Key, Object
-from distributary.knative.apiserver.objects import ObjectChange, Objects, Stored
+from distributary.knative.apiserver.objects import ObjectChange, Objects, Stored, path_of
 from distributary.knative.kinds import (
     BROKER,
     CHANNEL,
@@ -198,7 +198,11 @@ class Reconciler:
             # An addressable one is known to the ingest process, which reads all addresses at its
             # start: so nothing turns not ready only because this process starts first.
             addressable = condition_of(stored.content, conditions.ADDRESSABLE)
-            known = told_before and addressable.get("status") == "True"
+            known = (
+                told_before
+                and addressable.get("status") == "True"
+                and path_of(stored.key) not in self._objects.closed
+            )
             self._pass.addresses.note(stored, known=known)
         self._queue.add(stored.key)
 

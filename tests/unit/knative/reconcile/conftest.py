@@ -59,11 +59,16 @@ class Ingress:
         self.looks += 1
         if self.failing:
             raise LogUnavailableError("the receiver does not answer")
-        book = AddressBook(self.url)
-        try:
-            self.known = book.read()
-        finally:
-            book.close()
+        self.known = addresses(self.url)
+
+
+def addresses(url) -> dict[str, str]:
+    """What a receiver reads that looks now."""
+    book = AddressBook(url)
+    try:
+        return book.read()
+    finally:
+        book.close()
 
 
 class World:
@@ -202,6 +207,10 @@ class World:
         """A destination by reference."""
         ref = {"apiVersion": KIND_OF[kind].api_version, "kind": kind, "name": name}
         return {"ref": ref, **more}
+
+    def addresses(self):
+        """What a receiver reads that looks now."""
+        return addresses(self.url)
 
     def records(self):
         """What a reader of the log applies."""

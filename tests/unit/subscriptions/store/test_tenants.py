@@ -179,6 +179,7 @@ CREATE UNIQUE INDEX api_subscription_live_id ON api_subscription (id) WHERE stat
 ALTER TABLE generation DROP COLUMN tenant_seq;
 DROP TABLE tenant;
 UPDATE control_schema SET version = 4;
+ALTER TABLE address DROP COLUMN open;
 INSERT INTO address VALUES ('brokers/shop/default', 'uid-of-the-broker');
 INSERT INTO address VALUES ('brokers/shop/other', 'uid-of-another');
 INSERT INTO address VALUES ('brokers/default/default', '');

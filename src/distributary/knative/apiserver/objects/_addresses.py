@@ -83,7 +83,7 @@ class AddressBook:
             raise StoreError(_tables.NOT_BROUGHT_UP)
 
     def read(self) -> dict[str, str]:
-        """All current addresses by path: of Brokers and Channels, and of namespaces.
+        """All open addresses by path: of Brokers and Channels, and of namespaces.
 
         A namespace has one (``namespaces/{namespace}/events``) from its first subscription or its
         Broker ``default`` on.
@@ -92,7 +92,7 @@ class AddressBook:
             StoreError: The store cannot be read.
         """
         with database.reading(self._engine) as connection:
-            rows = connection.execute(sa.select(_a.c.path, _a.c.uid)).all()
+            rows = connection.execute(sa.select(_a.c.path, _a.c.uid).where(_a.c.open)).all()
             known = connection.execute(sa.select(_n.c.namespace, _n.c.address)).all()
         paths = {path: uid for path, uid in rows}  # noqa: C416 - rows are no plain tuples
         tenants = {name: address for name, address in known}  # noqa: C416 - likewise

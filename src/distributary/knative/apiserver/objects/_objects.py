@@ -24,6 +24,7 @@ from distributary.knative.apiserver.objects._values import (
     Edit,
     Made,
     ObjectChange,
+    OpenAddress,
     Outcome,
     PutObject,
     Request,
@@ -87,6 +88,10 @@ class Objects:
         quotas: Returns the quotas of namespaces in force.
         vault: Seals the values of Secrets; for this object alone. None: there are none.
         leader: See ``StoreWriter``.
+
+    Attributes:
+        own_addresses: For ``own_address``.
+        closed: Paths of Brokers and Channels that were not open at the start.
     """
 
     def __init__(
@@ -121,6 +126,7 @@ class Objects:
         self._told: list[Callable[[ObjectChange], None]] = []
         self._rows: Rows | None = None
         self.own_addresses: Mapping[str, str] = NO_ADDRESSES
+        self.closed: frozenset[str] = frozenset()
         self._writer: Writer | None = None
         self._sweeper: Sweeper | None = None
 
@@ -136,6 +142,7 @@ class Objects:
         rows = await asyncio.to_thread(Rows, self._url, self._kinds, leader=self._leader)
         self._rows = rows
         self.own_addresses = rows.own_addresses
+        self.closed = rows.closed
         self._cache, written = await asyncio.to_thread(rows.load, self._rules.vault)
         self._ring.restart(self._cache.version)
         self._writer = Writer(rows, self._cache, self._rules, self._clock, self._take)
@@ -268,6 +275,23 @@ class Objects:
             outcome if isinstance(outcome, StatusError) else _made(outcome).stored
             for outcome in await self._submit(requests, write.by_server)
         ]
+
+    async def open_addresses(self, uids: Mapping[str, Key]) -> None:
+        """Have receivers that look from now on accept events for these Brokers and Channels.
+
+        One that was deleted or recreated meanwhile stays as it is.
+
+        Args:
+            uids: Their keys, by uid.
+
+        Raises:
+            StatusError, StoreError: As described at the class, for all of them.
+        """
+        if uids:
+            await self._submit(
+                [OpenAddress(key, Write(uid=uid, by_server=True)) for uid, key in uids.items()],
+                by_server=True,
+            )
 
     def on_change(self, told: Callable[[ObjectChange], None]) -> None:
         """Register *told* to be called with each change, in order, on the event loop, after commit.

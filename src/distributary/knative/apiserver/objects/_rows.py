@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 from distributary.core import database
 from distributary.core.database import StoreWriter
 from distributary.core.errors import StoreError
+from distributary.core.tenant import DEFAULT_NAMESPACE, broker_address
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import _addresses, _content, _kept
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
@@ -37,6 +38,7 @@ class Rows:
 
     Attributes:
         own_addresses: For ``own_address``.
+        closed: Paths that were not open yet when the store was opened.
 
     Raises:
         StoreError: The store cannot be opened, or another version wrote it.
@@ -51,6 +53,8 @@ class Rows:
             if _version(connection) is None:
                 connection.execute(sa.insert(_counter).values(id=1, version=0, address_version=0))
             self.own_addresses = _addresses.read_own_addresses(connection)
+            closed = connection.execute(sa.select(_a.c.path).where(sa.not_(_a.c.open)))
+            self.closed: frozenset[str] = frozenset(closed.scalars())
         self._reader = database.open_reader(url, _tables.STORE)
 
     def close(self) -> None:
@@ -116,37 +120,55 @@ class Rows:
             query = sa.select(sa.func.count()).select_from(table).where(mine)
             return int(connection.execute(query).scalar_one())
 
-    def write(self, changes: Sequence[ObjectChange], before: int, now_ms: int) -> None:
+    def write(
+        self,
+        changes: Sequence[ObjectChange],
+        before: int,
+        now_ms: int,
+        opened: Sequence[Stored] = (),
+    ) -> None:
         """Store *changes* in one transaction, which is durable on return.
 
         Args:
-            changes: In order; at least one.
+            changes: In order.
             before: The newest resource version before them.
             now_ms: Wall clock, milliseconds.
+            opened: Brokers and Channels whose addresses are open from now on.
 
         Raises:
             StoreError: They are not stored; if the commit itself failed, the outcome is unknown.
         """
         with self._writer.changing() as connection:
-            _count(connection, changes, before)
-            newest = {change.stored.key: change for change in changes}
-            connection.execute(sa.delete(_o).where(_BY_KEY), [_key(key) for key in newest])
-            rows = [_row(each.stored, now_ms) for each in newest.values() if _stands(each)]
-            if rows:
-                connection.execute(sa.insert(_o), rows)
-            _kept.write(connection, newest.values())
-            _write_addresses(connection, newest.values(), self.own_addresses)
+            _count(connection, changes, before, opens=bool(opened))
+            if changes:
+                self._replace(connection, changes, now_ms)
+            if opened:
+                _open_addresses(connection, opened)
+
+    def _replace(
+        self, connection: Connection, changes: Sequence[ObjectChange], now_ms: int
+    ) -> None:
+        newest = {change.stored.key: change for change in changes}
+        connection.execute(sa.delete(_o).where(_BY_KEY), [_key(key) for key in newest])
+        rows = [_row(each.stored, now_ms) for each in newest.values() if _stands(each)]
+        if rows:
+            connection.execute(sa.insert(_o), rows)
+        _kept.write(connection, newest.values())
+        moved = {each.stored.key for each in changes if _moves_address(each)}
+        final = [newest[key] for key in moved]
+        _write_addresses(connection, final, self.own_addresses)
 
 
 def _version(connection: Connection) -> int | None:
     return connection.execute(sa.select(_counter.c.version)).scalar()
 
 
-def _count(connection: Connection, changes: Sequence[ObjectChange], before: int) -> None:
-    version = changes[-1].stored.version
-    numbers = {"version": version}
-    if any(_moves_address(change) for change in changes):
-        numbers["address_version"] = version
+def _count(
+    connection: Connection, changes: Sequence[ObjectChange], before: int, *, opens: bool
+) -> None:
+    numbers: dict[str, Any] = {"version": changes[-1].stored.version if changes else before}
+    if opens or any(_moves_address(change) for change in changes):
+        numbers["address_version"] = _counter.c.address_version + 1
     counted = connection.execute(
         sa.update(_counter).where(_counter.c.version == before).values(numbers)
     )
@@ -155,24 +177,31 @@ def _count(connection: Connection, changes: Sequence[ObjectChange], before: int)
 
 
 def _write_addresses(
-    connection: Connection, newest: Iterable[ObjectChange], own: Mapping[str, str]
+    connection: Connection, moved: Sequence[ObjectChange], own: Mapping[str, str]
 ) -> None:
-    stored = [each for each in newest if _addresses.path_of(each.stored.key) is not None]
-    if not stored:
+    """Replace the rows by the final state of objects that were made or deleted.
+
+    A new address is closed until the reconciler opens it. One that needs no object is open anyway.
+    """
+    if not moved:
         return
-    # Replace the rows by the final state, whatever the batch did to them.
-    paths = [{"of_path": _addresses.path_of(each.stored.key)} for each in stored]
+    paths = [{"of_path": _addresses.path_of(each.stored.key)} for each in moved]
     connection.execute(sa.delete(_a).where(_a.c.path == sa.bindparam("of_path")), paths)
-    rows = [
-        {
-            "path": _addresses.path_of(each.stored.key),
-            "uid": _addresses.own_address(each.stored, own),
-        }
-        for each in stored
-        if _stands(each)
-    ]
+    rows = []
+    for each in moved:
+        if _stands(each):
+            path = _addresses.path_of(each.stored.key)
+            address = _addresses.own_address(each.stored, own)
+            always = address == broker_address(DEFAULT_NAMESPACE)
+            rows.append({"path": path, "uid": address, "open": always})
     if rows:
         connection.execute(sa.insert(_a), rows)
+
+
+def _open_addresses(connection: Connection, opened: Iterable[Stored]) -> None:
+    paths = [{"of_path": _addresses.path_of(each.key)} for each in opened]
+    change = sa.update(_a).where(_a.c.path == sa.bindparam("of_path")).values(open=True)
+    connection.execute(change, paths)
 
 
 def _moves_address(change: ObjectChange) -> bool:

@@ -46,6 +46,7 @@ from distributary.knative.apiserver.objects._values import (
     Edit,
     Made,
     ObjectChange,
+    OpenAddress,
     Outcome,
     PutObject,
     Request,
@@ -88,6 +89,7 @@ class Transaction:
         self._rules = rules
         self._now = now
         self._drafted: dict[Key, Stored | None] = {}
+        self._opens: list[Stored] = []
         # Owners named at any time in the transaction: callers check the current objects.
         self._owned: dict[str, set[Key]] = {}
         self._grown = Usage()
@@ -98,6 +100,12 @@ class Transaction:
     def version(self) -> int:
         """The newest resource version."""
         return self._cache.version + len(self.changes)
+
+    @property
+    def opened(self) -> list[Stored]:
+        """Brokers and Channels to open, without those that the transaction replaced later."""
+        now = ((each, self.get(each.key)) for each in self._opens)
+        return [each for each, found in now if found is not None and found.uid == each.uid]
 
     def get(self, key: Key) -> Stored | None:
         """The object as the transaction sees it."""
@@ -140,6 +148,9 @@ class Transaction:
         if before is None:
             raise not_found(kind, request.key.name)
         check_incarnation(kind, before, request.write)
+        if isinstance(request, OpenAddress):
+            self._opens.append(before)
+            return Made(before)
         if isinstance(request, DeleteObject):
             return Made(self._delete(kind, before, request.write))
         return Made(self._edit(kind, before, request))

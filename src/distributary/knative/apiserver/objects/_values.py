@@ -118,7 +118,14 @@ class DeleteObject(NamedTuple):
     write: Write = Write()
 
 
-Request = Create | Edit | PutObject | DeleteObject
+class OpenAddress(NamedTuple):
+    """Let receivers accept events for a Broker or Channel; ``write.uid`` says which incarnation."""
+
+    key: Key
+    write: Write = Write()
+
+
+Request = Create | Edit | PutObject | DeleteObject | OpenAddress
 
 
 class Made(NamedTuple):

@@ -140,8 +140,9 @@ class Writer:
         now_ms = self._clock.wall_ms()
         transaction = Transaction(self._cache, self._rules, timestamp(now_ms))
         outcomes = [[transaction.apply(request) for request in group.asked] for group in batch]
-        if transaction.changes:
-            self._rows.write(transaction.changes, self._cache.version, now_ms)
+        opened = transaction.opened
+        if transaction.changes or opened:
+            self._rows.write(transaction.changes, self._cache.version, now_ms, opened)
         return transaction, outcomes
 
     async def _look_again(self) -> None:

@@ -75,6 +75,10 @@ class World:
         """Create a Trigger."""
         return self.make(TRIGGER, name, namespace, write, spec=spec)
 
+    def open(self, *made):
+        """Open the addresses of Brokers or Channels, as the reconciler does."""
+        self.run(self.objects.open_addresses({stored.uid: stored.key for stored in made}))
+
     def edit(self, key, change, *write):
         """Edit an object."""
         return self.run(self.objects.edit(key, change, *write))

@@ -27,6 +27,7 @@ def test_brokers_and_channels_have_addresses(world, book):
     broker = world.make(BROKER, "b", "ns")
     channel = world.make(CHANNEL, "c", "ns")
     trigger = world.trigger("t")
+    world.open(broker, channel)
     assert book.read() == {
         "namespaces/default/events": "",
         "brokers/default/default": "",
@@ -41,10 +42,12 @@ def test_brokers_and_channels_have_addresses(world, book):
 def test_a_recreated_broker_has_another_address(world, book):
     """But for the default one."""
     first = world.make(BROKER, "b")
+    world.open(first)
     world.delete(first.key)
     assert "brokers/default/b" not in book.read()
     assert book.read()["brokers/default/default"] == ""
     second = world.make(BROKER, "b")
+    world.open(second)
     assert book.read()["brokers/default/b"] == second.uid != first.uid
     world.delete(DEFAULT_BROKER)
     assert "brokers/default/default" not in book.read()
@@ -52,12 +55,69 @@ def test_a_recreated_broker_has_another_address(world, book):
     assert book.read()["brokers/default/default"] == ""
 
 
+def test_a_new_address_is_closed_until_it_is_opened(world, book):
+    """However often its object changes; and it stays open after that, over a restart too."""
+    made = world.make(BROKER, "b")
+    world.edit(made.key, lambda content: {**content, "spec": {"a": 1}})
+    assert "brokers/default/b" not in book.read()
+    world.restart()
+    assert world.objects.closed == {"brokers/default/b"}
+    world.open(made)
+    world.edit(made.key, lambda content: {**content, "spec": {"a": 2}})
+    assert book.read()["brokers/default/b"] == made.uid
+    world.restart()
+    assert world.objects.closed == set()
+    assert book.read()["brokers/default/b"] == made.uid
+
+
+def test_opening_one_that_was_recreated_opens_nothing(world, book):
+    """Nobody has looked yet which routes belong to the new one: also in the same batch."""
+    first = world.make(BROKER, "default", "ns")
+    world.delete(first.key)
+    second = world.make(BROKER, "default", "ns")
+    world.open(first)
+    assert "brokers/ns/default" not in book.read()
+
+    async def at_once():
+        opening = world.objects.open_addresses({second.uid: second.key})
+        gone = world.objects.delete(second.key)
+        third = world.objects.create(BROKER, "ns", {"metadata": {"name": "default"}})
+        return (await asyncio.gather(opening, gone, third))[2]
+
+    third = world.run(at_once())
+    assert "brokers/ns/default" not in book.read()
+    world.open(third)
+    assert book.read()["brokers/ns/default"] == "@ns"
+
+
+def test_the_addresses_of_a_store_of_version_8_are_open(make_world, url):
+    """Its receivers accepted events there."""
+    Store(url).close()
+    world = make_world()
+    made = world.make(BROKER, "b")
+    world.stop()
+    with closing(sqlite3.connect(url.database)) as connection, connection:
+        connection.execute("ALTER TABLE address DROP COLUMN open")
+        connection.execute("UPDATE control_schema SET version = 8")
+    Store(url).close()
+    world._start()
+    book = AddressBook(url)
+    assert book.read()["brokers/default/b"] == made.uid
+    assert "brokers/default/c" not in book.read()
+    world.make(BROKER, "c")
+    assert "brokers/default/c" not in book.read()
+    book.close()
+
+
 def test_the_version_tells_when_to_look_again(world, book):
-    """Only creates and deletes of Brokers and Channels move it."""
+    """Only creates, openings and deletes of Brokers and Channels move it."""
     first = book.version()
     made = world.make(BROKER, "b")
     second = book.version()
     assert second > first
+    world.open(made)
+    assert book.version() > second
+    second = book.version()
     world.trigger("t")
     world.edit(made.key, lambda content: {**content, "spec": {"a": 1}})
     assert book.version() == second
@@ -67,7 +127,8 @@ def test_the_version_tells_when_to_look_again(world, book):
 
 def test_a_deleted_namespace_takes_its_addresses(world, book):
     """Nothing is published to what is gone."""
-    world.make(BROKER, "b", "ns")
+    world.open(world.make(BROKER, "b", "ns"))
+    assert "brokers/ns/b" in book.read()
     world.delete(Key(NAMESPACE.resource, "", "ns"))
     world.until(lambda: len(world.names(NAMESPACE)) == 1)
     assert set(book.read()) == {"brokers/default/default", "namespaces/default/events"}
