@@ -9,7 +9,7 @@ from distributary.core.database import big_number, text
 from distributary.core.errors import StoreError
 from distributary.core.tenant import DEFAULT_NAMESPACE
 
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 10
 """Incremented by every change that an older version could not read, or would misunderstand.
 
 ==  ==========================================================================================
@@ -24,6 +24,7 @@ SCHEMA_VERSION: Final = 9
     demands with a selection: an older version would purge or redrive more
 8   secrets of Triggers and messaging Subscriptions: an older version would deliver without them
 9   addresses that are not open yet: an older version would accept events that no route matches
+10  addresses of subscriptions: an older version would leave them outdated
 ==  ==========================================================================================
 """
 
@@ -46,6 +47,7 @@ ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
         ("demand", "details", "BLOB"),
     ),
     9: (("address", "open", "BOOLEAN NOT NULL DEFAULT 1"),),
+    10: (("api_subscription", "address", "VARCHAR(64)"),),
 }
 """Columns (table, column, type) that an older store lacks, by the version that introduced them.
 Added in order, in one transaction, with the missing tables, when the store is opened. The types are
@@ -92,6 +94,8 @@ api_subscription = sa.Table(
     # Number of the newest change of this resource.
     sa.Column("seq", sa.BigInteger, nullable=False, index=True),
     sa.Column("namespace", text(63), nullable=False, server_default=DEFAULT_NAMESPACE),
+    # Where it listens, as in its newest route record; null: an older version wrote the row.
+    sa.Column("address", text(64)),
 )
 
 LIVE: Final = "live"

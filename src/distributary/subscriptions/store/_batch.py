@@ -29,17 +29,25 @@ _UID_CHARS_IN_TAG = 12
 
 
 class SubscriptionRow(NamedTuple):
-    """A row of ``api_subscription``."""
+    """A row of ``api_subscription``.
+
+    Attributes:
+        subscription: What is shown of it.
+        state: ``LIVE`` or ``DELETED``.
+        seq: Number of its newest change.
+        address: Where it listens; None: an older version wrote the row.
+    """
 
     subscription: StoredSubscription
     state: str
     seq: int
+    address: str | None
 
     def columns(self) -> dict[str, Any]:
         """Column values for the database."""
         values = self.subscription._asdict()
         values["spec_json"] = values.pop("realized").decode()
-        return values | {"state": self.state, "seq": self.seq}
+        return values | {"state": self.state, "seq": self.seq, "address": self.address}
 
 
 @dataclass(slots=True)
@@ -116,7 +124,10 @@ class Batch:
         old = before.subscription
         change.precondition.check(old.etag)
         sealing = self.credentials.rotate(old, change.rotation)
-        address = self.tenants.address(old.namespace, sealing.spec.config.broker)
+        # Its Broker may be gone or another one by now: a new key moves nothing.
+        address = before.address
+        if address is None:
+            address = self.tenants.address(old.namespace, sealing.spec.config.broker)
         self.tenants.count(old.namespace, 0, len(sealing.spec.realized) - len(old.realized))
         return self._stand("rotated", sealing, self._next(old, sealing), address)
 
@@ -158,7 +169,8 @@ class Batch:
         self.tenants.end_timer(gone.namespace, gone.uid)
         record = self._write_record("delete", gone.uid, gone.revision)
         # Drop its content: a deleted row only tells readers that the subscription was deleted.
-        self._keep(SubscriptionRow(gone._replace(realized=b"{}"), _tables.DELETED, self.seq))
+        ended = gone._replace(realized=b"{}")
+        self._keep(SubscriptionRow(ended, _tables.DELETED, self.seq, before.address))
         self.schedules[gone.uid] = None
         self.credentials.remove(gone.uid)
         self.lifecycle.gone(gone, change.reason, self.seq)
@@ -177,7 +189,7 @@ class Batch:
             # ``start`` counts once: a replace, or its retry, replays nothing.
             begin_ms=spec.config.begin_ms if new.revision == 1 else None,
         )
-        row = SubscriptionRow(new, _tables.LIVE, self.seq)
+        row = SubscriptionRow(new, _tables.LIVE, self.seq, address)
         scheduled = Scheduled(self.seq, spec.config, self.now_ms)
         if op == "replaced" or (op == "created" and not scheduled.empty):
             self.schedules[new.uid] = scheduled

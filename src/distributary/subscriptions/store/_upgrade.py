@@ -13,7 +13,8 @@ import structlog
 from sqlalchemy.engine import Connection, Engine
 
 from distributary.core.database import sqlite
-from distributary.core.errors import StoreError
+from distributary.core.errors import EventError, StoreError
+from distributary.core.flow import decode_route
 from distributary.routes import tables as _tables
 from distributary.subscriptions.resource import sink_origin, take_out
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
@@ -25,11 +26,15 @@ _SEALED_IN: Final = 4
 _TENANTS_IN: Final = 6
 """First version in which ids are unique in a namespace alone, and namespaces are counted."""
 
+_ADDRESSES_IN: Final = 10
+"""First version that keeps where a subscription listens."""
+
 _ROWS: Final = 1_000
 """Subscriptions per read: some 2 MB."""
 
 _c = _tables.credential
 _g = _tables.generation
+_r = _tables.route_change
 _t = _tables.api_subscription
 
 _log = structlog.get_logger(__name__)
@@ -50,6 +55,8 @@ def bring_up(connection: Connection, version: int, sealer: Sealer) -> None:
         connection.exec_driver_sql("DROP INDEX IF EXISTS api_subscription_live_id")
         _tables.BY_NAME.create(connection, checkfirst=True)
         count_all(connection)
+    if version < _ADDRESSES_IN:
+        _note_addresses(connection)
     connection.execute(sa.update(_tables.schema).values(version=_tables.SCHEMA_VERSION))
 
 
@@ -116,6 +123,27 @@ def _seal_one(
     text = msgspec.json.encode(realized).decode()
     connection.execute(sa.update(_t).where(_t.c.uid == uid).values(spec_json=text))
     return True
+
+
+def _note_addresses(connection: Connection) -> None:
+    """Note where subscriptions listen, as far as the store has their newest route records."""
+    query = sa.select(_t.c.uid, _r.c.record_json).join_from(_t, _r, _r.c.seq == _t.c.seq)
+    query = query.where(_t.c.state == _tables.LIVE, _r.c.uid == _t.c.uid, _r.c.op == "put")
+    query = query.order_by(_t.c.uid).limit(_ROWS)
+    note = sa.update(_t).where(_t.c.uid == sa.bindparam("of_uid"))
+    after = ""
+    while rows := connection.execute(query.where(_t.c.uid > after)).all():
+        found = ((uid, _address_in(record)) for uid, record in rows)
+        connection.execute(note, [{"of_uid": uid, "address": address} for uid, address in found])
+        after = rows[-1].uid
+
+
+def _address_in(record: str) -> str | None:
+    """Where the route of *record* listens; None: it is damaged."""
+    try:
+        return decode_route(record.encode()).address
+    except EventError:
+        return None
 
 
 def _bound(sealer: Sealer, uid: str, sealed: bytes, realized: dict[str, Any]) -> bytes:

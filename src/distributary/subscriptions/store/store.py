@@ -193,9 +193,9 @@ class Store:
             ids = {change.id for change in changes if isinstance(change, (Put, Delete, Rotate))}
             # Those of the same id in other namespaces too: the batch asks by name.
             found = [
-                SubscriptionRow(_shown(row[:-1]), _tables.LIVE, row.seq)
+                SubscriptionRow(_shown(row[:-2]), _tables.LIVE, row.seq, row.address)
                 for row in connection.execute(
-                    _SHOWN.add_columns(_t.c.seq).where(
+                    _SHOWN.add_columns(_t.c.seq, _t.c.address).where(
                         _t.c.namespace.in_(_namespaces(changes)),
                         _t.c.id.in_(ids),
                         _t.c.state == _tables.LIVE,
