@@ -5,7 +5,7 @@ import pytest
 from distributary.core.errors import TransportError
 from distributary.net import is_private
 from distributary.net._wheel import TICK_S, Wheel
-from distributary.net.http1 import limits
+from distributary.net.http1 import ResponseReader, limits
 from distributary.protocols.http.sink._connection import (
     AGE_S_MAX,
     IDLE_S_MAX,
@@ -222,6 +222,50 @@ def test_interim_responses_without_end_are_cut_off(bench):
         bench.feed(b"HTTP/1.1 100 Continue\r\n\r\n")
     assert bench.answers[0].reason == "protocol"
     assert len(bench.answers) == 1
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+FIELDS = limits.RESPONSE_FIELD_COUNT_MAX
+PIECES = limits.RESPONSE_PIECES_MAX
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        (b"HTTP/1.1 200 OK\r\n" + b"a:\r\n" * (FIELDS - 1) + b"content-length: 0\r\n\r\n", 200),
+        (b"HTTP/1.1 200 OK\r\n" + b"a:\r\n" * 16_000 + b"\r\n", "protocol"),
+        (b"HTTP/1.1 100 Go on\r\n\r\n" * limits.RESPONSE_INTERIM_COUNT_MAX + OK, 200),
+        (b"HTTP/1.1 100 Go on\r\n\r\n" * 3_000 + OK, "protocol"),
+        (CHUNKED + b"1\r\nx\r\n" * PIECES + b"0\r\n\r\n", 200),
+        (CHUNKED + b"1\r\nx\r\n" * 40_000 + b"0\r\n\r\n", "cut"),
+        (CHUNKED + (b"3a\r\n" + b"x" * 0x3A + b"\r\n") * 3_000 + b"0\r\n\r\n", 200),
+        (CHUNKED + b"0\r\n" + b"a:\r\n" * 16_000 + b"\r\n", "cut"),
+    ],
+    ids=[
+        *("many fields", "too many fields", "interim", "too much interim"),
+        *("small pieces", "too many small pieces", "pieces of 64 bytes", "trailers"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one read", "in many"])
+def test_a_response_of_very_many_parts_is_not_parsed_to_its_end(bench, response, answer, at_once):
+    """Each part costs the loop as much as an event; where the status is known, it counts."""
+    size = len(response) if at_once else 1_000
+    for start in range(0, len(response), size):
+        if not bench.answers:
+            bench.feed(response[start : start + size])
+    assert len(bench.answers) == 1
+    if answer == "protocol":
+        assert bench.answers[0].reason == answer
+    else:
+        assert (bench.answers[0].status, bench.answers[0].cut) == (200, answer == "cut")
+    assert bench.wire.aborted == (answer != 200)
+
+
+def test_a_stream_of_events_may_have_any_number_of_pieces():
+    """As one that the proxy to the control process passes on."""
+    reader = ResponseReader()
+    reader.feed(CHUNKED)
+    assert len(reader.feed(b"1\r\nx\r\n" * 40_000)) == 40_000
 
 
 @pytest.mark.parametrize("timeout_s", [0.05, 0.3, 1.0, 7.0, 30.0])

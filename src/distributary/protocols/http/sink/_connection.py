@@ -8,9 +8,10 @@ what arrives before the deadline            answer
 ==========================================  ================================================
 a whole response                            its status
 status and headers, then more than          its status, ``cut``; the connection is closed
-``RESPONSE_BYTES_MAX``, or too slow a body
+``RESPONSE_BYTES_MAX``, too slow a body, or
+one in too many pieces, or endless trailers
 closed or reset before the response ended   ``TransportError("reset")``
-headers without end, not HTTP               ``TransportError("protocol")``
+headers without end or too many, not HTTP   ``TransportError("protocol")``
 nothing, or headers too slowly              ``TransportError("timeout")``
 a reply longer than ``REPLY_BYTES_MAX``     its status, ``event_fault``, ``cut``
 the beginning of a reply                    ``TransportError("timeout")``
@@ -142,7 +143,8 @@ class HttpConnection(asyncio.Protocol):
         self._wheel = wheel
         self._request = request
         self._transport: asyncio.Transport | None = None
-        self._reader = ResponseReader(bodiless=bodiless)
+        # A reply is read whole, however it is cut: the sink has the event.
+        self._reader = ResponseReader(bodiless=bodiless, endless=home.reply_share is not None)
         self._body = b""
         self.dialling: asyncio.Task[None] | None = None
         self.done: Done | None = done
@@ -208,7 +210,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             pieces = reader.feed(data)
         except TransportError as error:
-            self.fail(error)
+            self._stopped(error)
             return
         if not head_known and self._brings_reply():
             assert self._home.reply_share is not None
@@ -250,6 +252,15 @@ class HttpConnection(asyncio.Protocol):
         return False
 
     # The rest.
+
+    def _stopped(self, error: TransportError) -> None:
+        """End the attempt after a response that is not parsed further."""
+        reader = self._reader
+        reply = self._incoming is not None or self._brings_reply()
+        if reader.excess and reader.status and not reply:
+            self._finish(cut=True)
+        else:
+            self.fail(error)
 
     def _brings_reply(self) -> bool:
         """Whether the response's head announces a reply, to be read whole (decision 14)."""
