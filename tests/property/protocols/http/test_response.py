@@ -42,6 +42,9 @@ class Around:
     def is_closing(self):
         return self.aborted
 
+    def get_write_buffer_size(self):
+        return 0
+
     def abort(self):
         self.aborted = True
 
