@@ -136,19 +136,23 @@ class ReconcilePass:
         places[EVENT_POLICY.resource] = policies
         for key in keys:
             places.get(key.resource, routed).append(key)
-        # Before addresses are opened: no Broker takes an event that its policy forbids.
-        self._queue.add_all(self.policies.tell())
-        again = await self._drop()
         untold = self.addresses.take()
         try:
+            # Sees all of *untold*, so no Broker takes an event that its policy forbids.
+            self._queue.add_all(self.policies.tell())
+            again = await self._drop()
             if not await self._move(untold):
                 return again | {*addressed, *routed, *policies}
-            again |= await self._tell_addresses(untold)
+            if await self.policies.decided():
+                again |= await self._tell_addresses(untold)
+                again |= await self._look_at_addressed(addressed)
+                again |= await self._look_at_policies(policies)
+            else:
+                self.fault = "a receiver does not decide by the newest EventPolicies yet"
+                again |= {*addressed, *policies, *untold.values()}
         finally:
             self.addresses.put_back(untold)
-        again |= await self._look_at_addressed(addressed)
         again |= await self._look_at_routed(routed)
-        again |= await self._look_at_policies(policies)
         await self._write_subscribers()
         return again
 
@@ -157,7 +161,8 @@ class ReconcilePass:
         edits: list[_Edit] = []
         for key in keys:
             stored = self._objects.get(key)
-            if stored is not None:
+            # One that has changed since the gate was told is queued again.
+            if stored is not None and self.policies.has_told(stored):
                 edits += self._status_edit(stored, *self.policies.findings(stored))
         return await self._write(edits)
 

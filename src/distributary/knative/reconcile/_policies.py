@@ -86,6 +86,9 @@ class EventPolicies:
         self._objects = objects
         self._gatekeeper = gatekeeper
         self._told: tuple[PolicyRecord, ...] = ()
+        self._decided = True
+        self._waits = False
+        self._seen: dict[str, int] = {}
         self._read: dict[str, _Read] = {}
         self._applied: dict[str, _Read] = {}
         self._unreadable: set[str] = set()
@@ -105,6 +108,7 @@ class EventPolicies:
         if records != self._told:
             self._gatekeeper.change_policies(records)
             self._told = records
+            self._decided, self._waits = False, True
         before, self._applied = self._applied, now
         changed = (one for one in before | now if before.get(one) is not now.get(one))
         return [
@@ -112,6 +116,20 @@ class EventPolicies:
             for one in changed
             for key in self._touched(one, before.get(one, _NOTHING), now.get(one, _NOTHING))
         ]
+
+    async def decided(self) -> bool:
+        """Whether every receiver decides by what ``tell`` has told.
+
+        Waits for them after each change, once: while one of them hangs, the rest goes on.
+        """
+        if not self._decided:
+            wait, self._waits = self._waits, False
+            self._decided = await self._gatekeeper.policies_decided(wait=wait)
+        return self._decided
+
+    def has_told(self, stored: Stored) -> bool:
+        """Whether the last ``tell`` saw the EventPolicy *stored* as it is now."""
+        return self._seen.get(stored.uid) == stored.version
 
     def _touched(self, namespace: str, before: _Read, now: _Read) -> Iterable[Key]:
         """What has other policies in *namespace* than before, and policies that count otherwise."""
@@ -153,7 +171,9 @@ class EventPolicies:
     def _look(self) -> dict[str, _Read]:
         """The policies of each namespace that has any."""
         policies: dict[str, list[Stored]] = {}
-        for stored in self._objects.list(EVENT_POLICY)[0]:
+        listed = self._objects.list(EVENT_POLICY)[0]
+        self._seen = {stored.uid: stored.version for stored in listed}
+        for stored in listed:
             policies.setdefault(stored.key.namespace, []).append(stored)
         return {namespace: self._of(namespace, found) for namespace, found in policies.items()}
 

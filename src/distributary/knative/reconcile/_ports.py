@@ -52,6 +52,13 @@ class Gatekeeper(Protocol):
             StoreError: They cannot be told; call it again.
         """
 
+    async def policies_decided(self, *, wait: bool) -> bool:
+        """Whether every receiver decides by the policies of the last ``change_policies``.
+
+        Args:
+            wait: Wait some seconds until all do.
+        """
+
 
 class OpenGate:
     """Lets everybody send everything."""
@@ -60,6 +67,10 @@ class OpenGate:
 
     def change_policies(self, policies: Sequence[PolicyRecord]) -> None:
         """Nothing: no policy counts."""
+
+    async def policies_decided(self, *, wait: bool) -> bool:  # noqa: ARG002 - as in the protocol
+        """They do: no policy counts."""
+        return True
 
 
 class Halt(Protocol):

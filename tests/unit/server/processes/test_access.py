@@ -12,6 +12,7 @@ from distributary.access import (
     LOCAL,
     Credentials,
     KeyRecord,
+    PolicyRecord,
     UnauthenticatedError,
     decode_snapshot,
     make_key,
@@ -121,6 +122,34 @@ def test_a_change_is_answered_once_all_receivers_decide_by_it(paths, clock):
 
     asyncio.run(run())
     asyncio.run(access.close())
+    for page in pages:
+        page.close()
+
+
+def test_policies_are_decided_by_once_all_receivers_do(paths, clock):
+    """As keys are; who does not wait is answered at once, and one that hangs holds nobody."""
+    access = Access(paths, clock, 2)
+    access.apply(Settings(auth="required"), REACH)
+    pages = [MappedStatusPage(paths.ingest_page(number)) for number in range(2)]
+
+    def receive(page: MappedStatusPage) -> None:
+        page[StatusField.ACCESS] = decode_snapshot(paths.access.read_bytes()).number
+
+    async def run() -> None:
+        for page in pages:
+            receive(page)
+        access.change_policies([PolicyRecord(name="shop/p", targets=("brokers/shop/*",))])
+        receive(pages[0])
+        assert not await access.policies_decided(wait=False)
+        waiting = asyncio.create_task(access.policies_decided(wait=True))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        receive(pages[1])
+        assert await waiting
+        assert await access.policies_decided(wait=False)
+        await access.close()
+
+    asyncio.run(run())
     for page in pages:
         page.close()
 

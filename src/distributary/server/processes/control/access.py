@@ -75,6 +75,7 @@ class Access:
         self.issuers = IssuerKeys(paths, clock, receivers, self.gate, self._change_issuers)
         self._turn = asyncio.Lock()
         self._number = self._board.newest()
+        self._policies_number = 0
         # Read here, before an event loop runs, and by ``announce`` after each change.
         self._stored: Sequence[StoredKey] = self._store.read_all()
         self._untold = False
@@ -117,12 +118,21 @@ class Access:
         return self._configured.required
 
     def change_policies(self, policies: Sequence[PolicyRecord]) -> None:
-        """Decide by *policies* from now on, in every process within a second.
+        """Decide by *policies* from now on, in every process: see ``policies_decided``.
 
         Raises:
             StoreError: The file for the receivers cannot be written.
         """
         self._decide_by(msgspec.structs.replace(self._configured, policies=tuple(policies)))
+        self._policies_number = self._number
+
+    async def policies_decided(self, *, wait: bool) -> bool:
+        """Whether every receiver decides by the policies of the last ``change_policies``.
+
+        Args:
+            wait: Wait until all do, as for keys.
+        """
+        return await self._told(self._policies_number, self._board.told_s_max if wait else 0.0)
 
     def _change_issuers(self, records: tuple[IssuerRecord, ...]) -> None:
         self._decide_by(msgspec.structs.replace(self._configured, issuers=records))
@@ -163,15 +173,20 @@ class Access:
             self.gate.replace(snapshot)
             self._board.publish(snapshot.number, snapshot.encode())
             self._untold = False
-            await self._told(snapshot.number)
+            await self._told(snapshot.number, self._board.told_s_max)
 
-    async def _told(self, number: int) -> None:
-        """Wait until all receivers decide by the snapshot with this number, or a later one."""
+    async def _told(self, number: int, wait_s: float) -> bool:
+        """Wait until all receivers decide by the snapshot with this number, or a later one.
+
+        Returns:
+            False if some do not within *wait_s* seconds.
+        """
+        numbers = self._board.numbers
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._board.told_s_max):
-                numbers = self._board.numbers
+            async with asyncio.timeout(wait_s):
                 while min(numbers(), default=number) < number:  # noqa: ASYNC110 - no event
                     await asyncio.sleep(self._board.look_s)
+        return min(numbers(), default=number) >= number
 
     def _with_stored(self, configured: AccessSnapshot) -> AccessSnapshot:
         """What is *configured*, with the keys of the store that are valid."""
