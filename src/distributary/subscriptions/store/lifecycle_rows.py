@@ -174,9 +174,7 @@ class LifecycleOutbox:
         So the event that a subscription was started comes after its route.
         """
         with database.reading(self._reader) as connection:
-            pending = connection.execute(_PENDING).scalar()
-            query = _WAITING if pending is None else _WAITING.where(_e.c.seq < pending)
-            rows = connection.execute(query.limit(ROWS_MAX)).all()
+            rows = connection.execute(_WAITING.limit(ROWS_MAX)).all()
         return [
             OutboxRow(*row[:9], msgspec.json.decode(row[9]), bool(row[10]), bool(row[11]))
             for row in rows
@@ -313,17 +311,25 @@ def add_rows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 _PENDING: Final = sa.select(sa.func.min(_r.c.seq)).where(_r.c.appended.is_(False))
 
-_WAITING: Final = sa.select(
-    _e.c.number,
-    _e.c.event_id,
-    _e.c.transition,
-    _e.c.kind,
-    _e.c.id,
-    _e.c.namespace,
-    _e.c.uid,
-    _e.c.revision,
-    _e.c.at_ms,
-    _e.c.members_json,
-    _e.c.to_broker,
-    _e.c.to_sink,
-).order_by(_e.c.number)
+_NONE_PENDING: Final = (1 << 63) - 1
+"""Above the numbers of all changes."""
+
+# One statement, so that the rows and the changes are those of one moment.
+_WAITING: Final = (
+    sa.select(
+        _e.c.number,
+        _e.c.event_id,
+        _e.c.transition,
+        _e.c.kind,
+        _e.c.id,
+        _e.c.namespace,
+        _e.c.uid,
+        _e.c.revision,
+        _e.c.at_ms,
+        _e.c.members_json,
+        _e.c.to_broker,
+        _e.c.to_sink,
+    )
+    .where(_e.c.seq < sa.func.coalesce(_PENDING.scalar_subquery(), _NONE_PENDING))
+    .order_by(_e.c.number)
+)

@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+import sqlalchemy as sa
 
 from distributary.routes.changes import DropRoute, PutRoute
 from distributary.routes.settings import RouteEndpoint, RouteSettings
@@ -102,6 +103,22 @@ def test_what_follows_a_change_waits_with_it_for_the_log(do, store, spec, outbox
         "paused",
         FAILING,
     ]
+
+
+def test_a_change_while_the_rows_are_read_waits_for_the_log(store, spec, outbox):
+    """It is committed after any statement of the reader: ``started`` comes after its route."""
+    made = []
+
+    def commit(*_):
+        if not made:
+            made.extend(store.apply([Put("a", spec(**TOLD), "u1")], 5_000))
+
+    sa.event.listen(outbox._reader, "after_cursor_execute", commit)
+    assert outbox.waiting() == []
+    assert isinstance(made[0], Applied)
+    assert outbox.waiting() == []
+    store.mark_appended(made[0].seq)
+    assert [row.transition for row in outbox.waiting()] == ["started"]
 
 
 def test_nothing_is_noted_where_nobody_listens(do, outbox):
