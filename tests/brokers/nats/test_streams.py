@@ -111,15 +111,22 @@ def test_what_is_larger_than_the_stream_takes_is_dead_lettered(way, run, nats_se
     run(scenario())
 
 
-def test_headers_that_are_too_large_for_a_stream_are_dead_lettered(way, run, nats_server, name):
-    """JetStream stores 64 KiB of them."""
+def test_headers_that_are_too_large_for_a_stream_go_into_the_payload(way, run, nats_server, name):
+    """JetStream stores 64 KiB of them; all is sent in structured mode beyond that."""
 
     async def scenario():
         await nats_server.create_stream(name, name)
         async with way() as here:
-            long = dict.fromkeys("ab", "x" * 40_000)
-            large = type(EVENT)({**EVENT.attributes, **long}, EVENT.data)
-            assert (await here.send(here.to(nats_server.port, name), large)).code == "10097"
+            events = []
+            for size in (32_000, 40_000):
+                long = dict.fromkeys("ab", "x" * size)
+                events.append(type(EVENT)({**EVENT.attributes, **long}, EVENT.data))
+                answer = await here.send(here.to(nats_server.port, name), events[-1])
+                assert answer.code == "stored"
+            binary, structured = [headers for _, headers, _ in await nats_server.stored(name)]
+            assert binary["ce-a"] == "x" * 32_000
+            assert "ce-a" not in structured
+            assert await in_stream(nats_server, name) == events
 
     run(scenario())
 
