@@ -196,19 +196,22 @@ class ReconcilePass:
         for number, key in enumerate(askers):
             if number % PLANS_AT_ONCE == PLANS_AT_ONCE - 1:
                 await asyncio.sleep(0)
-            moves += self._moved(key)
+            found = self._moved(key)
+            if found is not None:
+                await self.steered.halt(found[0])
+                moves.append(found[1])
         faults = await asyncio.gather(*(self._submit(route) for route in moves))
         return all(fault is None or isinstance(fault, ResourceError) for fault in faults)
 
-    def _moved(self, key: Key) -> list[PutRoute]:
-        """The route of the object *key*, if it is active at another address than planned."""
+    def _moved(self, key: Key) -> tuple[Stored, PutRoute] | None:
+        """The object *key* and its route, if that is active at another address than planned."""
         stored = self._objects.get(key)
         before = None if stored is None else self._standing.get(stored.uid)
         if stored is None or before is None:
-            return []
+            return None
         plan = self._look(self._plan_route, stored)
         route = None if plan is None else plan.route
-        return [] if route is None or route.address == before.address else [route]
+        return None if route is None or route.address == before.address else (stored, route)
 
     async def _submit(self, change: PutRoute | DropRoute) -> DistributaryError | None:
         """Submit *change*; returns the error if it failed."""
@@ -304,6 +307,8 @@ class ReconcilePass:
     async def _look_at_routed(self, keys: list[Key]) -> set[Key]:
         """Submit routes, then write statuses about them; returns keys to retry."""
         planned, again = await self._look_at(keys, self._plan_route)
+        for stored, _ in planned:
+            await self.steered.halt(stored)
         faults = await asyncio.gather(*(self._make(plan.route) for _, plan in planned))
         edits: list[_Edit] = []
         for stored, _ in planned:

@@ -8,6 +8,7 @@ from distributary.knative.apiserver.objects import Stored, timestamp
 from distributary.knative.kinds import orders_of
 from distributary.knative.reconcile._findings import Finding
 from distributary.knative.reconcile._ports import Halt, Steering
+from distributary.resource.orders import DISABLED, ENABLE, PAUSED
 
 _HOLDS: Final = Finding("True", severity="Info")
 
@@ -25,6 +26,26 @@ class Steered:
         self._halted: Mapping[str, Halt] = {}
         self._faults: dict[str, str] = {}
 
+    async def halt(self, stored: Stored) -> None:
+        """Pause or disable the route of *stored* if that is new in its annotations.
+
+        Call it before its route is submitted, and ``obey`` after it: nothing is sent in between.
+
+        Raises:
+            StoreError: Not now; call it again.
+        """
+        orders, known = orders_of(stored.content), await self._obeyed(stored.uid)
+        halting = {
+            name: "true"
+            for name in (PAUSED, DISABLED)
+            if orders.get(name) == "true" and known.get(name) != "true"
+        }
+        if not halting:
+            return
+        if DISABLED in halting and ENABLE in orders:  # of both at once, the route is disabled
+            halting[ENABLE] = orders[ENABLE]
+        await self._carry_out(stored, {**known, **halting})
+
     async def obey(self, stored: Stored) -> None:
         """Carry out what is new in the annotations of *stored*.
 
@@ -32,11 +53,18 @@ class Steered:
             StoreError: Not now; call it again.
         """
         orders = orders_of(stored.content)
+        if orders != await self._obeyed(stored.uid):
+            await self._carry_out(stored, orders)
+
+    async def _obeyed(self, uid: str) -> Mapping[str, str]:
+        """The orders of *uid* that were carried out."""
         if self._known is None:
             known = await asyncio.to_thread(self._steering.known)
             self._known = {uid: dict(said) for uid, said in known.items()}
-        if orders == self._known.get(stored.uid, {}):
-            return
+        return self._known.get(uid, {})
+
+    async def _carry_out(self, stored: Stored, orders: dict[str, str]) -> None:
+        assert self._known is not None
         namespace = stored.key.namespace
         fault = await asyncio.to_thread(self._steering.obey, stored.uid, namespace, orders)
         self._known[stored.uid] = orders

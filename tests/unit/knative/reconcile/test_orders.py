@@ -1,8 +1,11 @@
 """Annotations pause, replay and retry: each order is carried out once, and conditions tell."""
 
+import asyncio
+
 import pytest
 
 from distributary.core.errors import StoreError
+from distributary.knative.apiserver.machinery import Key
 
 
 def annotated(world, **orders):
@@ -34,6 +37,90 @@ def test_an_annotation_pauses_and_its_removal_resumes(world):
     assert not steering(world, made).halted
     assert world.condition(world.get("Trigger", "t"), "DeliveriesEnabled") == ("True", "")
     assert steering(world, annotated(world, paused="false")).paused_ms is None
+
+
+@pytest.fixture
+def order(world, monkeypatch):
+    """What becomes of a route, in order: its records in the log, and how its deliveries are set."""
+    order, store = [], world.store
+    append = world.appender.append_routes
+
+    async def appended(bodies):
+        order.append("route")
+        await append(bodies)
+
+    def note(name):
+        call = getattr(store, name)
+        monkeypatch.setattr(store, name, lambda *args: (order.append(name), call(*args))[1])
+
+    monkeypatch.setattr(world.appender, "append_routes", appended)
+    for name in ("pause", "resume", "disable", "enable"):
+        note(name)
+    return order
+
+
+@pytest.mark.parametrize(("name", "call"), [("paused", "pause"), ("disabled", "disable")])
+def test_a_trigger_that_is_made_halted_is_never_sent_an_event(world, order, name, call):
+    """It is halted before its route is there, and before the route leads to a new subscriber."""
+    annotated(world, **{name: "true"})
+    assert order == [call, "route"]
+    annotated(world)
+    order.clear()
+    notes = {f"distributary.dev/{name}": "true"}
+    other = {"broker": "default", "subscriber": world.to("http://127.0.0.1:9/other")}
+    world.apply("Trigger", "t", other, annotations=notes)
+    assert order == [call, "route"]
+
+
+@pytest.mark.parametrize(("name", "call"), [("paused", "resume"), ("disabled", "enable")])
+def test_a_trigger_goes_on_with_its_new_subscriber(world, order, name, call):
+    """What waited is sent to that one alone."""
+    annotated(world, **{name: "true"})
+    order.clear()
+    world.apply(
+        "Trigger",
+        "t",
+        {"broker": "default", "subscriber": world.to("http://127.0.0.1:9/other")},
+        annotations={},
+    )
+    assert order == ["route", call]
+
+
+def test_a_trigger_that_moves_to_a_recreated_broker_is_halted_first(world, order):
+    """The route that moves leads to its new subscriber already."""
+    world.apply("Broker", "b")
+    world.apply("Trigger", "t", {"broker": "b", "subscriber": world.to()})
+    world.delete("Broker", "b")
+    order.clear()
+
+    async def both():
+        key = Key(world.kinds["Trigger"].resource, "default", "t")
+        notes = {"distributary.dev/paused": "true"}
+        spec = {"broker": "b", "subscriber": world.to("http://127.0.0.1:9/other")}
+        broker = Key(world.kinds["Broker"].resource, "default", "b")
+        await asyncio.gather(
+            world.objects.put(broker, lambda _: {"metadata": {"name": "b"}, "spec": {}}),
+            world.objects.edit(
+                key,
+                lambda old: {
+                    **old,
+                    "metadata": {**old["metadata"], "annotations": notes},
+                    "spec": spec,
+                },
+            ),
+        )
+
+    world.runner.run(both())
+    world.settle()
+    assert order[:2] == ["pause", "route"]
+
+
+def test_of_disabled_and_a_new_enable_at_once_the_first_counts(world):
+    """It is disabled before its route is there, and stays so."""
+    assert steering(world, annotated(world, disabled="true", enable="1")).halted
+    world.restart()
+    world.settle()
+    assert steering(world, world.get("Trigger", "t")).halted
 
 
 def test_what_people_set_otherwise_stands_over_a_restart(world):
