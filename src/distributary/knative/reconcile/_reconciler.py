@@ -112,7 +112,7 @@ class Reconciler:
             queue=self._queue,
             failures=self._failures,
             gatekeeper=gatekeeper or OpenGate(),
-            steered=Steered(steering or NoSteering()),
+            steered=Steered(steering or NoSteering(), clock),
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -254,7 +254,7 @@ class Reconciler:
         return LOOK_S
 
     async def _look_at_halted(self) -> None:
-        """Queue the objects whose deliveries are newly halted, or not any more."""
+        """Queue objects whose deliveries are newly halted, or not any more, or are to be tried."""
         try:
             news = await self._pass.steered.news()
         except DistributaryError as error:

@@ -4,11 +4,20 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from distributary.core.clock import Clock
 from distributary.knative.apiserver.objects import Stored, timestamp
 from distributary.knative.kinds import orders_of
 from distributary.knative.reconcile._findings import Finding
 from distributary.knative.reconcile._ports import Halt, Steering
 from distributary.resource.orders import DISABLED, ENABLE, PAUSED
+
+AGAIN_S: Final = 60.0
+"""Between two tries of an order that is refused, seconds. Runs are refused for as long as others
+are kept, up to a week."""
+
+AGAIN_MAX: Final = 16
+"""Most objects whose refused orders are tried again at one look: each reads what is noted of all
+objects, some milliseconds."""
 
 _HOLDS: Final = Finding("True", severity="Info")
 
@@ -18,13 +27,16 @@ class Steered:
 
     Args:
         steering: Carries them out.
+        clock: Paces what is refused.
     """
 
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering: Steering, clock: Clock) -> None:
         self._steering = steering
+        self._clock = clock
         self._known: dict[str, dict[str, str]] | None = None
         self._halted: Mapping[str, Halt] = {}
         self._faults: dict[str, str] = {}
+        self._again_s: dict[str, float] = {}  # when to try refused orders again, by uid
 
     async def halt(self, stored: Stored) -> None:
         """Pause or disable the route of *stored* if that is new in its annotations.
@@ -44,16 +56,24 @@ class Steered:
             return
         if DISABLED in halting and ENABLE in orders:  # of both at once, the route is disabled
             halting[ENABLE] = orders[ENABLE]
-        await self._carry_out(stored, {**known, **halting})
+        # A run that was refused and is not wanted any more is not tried again.
+        kept = {
+            name: text
+            for name, text in known.items()
+            if name in {PAUSED, DISABLED, ENABLE} or orders.get(name) == text
+        }
+        await self._carry_out(stored, {**kept, **halting})
 
     async def obey(self, stored: Stored) -> None:
-        """Carry out what is new in the annotations of *stored*.
+        """Carry out what is new in the annotations of *stored*, and what is to be tried again.
 
         Raises:
             StoreError: Not now; call it again.
         """
         orders = orders_of(stored.content)
-        if orders != await self._obeyed(stored.uid):
+        again_s = self._again_s.get(stored.uid)
+        due = again_s is not None and self._clock.monotonic_s() >= again_s
+        if due or orders != await self._obeyed(stored.uid):
             await self._carry_out(stored, orders)
 
     async def _obeyed(self, uid: str) -> Mapping[str, str]:
@@ -65,12 +85,15 @@ class Steered:
 
     async def _carry_out(self, stored: Stored, orders: dict[str, str]) -> None:
         assert self._known is not None
+        now_s = self._clock.monotonic_s()
         namespace = stored.key.namespace
         fault = await asyncio.to_thread(self._steering.obey, stored.uid, namespace, orders)
         self._known[stored.uid] = orders
         self._faults.pop(stored.uid, None)
+        self._again_s.pop(stored.uid, None)
         if fault is not None:
             self._faults[stored.uid] = fault
+            self._again_s[stored.uid] = now_s + AGAIN_S
         await self._look_at(stored.uid)
 
     async def _look_at(self, uid: str) -> None:
@@ -80,17 +103,23 @@ class Steered:
         self._halted = others if halted is None else {**others, uid: halted}
 
     async def news(self) -> list[str]:
-        """Uids of routes that are newly halted, or not any more.
+        """Uids of routes that are newly halted, or not any more, or have orders to try again.
 
         Raises:
             StoreError: Not now; call it again.
         """
         before, self._halted = self._halted, await asyncio.to_thread(self._steering.halted)
-        return [uid for uid in {*before, *self._halted} if before.get(uid) != self._halted.get(uid)]
+        now_s = self._clock.monotonic_s()
+        again = [uid for uid, again_s in self._again_s.items() if now_s >= again_s][:AGAIN_MAX]
+        for uid in again:  # to the end: the next look is for others
+            self._again_s[uid] = self._again_s.pop(uid)
+        turned = {*before, *self._halted}
+        return [*again, *(uid for uid in turned if before.get(uid) != self._halted.get(uid))]
 
     def forget(self, uid: str) -> None:
         """Forget a deleted object."""
         self._faults.pop(uid, None)
+        self._again_s.pop(uid, None)
         if self._known is not None:
             self._known.pop(uid, None)
 

@@ -75,6 +75,8 @@ class Orders:
     def obey(self, uid: str, namespace: str, orders: Mapping[str, str]) -> str | None:
         """Carry out those of *orders* that are new; none where its object is gone.
 
+        One that is refused is not noted: call it again later.
+
         Returns:
             Why one of them could not be carried out, for people; None: all were.
 
@@ -84,6 +86,7 @@ class Orders:
         before = self._store.obeyed().get(uid, {})
         turn = int(before.get(_TURN, "0")) + 1
         fault = None
+        done = dict(orders)
         try:
             self._set(uid, orders, before)
             for name in _KINDS:
@@ -94,7 +97,9 @@ class Orders:
                     self._run(name, uid, namespace, text, turn)
                 except (ConflictError, RequestError, ValueError) as error:
                     fault = f"{name}: {error}"
-            self._store.note_obeyed(uid, {**orders, _TURN: str(turn)})
+                    del done[name]
+            if done != _without_turn(before):
+                self._store.note_obeyed(uid, {**done, _TURN: str(turn)})
         except NotFoundError:
             pass  # It is deleted: its route ends with it.
         return fault

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from distributary.core.errors import StoreError
+from distributary.core.errors import RequestError, StoreError
 from distributary.knative.apiserver.machinery import Key
+from distributary.subscriptions.store.store import Store
 
 
 def annotated(world, **orders):
@@ -208,6 +209,65 @@ def test_an_order_that_was_not_noted_is_the_same_run(world, monkeypatch):
     annotated(world, retry="1")
     assert not faults
     assert demands(world) == [("retry", made["metadata"]["uid"])]
+
+
+def refusing(monkeypatch, refused):
+    """Have a store refuse runs while *refused* is not empty."""
+    demand = Store.demand
+
+    def ask(*said, **details):
+        if refused:
+            raise RequestError("unavailable", "too many runs were asked for")
+        return demand(*said, **details)
+
+    monkeypatch.setattr(Store, "demand", ask)
+
+
+def test_a_refused_order_is_carried_out_once_it_can_be(world, monkeypatch):
+    """At most once a minute it is tried again; what stands beside it is done at once."""
+    refused = ["all"]
+    refusing(monkeypatch, refused)
+    made = annotated(world, redrive="monday", paused="true")
+    assert steering(world, made).halted
+    made = annotated(world, redrive="monday")
+    assert not steering(world, made).halted
+    refused.clear()
+    world.fail()
+    told = world.get("Trigger", "t")
+    assert world.condition(told, "DeliveriesEnabled") == ("True", "OrderRefused")
+    assert demands(world) == []
+    world.clock.now_ms += 60_000
+    for _ in range(2):
+        world.fail()
+        assert demands(world) == [("redrive", made["metadata"]["uid"])]
+        world.clock.now_ms += 60_000
+    assert world.condition(world.get("Trigger", "t"), "DeliveriesEnabled") == ("True", "")
+
+
+def test_a_refused_order_that_was_replaced_is_not_carried_out(world, monkeypatch):
+    """Its Trigger is paused with the same change, which is done first."""
+    refused = ["all"]
+    refusing(monkeypatch, refused)
+    made = annotated(world, redrive="monday")
+    refused.clear()
+    annotated(world, redrive="tuesday", paused="true")
+    assert demands(world) == [("redrive", made["metadata"]["uid"])]
+
+
+def test_a_refused_order_outlives_a_restart(world, monkeypatch):
+    """While it is refused the condition says so; afterwards it is carried out."""
+    refused = ["all"]
+    refusing(monkeypatch, refused)
+    made = annotated(world, redrive="monday")
+    world.restart()
+    world.settle()
+    told = world.get("Trigger", "t")
+    assert world.condition(told, "DeliveriesEnabled") == ("True", "OrderRefused")
+    refused.clear()
+    world.restart()
+    world.settle()
+    assert demands(world) == [("redrive", made["metadata"]["uid"])]
+    assert world.condition(world.get("Trigger", "t"), "DeliveriesEnabled") == ("True", "")
 
 
 def test_an_object_that_is_made_again_begins_anew(world):
