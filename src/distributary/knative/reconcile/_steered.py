@@ -42,6 +42,7 @@ class Steered:
         """Pause or disable the route of *stored* if that is new in its annotations.
 
         Call it before its route is submitted, and ``obey`` after it: nothing is sent in between.
+        One that has no route yet is told of by no lifecycle event.
 
         Raises:
             StoreError: Not now; call it again.
