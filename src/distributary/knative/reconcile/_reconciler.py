@@ -112,7 +112,7 @@ class Reconciler:
             queue=self._queue,
             failures=self._failures,
             gatekeeper=gatekeeper or OpenGate(),
-            steered=Steered(steering or NoSteering(), clock),
+            steered=Steered(steering or NoSteering(), clock, self._keys.__contains__),
         )
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -1,7 +1,7 @@
 """Carries out what annotations say about deliveries, and finds which of them are halted."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from distributary.core.clock import Clock
@@ -28,11 +28,13 @@ class Steered:
     Args:
         steering: Carries them out.
         clock: Paces what is refused.
+        exists: Whether there is an object with a uid: ``forget`` may be called during a wait.
     """
 
-    def __init__(self, steering: Steering, clock: Clock) -> None:
+    def __init__(self, steering: Steering, clock: Clock, exists: Callable[[str], bool]) -> None:
         self._steering = steering
         self._clock = clock
+        self._exists = exists
         self._known: dict[str, dict[str, str]] | None = None
         self._halted: Mapping[str, Halt] = {}
         self._faults: dict[str, str] = {}
@@ -81,7 +83,7 @@ class Steered:
         """The orders of *uid* that were carried out."""
         if self._known is None:
             known = await asyncio.to_thread(self._steering.known)
-            self._known = {uid: dict(said) for uid, said in known.items()}
+            self._known = {uid: dict(said) for uid, said in known.items() if self._exists(uid)}
         return self._known.get(uid, {})
 
     async def _carry_out(self, stored: Stored, orders: dict[str, str]) -> None:
@@ -89,6 +91,8 @@ class Steered:
         now_s = self._clock.monotonic_s()
         namespace = stored.key.namespace
         fault = await asyncio.to_thread(self._steering.obey, stored.uid, namespace, orders)
+        if not self._exists(stored.uid):  # deleted meanwhile, and forgotten already
+            return
         self._known[stored.uid] = orders
         self._faults.pop(stored.uid, None)
         self._again_s.pop(stored.uid, None)

@@ -270,6 +270,21 @@ def test_a_refused_order_outlives_a_restart(world, monkeypatch):
     assert world.condition(world.get("Trigger", "t"), "DeliveriesEnabled") == ("True", "")
 
 
+def test_nothing_remains_of_a_refused_order_whose_object_is_deleted_meanwhile(world, monkeypatch):
+    """While the store refuses it the object goes, and is forgotten before the refusal is noted."""
+    loop = world.runner.get_loop()
+
+    def refuse(*_said, **_details):
+        gone = world.objects.delete(Key(world.kinds["Trigger"].resource, "default", "t"))
+        asyncio.run_coroutine_threadsafe(gone, loop).result(10)
+        raise RequestError("unavailable", "too many runs were asked for")
+
+    monkeypatch.setattr(Store, "demand", refuse)
+    assert annotated(world, retry="1") is None
+    world.clock.now_ms += 60_000
+    assert world.runner.run(world.reconciler._pass.steered.news()) == []
+
+
 def test_an_object_that_is_made_again_begins_anew(world):
     """Its uid is another, and so are its runs."""
     first = annotated(world, retry="1", paused="true")
