@@ -57,6 +57,9 @@ class Judgement(NamedTuple):
         return self.allowed
 
 
+_UNPROTECTED: Final = Judgement(False, ())
+
+
 class Policies:
     """Policies by what they protect. For one thread."""
 
@@ -76,6 +79,8 @@ class Policies:
     def judge(self, target: str, subject: str) -> Judgement:
         """What they say of *subject*, who sends to *target*."""
         kind, namespace, _ = target.split("/", 2)
+        if not self.protect(namespace):  # as any name is that somebody made up
+            return _UNPROTECTED
         wide = all_targets(kind, namespace)
         asked = (target if target in self._of else wide, subject)
         found = self._judged.get(asked)

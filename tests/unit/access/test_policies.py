@@ -138,3 +138,11 @@ def test_a_judgement_is_of_its_subject_and_target():
         assert found.judge("brokers/shop/x", "b").allowed
         for number in range(JUDGED_MAX):
             found.judge(TARGET, str(number))
+
+
+def test_names_that_somebody_makes_up_are_not_remembered():
+    """Whoever has no grant may ask for any namespace."""
+    policies = Policies([PolicyRecord(name="shop/p", targets=("brokers/shop/a",))])
+    answers = {id(policies.judge(f"brokers/{number}/x", "key:evil")) for number in range(100)}
+    assert len(answers) == 1
+    assert not policies.judge("brokers/0/x", "key:evil").applies
