@@ -47,6 +47,9 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         answer = Response(CANARY, 404)
     elif path == "/apis/dry":
         scope["state"]["dry_run"] = True
+    elif path == "/apis/partly":
+        scope["state"]["partly"] = True
+        answer = Response(CANARY, 429)
     elif path.startswith("/apis/"):
         answer = JSONResponse({"kind": CANARY, "metadata": {"name": "made"}}, 201)
     await answer(scope, receive, send)
@@ -295,3 +298,20 @@ def test_only_the_application_says_what_was_a_dry_run(client, tmp_path):
     client.request("PUT", "/apis/dry?dryRun=All")
     client.request("PUT", "/subscriptions/x?dryRun=All")
     assert [line.get("dry_run") for line in lines(tmp_path)] == [True, None]
+
+
+def test_what_was_refused_after_a_part_of_it_is_never_left_out(tmp_path):
+    """Some of a collection is gone, whatever the answer is."""
+    log = ChangeLog(tmp_path / "audit.jsonl", lambda: 7)
+    for _ in range(UNCHANGED_PER_HOUR + 1):
+        log.write(asked_by("key:evil", 409))
+    log.write(asked_by("key:evil", 429, "/triggers", partly=True))
+    last = lines(tmp_path)[-1]
+    assert (last["object"], last["status"], last["partly"]) == ("/triggers", 429, True)
+
+
+def test_the_application_says_what_was_refused_after_a_part_of_it(client, tmp_path):
+    """A collection of which some are gone."""
+    client.request("DELETE", "/apis/partly")
+    client.request("PATCH", "/refused")
+    assert [line.get("partly") for line in lines(tmp_path)] == [True, None]

@@ -72,12 +72,15 @@ class Deletes:
         )
         page = await self._lists.page(view, listed)
         gone: list[Stored] = []
-        for at in range(0, len(page.items), AT_ONCE):
-            gone += await self._delete_some(page.items[at : at + AT_ONCE], write)
+        try:
+            for at in range(0, len(page.items), AT_ONCE):
+                await self._delete_some(page.items[at : at + AT_ONCE], write, gone)
+        finally:
+            request.state.partly = bool(gone) and not write.dry_run
         return json_answer(view.show_page(ListPage(gone, self._objects.version), 0))
 
-    async def _delete_some(self, items: Sequence[Stored], write: Write) -> list[Stored]:
-        """Delete exactly *items*, by uid; returns those that still existed."""
+    async def _delete_some(self, items: Sequence[Stored], write: Write, gone: list[Stored]) -> None:
+        """Delete exactly *items*, by uid; those that still existed go to the end of *gone*."""
         answers = await asyncio.gather(
             *(
                 self._objects.delete(stored.key, replace(write, uid=stored.uid, version=None))
@@ -85,17 +88,17 @@ class Deletes:
             ),
             return_exceptions=True,
         )
-        gone: list[Stored] = []
+        deleted = [answer for answer in answers if isinstance(answer, Stored)]
+        gone += deleted
         for answer in answers:
-            if isinstance(answer, Stored):
-                gone.append(answer)
-            elif not (isinstance(answer, StatusError) and answer.reason in _GONE):
+            if isinstance(answer, BaseException) and not (
+                isinstance(answer, StatusError) and answer.reason in _GONE
+            ):
                 raise answer
         if not write.dry_run:
             await asyncio.gather(
-                *(self._settled(one.key, SETTLE_S) for one in gone if not _stays(one))
+                *(self._settled(one.key, SETTLE_S) for one in deleted if not _stays(one))
             )
-        return gone
 
 
 _GONE: Final = ("NotFound", "Conflict")

@@ -68,6 +68,7 @@ class AuditLine(msgspec.Struct, kw_only=True, omit_defaults=True):
         surface: ``http``, or that of ``Change``.
         node: Name of the node that says it, where several share log and store; else empty.
         dry_run: Nothing was changed, as the request asked.
+        partly: It was refused, and something was changed before.
         left_out: How many lines this one stands for: *what* is ``LEFT_OUT`` then.
     """
 
@@ -81,6 +82,7 @@ class AuditLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     surface: str
     node: str = ""
     dry_run: bool = False
+    partly: bool = False
     left_out: int = 0
 
 
@@ -208,7 +210,8 @@ class ChangeLog(AuditLog):
         if hour != self._hour:
             self._tell_left_out()
             self._hour = hour
-        if not (line.dry_run or 400 <= line.status < 500) or self._counts(line):
+        refused = 400 <= line.status < 500 and not line.partly
+        if not (line.dry_run or refused) or self._counts(line):
             super().write(line)
 
     def close(self) -> None:

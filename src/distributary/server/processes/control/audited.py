@@ -17,6 +17,9 @@ DRY_RUN: Final = "dry_run"
 """Member of a request's state: true where the application changes nothing, as it was asked. A query
 alone says nothing: some paths have no dry run, and change what they are asked to."""
 
+PARTLY: Final = "partly"
+"""Member of a request's state: true where something was changed, whatever the answer is."""
+
 _READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _QUESTIONS: Final = re.compile(
     r"/can(/.*)?|/apis/authorization\.k8s\.io/.*|(/namespaces/[^/]+)?/filters/try|/console(/.*)?",
@@ -128,6 +131,7 @@ class _Answered:
             status=self._status,
             surface="http",
             dry_run=scope["state"].get(DRY_RUN, False),
+            partly=self._status >= 400 and scope["state"].get(PARTLY, False),
         )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.knative.apiserver.machinery import Key
+from distributary.knative.apiserver.machinery import Key, StatusError
 from kit.asgi_client import AsgiClient
 
 TRIGGERS = "/apis/eventing.knative.dev/v1/namespaces/default/triggers"
@@ -158,6 +158,35 @@ def test_a_dry_run_is_noted_in_the_state_of_its_request(cluster, dry):
     json = [("content-type", "application/json")]
     assert client.request("DELETE", TRIGGERS, options, json).status == 200
     assert noted == [dry, dry]
+
+
+def test_a_collection_of_which_a_part_is_gone_is_noted_in_the_state_of_its_request(
+    cluster, monkeypatch
+):
+    """The audit log has to say that something was changed, though the answer is a refusal."""
+    noted = []
+
+    async def application(scope, receive, send):
+        state = scope.setdefault("state", {})
+        await cluster.api(scope, receive, send)
+        noted.append(state["partly"])
+
+    for name in ("a", "b", "c"):
+        cluster.trigger(name)
+    delete = cluster.objects.delete
+
+    async def refusing(key, write):
+        if key.name == "b":
+            raise StatusError("TooManyRequests", "too many wait")
+        return await delete(key, write)
+
+    monkeypatch.setattr(cluster.objects, "delete", refusing)
+    client = AsgiClient(application, cluster.runner)
+    json = [("content-type", "application/json")]
+    assert client.request("DELETE", f"{TRIGGERS}?dryRun=All", b"{}", json).status == 429
+    assert client.request("DELETE", TRIGGERS, b"{}", json).status == 429
+    assert noted == [False, True]
+    assert [item["metadata"]["name"] for item in cluster.get(TRIGGERS)["items"]] == ["b"]
 
 
 def test_a_dry_run_of_a_collection_deletes_nothing(cluster):
