@@ -85,7 +85,7 @@ class EventPolicies:
     def __init__(self, objects: Objects, gatekeeper: Gatekeeper) -> None:
         self._objects = objects
         self._gatekeeper = gatekeeper
-        self._told: tuple[PolicyRecord, ...] = ()
+        self._told: tuple[PolicyRecord, ...] | None = None
         self._decided = True
         self._waits = False
         self._seen: dict[str, int] = {}
@@ -94,7 +94,7 @@ class EventPolicies:
         self._unreadable: set[str] = set()
 
     def tell(self) -> list[Key]:
-        """Tell the gate, if anything has changed. Idempotent.
+        """Tell the gate at first, and if anything has changed. Idempotent.
 
         Returns:
             Objects whose statuses may have to change: Brokers and Channels with other policies,
@@ -107,8 +107,9 @@ class EventPolicies:
         records = tuple(record for read in now.values() for record in read.records)
         if records != self._told:
             self._gatekeeper.change_policies(records)
-            self._told = records
-            self._decided, self._waits = False, True
+            # That there are none, at first, opens nothing that somebody has closed.
+            self._decided = self._told is None and not records
+            self._told, self._waits = records, not self._decided
         before, self._applied = self._applied, now
         changed = (one for one in before | now if before.get(one) is not now.get(one))
         return [
@@ -189,6 +190,8 @@ class EventPolicies:
             return known
         receivers, unready = Receivers(labels), dict[str, Finding]()
         records = tuple(self._record(each, receivers, unready) for each in policies)
+        for name in unready.keys() - (known.unready if known is not None else {}):
+            _log.warning("policy-closes-its-namespace", policy=name, reason=unready[name].message)
         return _Read(asked, records, _by_target(records), unready)
 
     def _record(

@@ -1,6 +1,7 @@
 """EventPolicies reach the gate before anything is received, and say in their status what holds."""
 
 import pytest
+import structlog
 
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Key
@@ -39,7 +40,7 @@ def test_the_gate_is_told_what_changes(world):
     gatekeeper = Gatekeeper()
     policies = EventPolicies(world.objects, gatekeeper)
     policies.tell()
-    assert gatekeeper.told == []
+    assert gatekeeper.told == [{}]
     world.apply("EventPolicy", "p", POLICY, namespace="shop")
     gatekeeper.failing = True
     with pytest.raises(StoreError):
@@ -47,7 +48,7 @@ def test_the_gate_is_told_what_changes(world):
     gatekeeper.failing = False
     policies.tell()
     policies.tell()
-    (told,) = gatekeeper.told
+    _, told = gatekeeper.told
     assert told["shop/p"].targets == ("brokers/shop/orders",)
     assert told["shop/p"].subjects == ("key:till",)
     world.delete("EventPolicy", "p", namespace="shop")
@@ -79,7 +80,7 @@ def test_nothing_opens_and_nothing_is_ready_before_receivers_decide_by_the_polic
         return await world.reconciler.settled(Key("namespaces", "", "default"), 0.5)
 
     assert not world.runner.run(at_once())
-    assert len(gatekeeper.told) == 1
+    assert len(gatekeeper.told) == 2
     assert world.ready(world.get("Trigger", "t")) == "True"
     assert not _known(world, "orders")
     assert "status" not in world.get("Broker", "orders")
@@ -101,7 +102,7 @@ def test_a_policy_that_changes_while_receivers_are_waited_for_is_not_ready(world
     key, early = Key(EVENT_POLICY.resource, "default", "p"), []
 
     async def slow(*, wait):
-        if wait and len(gatekeeper.told) == 1:
+        if wait and len(gatekeeper.told) == 2:
             spec = {"from": [{"sub": "key:other"}]}
             await world.objects.edit(key, lambda old: {**old, "spec": spec})
         return True
@@ -182,8 +183,13 @@ def test_a_policy_whose_selectors_cost_too_much_closes_its_namespace(world, monk
     wide = {**selector, "matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
     world.apply("EventPolicy", "wide", {"to": [{"selector": wide}], "from": [{"sub": "*"}]})
     assert world.condition(world.get("EventPolicy", "wide"), "SubjectsResolved")[0] == "True"
-    world.apply("Broker", "orders", {})
-    world.settle()
+    with structlog.testing.capture_logs() as log:
+        world.apply("Broker", "orders", {})
+        world.settle()
+        world.apply("Broker", "more", {})
+        world.settle()
+    closed = [line for line in log if line["event"] == "policy-closes-its-namespace"]
+    assert [line["policy"] for line in closed] == ["default/wide"]
     told = world.gatekeeper.told[-1]["default/wide"]
     assert (told.subjects, told.targets) == ((), ("brokers/default/*", "channels/default/*"))
     found = world.get("EventPolicy", "wide")

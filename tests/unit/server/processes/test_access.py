@@ -70,11 +70,17 @@ def clock() -> Clock:
     return Clock()
 
 
+def opened(access: Access) -> Access:
+    """*access* as it is once the objects were read, of which none is a policy."""
+    access.apply(Settings(auth="required"), REACH)
+    access.change_policies(())
+    return access
+
+
 @pytest.fixture
 def access(paths, clock) -> Iterator[Access]:
     """Authentication is required, and nobody is known."""
-    found = Access(paths, clock, 0)
-    found.apply(Settings(auth="required"), REACH)
+    found = opened(Access(paths, clock, 0))
     yield found
     asyncio.run(found.close())
 
@@ -99,8 +105,7 @@ def test_keys_of_the_file_and_of_the_store_are_told_together(access, paths):
 
 def test_a_change_is_answered_once_all_receivers_decide_by_it(paths, clock):
     """A key that was just made can be used."""
-    access = Access(paths, clock, 2)
-    access.apply(Settings(auth="required"), REACH)
+    access = opened(Access(paths, clock, 2))
     pages = [MappedStatusPage(paths.ingest_page(number)) for number in range(2)]
 
     async def receive(page: MappedStatusPage) -> None:
@@ -128,8 +133,7 @@ def test_a_change_is_answered_once_all_receivers_decide_by_it(paths, clock):
 
 def test_policies_are_decided_by_once_all_receivers_do(paths, clock):
     """As keys are; who does not wait is answered at once, and one that hangs holds nobody."""
-    access = Access(paths, clock, 2)
-    access.apply(Settings(auth="required"), REACH)
+    access = opened(Access(paths, clock, 2))
     pages = [MappedStatusPage(paths.ingest_page(number)) for number in range(2)]
 
     def receive(page: MappedStatusPage) -> None:
@@ -154,6 +158,22 @@ def test_policies_are_decided_by_once_all_receivers_do(paths, clock):
         page.close()
 
 
+def test_receivers_keep_the_policies_until_those_are_read_again(access, paths, clock):
+    """Another process leads: receivers of nodes go on, and let in nothing meanwhile."""
+    policy = PolicyRecord(name="shop/p", targets=("brokers/shop/*",))
+    access.change_policies([policy])
+    clock.now_ms += 1_000
+    again = Access(paths, clock, 0)
+    again.apply(Settings(auth="required", keys=(table("first"),)), REACH)
+    asyncio.run(again.keys.make(LOCAL, PROPOSAL))
+    assert decode_snapshot(paths.access.read_bytes()).policies == (policy,)
+    assert told(paths) == []
+    again.change_policies([policy])
+    assert decode_snapshot(paths.access.read_bytes()).policies == (policy,)
+    assert told(paths) == ["first", "till"]
+    asyncio.run(again.close())
+
+
 def test_numbers_go_on_where_another_node_has_ended(paths, clock):
     """Whose clock was ahead: receivers would take no smaller number for news."""
 
@@ -161,8 +181,7 @@ def test_numbers_go_on_where_another_node_has_ended(paths, clock):
         def newest(self) -> int:
             return clock.wall_ms() + 3_600_000
 
-    access = Access(paths, clock, 0, board=Board(paths, 0))
-    access.apply(Settings(auth="required"), REACH)
+    access = opened(Access(paths, clock, 0, board=Board(paths, 0)))
     assert decode_snapshot(paths.access.read_bytes()).number > clock.wall_ms() + 3_600_000
     asyncio.run(access.close())
 
@@ -174,8 +193,7 @@ def test_a_restart_finds_the_keys_of_the_store(access, paths, clock):
     asyncio.run(access.keys.make(LOCAL, soon))
     assert told(paths) == ["brief", "till"]
     clock.now_ms += 1_000
-    again = Access(paths, clock, 0)
-    again.apply(Settings(auth="required"), REACH)
+    again = opened(Access(paths, clock, 0))
     assert told(paths) == ["till"]
     asyncio.run(again.close())
 

@@ -38,6 +38,9 @@ FIRST_KEY: Final = "distributary key create --data-dir {} --name admin --may adm
 class Access:
     """Gathers who may do what, and writes it for the receivers. For one event loop.
 
+    Receivers are told nothing before ``change_policies``: those of nodes go on while the process
+    that leads is another one, and would let in what a policy forbids until this one has read it.
+
     Args:
         paths: Paths of the data directory; the resource store exists.
         clock: For expiries and stamps, and for the keys of issuers.
@@ -75,7 +78,7 @@ class Access:
         self.issuers = IssuerKeys(paths, clock, receivers, self.gate, self._change_issuers)
         self._turn = asyncio.Lock()
         self._number = self._board.newest()
-        self._policies_number = 0
+        self._policies_number = 0  # until the policies are known
         # Read here, before an event loop runs, and by ``announce`` after each change.
         self._stored: Sequence[StoredKey] = self._store.read_all()
         self._untold = False
@@ -83,7 +86,7 @@ class Access:
         self._log = structlog.get_logger()
 
     def apply(self, settings: Settings, reach: Reach) -> None:
-        """Decide by *settings* from now on, in every process.
+        """Decide by *settings* from now on, in every process; receivers, once policies are known.
 
         Args:
             settings: The settings.
@@ -123,7 +126,8 @@ class Access:
         Raises:
             StoreError: The file for the receivers cannot be written.
         """
-        self._decide_by(msgspec.structs.replace(self._configured, policies=tuple(policies)))
+        with_policies = msgspec.structs.replace(self._configured, policies=tuple(policies))
+        self._decide_by(with_policies, tell=True)
         self._policies_number = self._number
 
     async def policies_decided(self, *, wait: bool) -> bool:
@@ -137,9 +141,10 @@ class Access:
     def _change_issuers(self, records: tuple[IssuerRecord, ...]) -> None:
         self._decide_by(msgspec.structs.replace(self._configured, issuers=records))
 
-    def _decide_by(self, configured: AccessSnapshot) -> None:
+    def _decide_by(self, configured: AccessSnapshot, *, tell: bool = False) -> None:
         snapshot = self._with_stored(configured)
-        self._board.publish(snapshot.number, snapshot.encode())
+        if tell or self._policies_number:
+            self._board.publish(snapshot.number, snapshot.encode())
         self._configured = configured
         self.gate.replace(snapshot)
 
@@ -171,9 +176,11 @@ class Access:
             self._stored = await asyncio.to_thread(self._store.read_all)
             snapshot = self._with_stored(self._configured)
             self.gate.replace(snapshot)
-            self._board.publish(snapshot.number, snapshot.encode())
+            if self._policies_number:
+                self._board.publish(snapshot.number, snapshot.encode())
             self._untold = False
-            await self._told(snapshot.number, self._board.told_s_max)
+            if self._policies_number:
+                await self._told(snapshot.number, self._board.told_s_max)
 
     async def _told(self, number: int, wait_s: float) -> bool:
         """Wait until all receivers decide by the snapshot with this number, or a later one.
