@@ -21,7 +21,15 @@ from distributary.resource._ports import PORTS_DENIED
 from distributary.resource._reach import ErrorData, Reach, protocols_allowed
 from distributary.resource.certificates import certificates_in
 from distributary.resource.faults import FAULTS_MAX, Faults, member, one_of
-from distributary.resource.kept_secret import SINKS, KeptSecret, Vault, sinks_in, unnamed
+from distributary.resource.kept_secret import (
+    SINKS,
+    KeptSecret,
+    Vault,
+    lacks_credential,
+    lacks_signing_key,
+    sinks_in,
+    unnamed,
+)
 from distributary.resource.maps import bounded_map
 from distributary.resource.rules import FilterCheck, ResourceRules
 from distributary.resource.schema import Schema, closed, published, ref

@@ -3,7 +3,7 @@
 ``knative`` takes it out of objects, ``subscriptions.store`` seals it, ``partitions`` uses it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -70,3 +70,15 @@ def unnamed(sinks: Iterable[str], uri: str, dial: str | None) -> str | None:
         if not any(each.covers(origin_of(place)) for each in named):
             return place
     return None
+
+
+def lacks_credential(keys: Collection[str]) -> str | None:
+    """Which of its *keys* a Secret lacks to authorize deliveries, for people; None: none."""
+    if "token" in keys or {"username", "password"} <= {*keys}:
+        return None
+    return 'neither the key "token" nor both keys "username" and "password"'
+
+
+def lacks_signing_key(keys: Collection[str]) -> str | None:
+    """Which of its *keys* a Secret lacks to sign deliveries, for people; None: none."""
+    return None if "secret" in keys or "previous" in keys else 'no key "secret"'

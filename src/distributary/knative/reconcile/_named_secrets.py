@@ -2,7 +2,7 @@
 
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import Stored
-from distributary.knative.kinds import SECRET, conditions, secrets_named_by
+from distributary.knative.kinds import SECRET, SINK_CREDENTIAL, conditions, secrets_named_by
 from distributary.knative.reconcile._findings import HOLDS, Finding
 from distributary.knative.reconcile._resolve import (
     ObjectView,
@@ -10,32 +10,50 @@ from distributary.knative.reconcile._resolve import (
     Resolved,
     not_found,
 )
-from distributary.resource import SINKS, sinks_in, unnamed
+from distributary.resource import (
+    SINKS,
+    lacks_credential,
+    lacks_signing_key,
+    sinks_in,
+    unnamed,
+)
 from distributary.routes.settings import RouteEndpoint
 
 
 def secret_findings(view: ObjectView, stored: Stored, sink: Resolution) -> dict[str, Finding]:
     """The condition of the Secrets that *stored* names; none where it names none.
 
-    Deliveries wait until they are there and may go to *sink*: ``partitions`` decides by the values
-    as they are sealed, this says why.
+    Deliveries wait until they are there, may go to *sink* and hold what is asked of them:
+    ``partitions`` decides by the values as they are sealed, this says why. Objects have no values,
+    so one that cannot be used (a token with a space) is not told of here.
     """
     named = secrets_named_by(stored.content)
     if not named:
         return {}
-    for name in named.values():
+    for use, name in named.items():
         secret = view.find(Key(SECRET.resource, stored.key.namespace, name))
         if secret is None:
             message = not_found(SECRET, stored.key.namespace, name)
             return {conditions.SECRETS_RESOLVED: Finding("False", "SecretNotFound", message)}
-        fault = _fault(secret, sink.endpoint) if isinstance(sink, Resolved) else None
-        if fault is not None:
-            message = f'the annotation {SINKS} of the Secret "{name}" does not name {fault}'
-            return {conditions.SECRETS_RESOLVED: Finding("False", "SecretNotForSink", message)}
+        finding = _fault(use, name, secret, sink) if isinstance(sink, Resolved) else None
+        if finding is not None:
+            return {conditions.SECRETS_RESOLVED: finding}
     return {conditions.SECRETS_RESOLVED: HOLDS}
 
 
-def _fault(secret: Stored, sink: RouteEndpoint) -> str | None:
+def _fault(use: str, name: str, secret: Stored, sink: Resolved) -> Finding | None:
+    place = _place_unnamed(secret, sink.endpoint)
+    if place is not None:  # its keys are nobody's business then
+        message = f'the annotation {SINKS} of the Secret "{name}" does not name {place}'
+        return Finding("False", "SecretNotForSink", message)
+    keys = secret.content.get("data") or {}
+    lacking = lacks_credential(keys) if use == SINK_CREDENTIAL else lacks_signing_key(keys)
+    if lacking is not None:
+        return Finding("False", "SecretUnusable", f'the Secret "{name}" has {lacking}')
+    return None
+
+
+def _place_unnamed(secret: Stored, sink: RouteEndpoint) -> str | None:
     annotations = secret.content["metadata"].get("annotations") or {}
     place = unnamed(sinks_in(annotations.get(SINKS)), sink.uri, sink.dial)
     if place is None:

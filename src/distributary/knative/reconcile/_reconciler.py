@@ -282,4 +282,5 @@ def _read_by_others(content: Object) -> tuple[object, ...]:
     if isinstance(spec, dict) and "subscribers" in spec:  # a Channel's, written by ourselves
         spec = {name: value for name, value in spec.items() if name != "subscribers"}
     ready = condition_of(content, conditions.READY).get("status")
-    return metadata["uid"], metadata.get("annotations"), spec, ready
+    keys = sorted(content.get("data") or ())  # of a Secret, whose values are never here
+    return metadata["uid"], metadata.get("annotations"), spec, keys, ready

@@ -1,6 +1,7 @@
 """Objects, store, leader and reconciler of one server over a store in a temporary folder."""
 
 import asyncio
+import base64
 import functools
 import itertools
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import AddressBook, Objects, Write
 from distributary.knative.kinds import KINDS, admit, defaulted
 from distributary.knative.reconcile import Gatekeeper, Reconciler, Site
-from distributary.resource import SinkRule
+from distributary.resource import SINKS, SinkRule
 from distributary.subscriptions.service import Orders
 from distributary.subscriptions.store import Directory, Keys, Sealer
 from distributary.subscriptions.store.leader import Leader
@@ -160,6 +161,18 @@ class World:
         """Apply a Service."""
         metadata = {"annotations": annotations} if annotations else {}
         return self.apply("Service", name, {"ports": [{"port": 8081}], **spec}, **metadata)
+
+    def secret(self, name: str, sinks: str = SINK, **values: str):
+        """Apply a Secret with *values*."""
+        data = {key: base64.b64encode(text.encode()).decode() for key, text in values.items()}
+        metadata = {"name": name, "annotations": {SINKS: sinks}}
+
+        def change(before):
+            found = (before or {}).get("metadata", {})
+            return {"metadata": {**found, **metadata}, "data": data}
+
+        self.runner.run(self.objects.put(Key(KIND_OF["Secret"].resource, "default", name), change))
+        self.settle()
 
     def get(self, kind: str, name: str, namespace: str = "default"):
         """The object's content; None: there is none."""

@@ -2,8 +2,6 @@
 
 import pytest
 
-from distributary.resource import SINKS
-
 SINK = "http://127.0.0.1:9/"
 
 
@@ -303,14 +301,14 @@ def test_a_secret_names_the_address_of_a_service_too(world):
     address = {"distributary.dev/address": "127.0.0.1:9001"}
     world.apply("Service", "crm", {}, annotations=address)
     uri = "http://crm.default.svc/"
-    world.apply("Secret", "s", annotations={SINKS: uri})
+    world.secret("s", uri, token="t")
     ref = {"apiVersion": "v1", "kind": "Service", "name": "crm"}
     spec = {"broker": "default", "subscriber": {"ref": ref}}
     world.apply("Trigger", "t", spec, annotations={"distributary.dev/sink-credential": "s"})
     found = world.get("Trigger", "t")
     assert world.condition(found, "SecretsResolved") == ("False", "SecretNotForSink")
     assert "does not name http://127.0.0.1:9001, where the sink is reached" in str(found)
-    world.apply("Secret", "s", annotations={SINKS: f"{uri} http://127.0.0.1:9001"})
+    world.secret("s", f"{uri} http://127.0.0.1:9001", token="t")
     found = world.get("Trigger", "t")
     assert world.condition(found, "SecretsResolved") == ("True", "")
     address["distributary.dev/address"] = "127.0.0.1:9002"
@@ -327,12 +325,50 @@ def test_a_trigger_says_whether_its_secrets_are_there(world):
     assert world.condition(made, "SecretsResolved") == ("False", "SecretNotFound")
     settings = world.settings(made)
     assert (settings.credential, settings.signature) == ("s", "k")
-    world.apply("Secret", "s", annotations={SINKS: "http://other.example/"})
-    world.apply("Secret", "k", annotations={SINKS: SINK})
+    world.secret("s", "http://other.example/")
+    world.secret("k", secret="whsec_")
     found = world.get("Trigger", "t")
     assert world.condition(found, "SecretsResolved") == ("False", "SecretNotForSink")
-    world.apply("Secret", "s", annotations={SINKS: SINK})
+    world.secret("s", token="t")
     found = world.get("Trigger", "t")
     assert world.condition(found, "SecretsResolved") == ("True", "")
     plain = world.apply("Trigger", "plain", spec)
     assert "SecretsResolved" not in {each["type"] for each in plain["status"]["conditions"]}
+
+
+CREDENTIAL = 'has neither the key "token" nor both keys "username" and "password"'
+
+
+@pytest.mark.parametrize(
+    ("use", "lacking", "message", "enough"),
+    [
+        ("sink-credential", (), CREDENTIAL, ("token",)),
+        ("sink-credential", ("Token",), CREDENTIAL, ("Token", "token")),
+        ("sink-credential", ("username", "secret"), CREDENTIAL, ("username", "password")),
+        ("signature", ("token",), 'has no key "secret"', ("token", "secret")),
+        ("signature", (), 'has no key "secret"', ("previous",)),
+    ],
+)
+def test_a_trigger_says_which_key_its_secret_lacks(world, use, lacking, message, enough):
+    """It is not ready, since nothing can be sent; a key that is added is seen at once."""
+    world.secret("s", **dict.fromkeys(lacking, "canary"))
+    spec = {"broker": "default", "subscriber": world.to()}
+    made = world.apply("Trigger", "t", spec, annotations={f"distributary.dev/{use}": "s"})
+    assert world.condition(made, "SecretsResolved") == ("False", "SecretUnusable")
+    assert world.ready(made) == "False"
+    assert f'the Secret "s" {message}' in str(made["status"])
+    world.secret("s", **dict.fromkeys(enough, "canary"))
+    found = world.get("Trigger", "t")
+    assert world.condition(found, "SecretsResolved") == ("True", "")
+    assert world.ready(found) == "True"
+    world.secret("s", **dict.fromkeys(lacking, "canary"))
+    assert world.ready(world.get("Trigger", "t")) == "False"
+
+
+def test_what_a_secret_lacks_is_not_told_of_one_for_other_sinks(world):
+    """Whoever writes Triggers learns nothing of the keys of Secrets that are not for them."""
+    world.secret("s", "http://other.example/", other="canary")
+    spec = {"broker": "default", "subscriber": world.to()}
+    notes = {"distributary.dev/sink-credential": "s"}
+    made = world.apply("Trigger", "t", spec, annotations=notes)
+    assert world.condition(made, "SecretsResolved") == ("False", "SecretNotForSink")
