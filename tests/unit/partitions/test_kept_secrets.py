@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from distributary.core.database import sqlite_url
 from distributary.partitions._targets import DirectoryTargets
-from distributary.resource import KeptSecret, Reach
+from distributary.resource import KeptSecret, Reach, lacks_credential, lacks_signing_key
 from distributary.routes import PutRoute, RouteEndpoint, RouteSettings
 from distributary.routes import tables as _tables
 from distributary.subscriptions.store import Keys, Sealer
@@ -182,6 +182,28 @@ def test_what_is_no_key_signs_nothing(world, value):
     assert "holds no whsec_ or whsk_ key" in world.sink.refused
     assert value not in world.sink.refused
     assert world.sink.signing is None
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("token",),
+        ("username", "password"),
+        ("username",),
+        ("password", "secret"),
+        ("secret",),
+        ("previous",),
+        ("other",),
+    ],
+    ids="-".join,
+)
+def test_a_secret_is_used_where_it_lacks_no_key(world, keys):
+    """The condition of a Trigger tells by the names of keys what is done here by values."""
+    world.keep(**dict.fromkeys(keys, SIGNING))
+    world.put(credential="s")
+    assert (world.sink.credential is None) is (lacks_credential(keys) is not None)
+    world.put(signature="s")
+    assert (world.sink.signing is None) is (lacks_signing_key(keys) is not None)
 
 
 def test_a_credential_is_not_sent_in_the_clear(world):

@@ -25,7 +25,7 @@ def secret_findings(view: ObjectView, stored: Stored, sink: Resolution) -> dict[
 
     Deliveries wait until they are there, may go to *sink* and hold what is asked of them:
     ``partitions`` decides by the values as they are sealed, this says why. Objects have no values,
-    so one that cannot be used (a token with a space) is not told of here.
+    so one that cannot be used (an empty token) is not told of here.
     """
     named = secrets_named_by(stored.content)
     if not named:
