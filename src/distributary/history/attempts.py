@@ -116,7 +116,7 @@ class EventRows:
 
         Args:
             position: Of the event.
-            since_ms: When it was accepted: no row is older.
+            since_ms: When it was accepted: older rows are of an event that a restored log has lost.
 
         Raises:
             OSError: A folder cannot be read.
@@ -129,7 +129,9 @@ class EventRows:
         for place, folder in enumerate(self._folders):
             for row in self._filed(place, folder, position, since_ms):
                 found[row.number] = row
-        return [found[number] for number in sorted(found)[:ROWS_MAX]]
+        oldest_ms = since_ms - CLOCK_SLACK_S * 1000
+        rows = (found[number] for number in sorted(found))
+        return [row for row in rows if row.time_ms >= oldest_ms][:ROWS_MAX]
 
     def _filed(
         self, place: int, folder: LocalFolder, position: Position, since_ms: int

@@ -153,6 +153,13 @@ def test_days_before_the_event_are_not_opened(rows, folder):
     assert numbers(rows, 5, since_ms=NOON_MS + 86_400_000) == []
 
 
+def test_rows_that_are_older_than_the_event_are_of_another_one(rows, folder):
+    """A log that was restored uses positions again: what a lost event met is nobody's now."""
+    filed(folder, block(10, 5, now_ms=NOON_MS), block(11, 5, now_ms=NOON_MS + 3_600_000))
+    assert numbers(rows, 5, since_ms=NOON_MS + 3_600_000) == [11]
+    assert numbers(rows, 5, since_ms=NOON_MS + 1_000) == [10, 11]  # clocks differ
+
+
 def test_long_answers_are_cut_and_bytes_that_are_no_text_are_marked(folder, rows):
     """At most 1,024 bytes, as in a dead letter."""
     filed(folder, block(10, 5, body=b"\xff" + b"x" * 5000))
