@@ -177,20 +177,22 @@ def subscription_spec(obj: Object, *, early: bool = False) -> ChannelSubscriptio
     )
 
 
-def references_abroad(obj: Object) -> dict[str, KReference]:
-    """References of the admitted *obj* into other namespaces than its own, by their place."""
+def references_abroad(obj: Object) -> dict[str, DuckDestination]:
+    """What the admitted *obj* refers to in other namespaces than its own, by the place there."""
     spec, namespace = _spec(obj)
     delivery = spec.get("delivery") or {}
     places = {
-        "spec.config": spec.get("config"),
-        "spec.subscriber.ref": (spec.get("subscriber") or {}).get("ref"),
-        "spec.reply.ref": (spec.get("reply") or {}).get("ref"),
-        "spec.delivery.deadLetterSink.ref": (delivery.get("deadLetterSink") or {}).get("ref"),
+        "spec.config": {"ref": spec.get("config")},
+        "spec.subscriber.ref": spec.get("subscriber"),
+        "spec.reply.ref": spec.get("reply"),
+        "spec.delivery.deadLetterSink.ref": delivery.get("deadLetterSink"),
     }
-    found = {
-        place: _kreference(value, namespace) for place, value in places.items() if value is not None
+    found = {place: _destination(value or {}, namespace) for place, value in places.items()}
+    return {
+        place: each
+        for place, each in found.items()
+        if each.ref is not None and each.ref.namespace != namespace
     }
-    return {place: ref for place, ref in found.items() if ref.namespace != namespace}
 
 
 def _spec(obj: Object) -> tuple[Object, str]:

@@ -172,10 +172,10 @@ class ObjectView:
     def named(self, ref: KReference) -> Stored | Unresolved:
         """The object that *ref* names."""
         kind = _KINDS.get((ref.api_version, ref.kind))
-        if kind is None:
+        if kind is None or not kind.namespaced:  # a Namespace: which there are is not for tenants
             message = f'there is no kind "{ref.kind}" in "{ref.api_version}" here'
             return Unresolved("KindNotFound", message)
-        stored = self.find(Key(kind.resource, ref.namespace if kind.namespaced else "", ref.name))
+        stored = self.find(Key(kind.resource, ref.namespace, ref.name))
         if stored is None:
             return Unresolved("NotFound", not_found(kind, ref.namespace, ref.name))
         return stored

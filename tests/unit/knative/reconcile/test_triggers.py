@@ -64,10 +64,23 @@ def test_a_broker_that_is_not_ready_keeps_new_triggers_waiting(world):
         ({"ref": {"apiVersion": "v1", "kind": "Service", "name": "none"}}, "NotFound"),
         ({"ref": {"apiVersion": "v1", "kind": "ConfigMap", "name": "none"}}, "NotFound"),
         ({"ref": {"apiVersion": "apps/v1", "kind": "Thing", "name": "x"}}, "KindNotFound"),
-        ({"ref": {"apiVersion": "v1", "kind": "Namespace", "name": "default"}}, "NotAddressable"),
+        ({"ref": {"apiVersion": "v1", "kind": "Namespace", "name": "default"}}, "KindNotFound"),
+        ({"ref": {"apiVersion": "v1", "kind": "Namespace", "name": "none"}}, "KindNotFound"),
+        (
+            {"ref": {"apiVersion": "eventing.knative.dev/v1", "kind": "Trigger", "name": "t"}},
+            "NotAddressable",
+        ),
         ({"uri": "http://169.254.169.254/latest"}, "BlockedAddress"),
     ],
-    ids=["no such object", "no such kind's object", "unknown kind", "no address", "metadata"],
+    ids=[
+        "no such object",
+        "no such kind's object",
+        "unknown kind",
+        "a Namespace",
+        "no Namespace",
+        "no address",
+        "metadata",
+    ],
 )
 def test_a_subscriber_that_leads_nowhere_is_told(world, destination, reason):
     """Not ready, with the reason, and the URI is the empty string."""

@@ -1,7 +1,8 @@
 """References into other namespaces: who writes one learns whether it leads somewhere, and where.
 
 Called by ``_writes``. What an object that is stored already refers to is not asked again, so that
-whoever changes another part of it needs no more than ``write``.
+whoever changes another part of it needs no more than ``write``. Another place of the object or
+another path there is another destination.
 """
 
 from distributary.access import Demand, Gate, Identity, Verb
@@ -28,9 +29,11 @@ def permit_of(sender: Identity, gate: Gate) -> Permit:
         if kind.resource not in _REFERRING:
             return
         before = {} if old is None else references_abroad(old)
-        for place, ref in references_abroad(new).items():
+        for place, destination in references_abroad(new).items():
+            ref = destination.ref
+            assert ref is not None
             demand = Demand(Verb.READ, ref.namespace)
-            known = ref in before.values() or sender.may(demand)
+            known = before.get(place) == destination or sender.may(demand)
             if not known and not gate.delivers(new["metadata"]["namespace"], _target(ref)):
                 named = f'{kind.resource} "{new["metadata"].get("name", "")}"'
                 message = f"{named} is forbidden: {place}: {sender.name} may not {demand}"

@@ -123,6 +123,20 @@ def test_what_is_stored_is_not_asked_again(cluster):
     assert ask(cluster, "PATCH", path, merged, OF_BOTH, MERGE_PATCH)[0] == 200
 
 
+def test_another_path_or_place_of_a_stored_reference_is_asked(cluster):
+    """It may lead to what nobody meant to open: another path of the same Service."""
+    path = f"{EVENTING}/triggers/t"
+    subscriber = abroad() | {"uri": "/hook"}
+    stored = {"apiVersion": "eventing.knative.dev/v1", "kind": "Trigger", **trigger(subscriber)}
+    assert ask(cluster, "POST", f"{EVENTING}/triggers", stored, OF_BOTH)[0] == 201
+    for spec in (
+        {"subscriber": {"uri": "/admin"}},
+        {"delivery": {"deadLetterSink": subscriber}},
+    ):
+        assert ask(cluster, "PATCH", path, {"spec": spec}, OF_SHOP, MERGE_PATCH)[0] == 403
+        assert ask(cluster, "PATCH", path, {"spec": spec}, OF_BOTH, MERGE_PATCH)[0] == 200
+
+
 def test_a_policy_there_opens_a_broker_for_references_too(cluster):
     """One that lets deliveries of the namespace in; nothing else there."""
     policy = PolicyRecord(
