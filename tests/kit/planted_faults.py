@@ -301,8 +301,8 @@ FAULTS: Final = (
     Fault(
         "token: keys of any size are read",
         "access",
-        "if isinstance(key, RSAPublicKey) and not RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX:",
-        "if False:",
+        "RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX",
+        "True",
     ),
     Fault(
         "token: a claim can name all namespaces",
@@ -357,8 +357,10 @@ FAULTS: Final = (
         "key: a full disk delays a revocation in the control process too",
         "processes",
         "            self.gate.replace(snapshot)\n"
-        "            self._board.publish(snapshot.number, snapshot.encode())",
-        "            self._board.publish(snapshot.number, snapshot.encode())\n"
+        "            if self._policies_number:\n"
+        "                self._board.publish(snapshot.number, snapshot.encode())",
+        "            if self._policies_number:\n"
+        "                self._board.publish(snapshot.number, snapshot.encode())\n"
         "            self.gate.replace(snapshot)",
     ),
     Fault(

@@ -87,6 +87,6 @@ def test_an_orderly_end_forgets_no_outcome_of_a_backfill(tmp_path, places, monke
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 2_048)
     with owned(tmp_path, places) as ownership:
         assert ownership.state.blocks
-        finish(ownership, NoFiles())
+        finish(ownership, NoFiles(), lambda work: work())
     with owned(tmp_path, places) as ownership:
         assert (ownership.state.blocks, ownership.state.done) == ([], dict(OWN))
