@@ -34,7 +34,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 
     monkeypatch.setattr(Probe, "_accept", count)
     monkeypatch.setattr(probing, "ANSWERING_MAX", 2)
-    health = SimpleNamespace(alive=lambda: (True, []), ingest_silent=False)
+    health = SimpleNamespace(
+        alive=lambda: (True, []), ready=lambda: (False, ["no /srv/data"]), ingest_silent=False
+    )
     main, own = socket.create_server(("127.0.0.1", 0)), listen_for_health("127.0.0.1", 0)
     assert own is not None
     port = own.getsockname()[1]
@@ -55,3 +57,13 @@ def test_connections_beyond_the_most_wait_without_work(asked: Asked) -> None:
     assert len(asked.told) < 200
     for each in (*silent, waiting):
         each.close()
+
+
+def test_nobody_is_told_why_a_server_is_not_ready(asked: Asked) -> None:
+    """Here nobody is asked who is there, and reasons name folders and hosts."""
+    connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=60)
+    connection.request("GET", "/readyz")
+    answer = connection.getresponse()
+    assert answer.status == 503
+    assert b"/srv/data" not in answer.read()
+    connection.close()

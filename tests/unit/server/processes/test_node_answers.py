@@ -42,3 +42,18 @@ def test_metrics_of_a_node_are_those_that_the_sender_observes(health):
         whole = series("*")
         assert 'distributary_namespace_events_total{namespace="till"} 3.0' in whole
         assert "distributary_ready 0.0" in whole
+
+
+@pytest.mark.parametrize(("namespaces", "told"), [(("*",), True), (("shop",), False), ((), False)])
+def test_why_a_node_is_not_ready_is_for_who_observes(tmp_path, namespaces, told):
+    """A reason names the host of the database, and comes when strangers look."""
+    why = "connection to server at 10.0.0.7 failed"
+    health = Health(DataDir(tmp_path), 1, VirtualClock(), behind=lambda: why, restarts=dict)
+    grants = (Grant(may=(Verb.OBSERVE,), namespaces=namespaces),) if namespaces else ()
+    sender = Identity(name="key:x", how=IdentityKind.KEY, grants=grants)
+    headers = [("x-distributary-identity", encode_identity(sender).decode())]
+    with asyncio.Runner() as runner:
+        client = AsgiClient(node_application(health, None), runner)
+        answer = client.request("GET", "/readyz", headers=headers)
+    assert answer.status == 503
+    assert (why.encode() in answer.body) is told

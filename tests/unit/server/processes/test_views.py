@@ -6,7 +6,7 @@ from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Position
 from distributary.datadir import DataDir
 from distributary.partitions.recall_requests import Asked
-from distributary.server.processes.control.views import RECALLING, FileViews
+from distributary.server.processes.control.views import RECALLING, UNREADABLE, FileViews
 from distributary.server.processes.node._shared_views import Ends
 from distributary.server.processes.supervision.health import Health
 from distributary.testing.virtual import VirtualClock
@@ -70,4 +70,4 @@ def test_a_read_waits_for_what_is_asked_for_of_the_archive(tmp_path):
     ]
     assert views.awaited(1, 7) == RECALLING
     paths.recall_failed.write_text("no such bucket")
-    assert views.awaited(1, 7) == "the archive cannot be read: no such bucket"
+    assert views.awaited(1, 7) == UNREADABLE  # where it lies is not told

@@ -115,6 +115,7 @@ def _rules(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
         verbs += _READING
     if sender.may(Demand(Verb.WRITE, namespace)):
         verbs += _WRITING
+    published = _published(sender, namespace)
     resources = [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}] if verbs else []
     resources += [
         {
@@ -123,7 +124,7 @@ def _rules(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
             "resources": [plural],
             "resourceNames": names,
         }
-        for plural, names in _published(sender, namespace).items()
+        for plural, names in published.items()
     ]
     if sender != NOBODY:
         resources += [
@@ -136,7 +137,8 @@ def _rules(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
     told: Object = {
         "resourceRules": resources,
         "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": paths}],
-        "incomplete": gate.narrows(namespace),
+        # Who may not publish there does not learn whether anything is protected.
+        "incomplete": bool(published) and gate.narrows(namespace),
     }
     if told["incomplete"]:
         told["evaluationError"] = "EventPolicies narrow who may publish here; ask for one target"

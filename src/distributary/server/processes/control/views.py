@@ -24,16 +24,16 @@ from distributary.partitions.recall_requests import is_awaited
 RECALLING: Final = "events are on their way from the archive"
 """What a run waits for while they are read."""
 
+UNREADABLE: Final = "the archive cannot be read; the server's log says why"
+"""What it waits for where that has failed."""
+
 
 def awaited_of(paths: DataDir, partition: int, offset: int) -> str:
     """What the record *offset* is waited for where it is asked for of the archive; else empty."""
     if not is_awaited(paths.recall_requests(partition), offset):
         return ""
-    try:
-        reason = paths.recall_failed.read_text(errors="replace")
-    except OSError:
-        return RECALLING
-    return f"the archive cannot be read: {reason}"
+    # What was noted names the archive of all tenants: it is in the log, and not for one of them.
+    return UNREADABLE if paths.recall_failed.exists() else RECALLING
 
 
 class Views(Protocol):

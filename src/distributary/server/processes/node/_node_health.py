@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from distributary.access import Verb, sender_of
+from distributary.access import ALL_NAMESPACES, Demand, Verb, sender_of
 from distributary.core.errors import CATALOGUE
 from distributary.core.meter import Meter
 from distributary.server.nodes import NodeKeeper
@@ -115,8 +115,9 @@ def node_application(health: Health, cluster: Cluster) -> ASGIApp:
             await of_cluster(scope, receive, send)
             return
         path, status, kind = scope["path"], 200, b"text/plain; charset=utf-8"
+        sender = sender_of(scope["headers"])
         if path == "/metrics":
-            body = health.metrics(sender_of(scope["headers"]).where(Verb.OBSERVE))
+            body = health.metrics(sender.where(Verb.OBSERVE))
             kind = b"text/plain; version=0.0.4; charset=utf-8"
         else:
             well, reasons = health.alive() if path == "/healthz" else health.ready()
@@ -125,7 +126,8 @@ def node_application(health: Health, cluster: Cluster) -> ASGIApp:
                 kind = kind if path == "/healthz" else b"application/json"
             else:
                 status, kind = 503, b"application/problem+json"
-                body = _problem("; ".join(reasons))
+                observes = sender.may(Demand(Verb.OBSERVE, ALL_NAMESPACES))
+                body = _problem("; ".join(reasons) if observes else "not ready")
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

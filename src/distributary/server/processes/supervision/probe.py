@@ -247,6 +247,8 @@ class Probe:
         if method not in _READING:
             return self._problem("method-not-allowed", "ask with GET or HEAD", method)
         well, reasons = self._health.alive() if target == b"/healthz" else self._health.ready()
+        if not well and target == b"/readyz":
+            reasons = ["not ready"]  # why is for who observes, and nobody is asked here
         if not well:
             return self._problem("unavailable", "; ".join(reasons), method)
         body = b"ok\n" if target == b"/healthz" else b'{"ready":true}'

@@ -132,6 +132,9 @@ def test_policies_are_asked_too(cluster):
         for name in ("shop", "bank")
     ]
     assert told == [True, False]
+    assert not ask(cluster, RULES, "SelfSubjectRulesReview", {"namespace": "shop"}, WRITER)[
+        "incomplete"
+    ]  # who may not publish there does not learn that anything is protected
 
 
 def test_without_authentication_everybody_may_do_everything(cluster):
