@@ -317,15 +317,15 @@ def test_the_formats_are_those_that_the_version_before_reads(
     """So that it opens the directory again; who raises one says so in the changelog.
 
     Raised are the log's (since format 3 it holds records in binary form), that of the resource
-    store (keys that sign, namespaces, secrets), and that of delivery stores (namespaces of dead
-    letters, runs).
+    store (keys that sign, namespaces, secrets, closed addresses), and that of delivery stores
+    (namespaces of dead letters, runs).
     """
     del server
     found = formats_of(data_dir, tmp_path)
     assert found.keys() == before.formats.keys()
     (old,) = before.formats["log/FORMAT"]
     assert found.pop("log/FORMAT") == [str(old).replace('"format": 2', '"format": 3')]
-    raised = {"state.db": (8,), "delivery.db": (4,)}
+    raised = {"state.db": (10,), "delivery.db": (4,)}
     for path, tables in found.items():
         name = path.rpartition("/")[2]
         if name in raised:

@@ -264,7 +264,8 @@ def _kill_one(data_dir: Path, places: SharedPlaces, records: int) -> None:
         said = list(iter(process.stdout.readline, f"{HERE}\n"))
         process.kill()
         assert process.wait() == -signal.SIGKILL, said
-    assert records <= sum(ends.read(2)) <= records + IN_FLIGHT
+    # What the interrupted copy before had under way may have come meanwhile, and counts too.
+    assert records <= sum(ends.read(2)) < EVENTS
 
 
 def _failing(work: Callable[..., object], after: int) -> Callable[..., object]:
