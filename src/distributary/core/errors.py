@@ -31,7 +31,7 @@ Callers: all packages. Imports nothing of ours.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,3 +250,16 @@ class SettingsError(DistributaryError):
     """Settings that cannot be used. The message has the cure."""
 
     code = "settings"
+
+
+_SEE_THE_LOG: Final = "log or store of the server cannot do this now; the server's log says why"
+
+
+def client_text(error: DistributaryError) -> str:
+    """What a client is told of *error*; its own text is for the server's log.
+
+    Where log or store fail, that text names hosts, users and folders: no business of a tenant, let
+    alone of a stranger.
+    """
+    hidden = isinstance(error, StoreError | LogError) and CATALOGUE[error.code].status >= 500
+    return _SEE_THE_LOG if hidden else str(error)

@@ -12,9 +12,8 @@ from distributary.core.errors import (
     DistributaryError,
     Fault,
     FaultsError,
-    LogError,
     RequestError,
-    StoreError,
+    client_text,
 )
 from distributary.subscriptions.store.stored import ChangePendingError
 
@@ -22,8 +21,6 @@ PROBLEM_TYPE: Final = "application/problem+json"
 
 RETRY_AFTER_S: Final = 1
 """``Retry-After`` of every 429 and 503, seconds: about how often the server tries again."""
-
-SEE_THE_LOG: Final = "log or store of the server cannot do this now; the server's log says why"
 
 INTERNAL_DETAIL: Final = "the server failed; its log says where"
 
@@ -85,12 +82,9 @@ def describe_error(error: DistributaryError) -> Problem:
         return Problem(
             error.code, str(error), subscription_id=error.id, subscription_path=error.path
         )
-    if CATALOGUE[error.code].status < 500:
-        return Problem(error.code, str(error))
-    _log.warning("request-failed", code=error.code, reason=str(error))
-    # The text names hosts and folders, which are no tenant's business, let alone a stranger's.
-    hidden = isinstance(error, StoreError | LogError)
-    return Problem(error.code, SEE_THE_LOG if hidden else str(error))
+    if CATALOGUE[error.code].status >= 500:
+        _log.warning("request-failed", code=error.code, reason=str(error))
+    return Problem(error.code, client_text(error))
 
 
 def _first_of(faults: Iterable[Fault]) -> str:

@@ -9,7 +9,7 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from distributary.core.errors import CATALOGUE, DistributaryError, LogError, StoreError
+from distributary.core.errors import CATALOGUE, DistributaryError, client_text
 from distributary.knative.apiserver.http._negotiation import JSON
 from distributary.knative.apiserver.http._target import RequestTarget
 from distributary.knative.apiserver.machinery import StatusError
@@ -23,8 +23,6 @@ WARNINGS_MAX: Final = 20
 
 WARNINGS_CHARS_MAX: Final = 4096
 """Characters of all warnings: the API server's limit, and half of what clients accept as header."""
-
-_SEE_THE_LOG: Final = "log or store of the server cannot do this now; the server's log says why"
 
 Document = Callable[[Request], Response]
 """Answers a GET with the same document for every client."""
@@ -79,11 +77,10 @@ def as_status(error: Exception) -> StatusError:
     if isinstance(error, DistributaryError):
         status = CATALOGUE[error.code].status
         _log.warning("request-failed", code=error.code, reason=str(error))
-        # The text names hosts and folders, which are no tenant's business.
-        text = _SEE_THE_LOG if isinstance(error, StoreError | LogError) else str(error)
         if status == 503:
+            text = client_text(error)
             return StatusError("ServiceUnavailable", text, retry_after_s=RETRY_AFTER_S)
-        return StatusError("InternalError", text)
+        return StatusError("InternalError", client_text(error))
     return StatusError("InternalError", "the server failed; its log says where")
 
 

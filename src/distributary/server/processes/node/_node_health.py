@@ -126,8 +126,8 @@ def node_application(health: Health, cluster: Cluster) -> ASGIApp:
                 kind = kind if path == "/healthz" else b"application/json"
             else:
                 status, kind = 503, b"application/problem+json"
-                observes = sender.may(Demand(Verb.OBSERVE, ALL_NAMESPACES))
-                body = _problem("; ".join(reasons) if observes else "not ready")
+                told = path == "/healthz" or sender.may(Demand(Verb.OBSERVE, ALL_NAMESPACES))
+                body = _problem("; ".join(reasons) if told else "not ready")
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
