@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
@@ -13,6 +12,7 @@ from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import _namespaces
+from distributary.knative.apiserver.objects._kept_events import KeptEvents
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._values import (
     DeleteObject,
@@ -25,9 +25,6 @@ from distributary.routes.periodic import keep_turning
 
 EVENT_KEPT_S: Final = 3600.0
 """Retention of Events after their last write, seconds (Kubernetes' default)."""
-
-EVENTS_MAX: Final = 10_000
-"""Events that are kept; beyond it the oldest are deleted, so that they do not fill the store."""
 
 SWEEP_S: Final = 30.0
 """Interval between searches for old Events, seconds."""
@@ -63,10 +60,12 @@ class Sweeper:
         self._cache = cache
         self._delete = delete
         self._clock = clock
-        self._events = OrderedDict(
-            (key, at)
-            for key, at in written.items()
-            if key.resource == EVENT.resource and not self._is_ending(key)
+        self._events = KeptEvents(
+            {
+                key: at_ms
+                for key, at_ms in written.items()
+                if key.resource == EVENT.resource and not self._is_ending(key)
+            }
         )
         self._ending = {
             stored.key.name
@@ -99,15 +98,16 @@ class Sweeper:
                 self._note_namespace(change)
             if key.namespace in self._ending:
                 self._wake.set()
-        if len(self._events) > EVENTS_MAX:
+        if self._events.too_many:
             self._wake.set()
 
     def _note_event(self, change: ObjectChange) -> None:
         key = change.stored.key
-        self._events.pop(key, None)
         # One that is being deleted waits for its finalizers: nothing left to do here.
-        if change.type != "DELETED" and not _namespaces.is_ending(change.stored):
-            self._events[key] = self._clock.wall_ms()
+        if change.type == "DELETED" or _namespaces.is_ending(change.stored):
+            self._events.forget(key)
+        else:
+            self._events.note(key, self._clock.wall_ms())
 
     def _note_namespace(self, change: ObjectChange) -> None:
         name = change.stored.key.name
@@ -139,7 +139,7 @@ class Sweeper:
     def _due(self) -> Iterator[Key]:
         for namespace in sorted(self._ending):
             yield from self._due_in(namespace)
-        yield from self._old_events()
+        yield from self._events.due(self._clock.wall_ms() - int(EVENT_KEPT_S * 1000))
 
     def _due_in(self, namespace: str) -> Iterator[Key]:
         """Keys of the objects in a namespace; of the namespace itself once it is empty."""
@@ -151,12 +151,4 @@ class Sweeper:
         key = _namespaces.key_of(namespace)
         stored = self._cache().get(key)
         if empty and stored is not None and not stored.content["metadata"].get("finalizers"):
-            yield key
-
-    def _old_events(self) -> Iterator[Key]:
-        too_many = len(self._events) - EVENTS_MAX
-        oldest_ms = self._clock.wall_ms() - int(EVENT_KEPT_S * 1000)
-        for number, (key, at) in enumerate(self._events.items()):
-            if number >= too_many and at >= oldest_ms:
-                return
             yield key

@@ -131,14 +131,52 @@ def test_old_events_end(make_world, monkeypatch):
     world.until(lambda: world.names(EVENT) == [("default", "b")])
 
 
+def few_events(monkeypatch, count):
+    """Keep so many."""
+    monkeypatch.setattr("distributary.knative.apiserver.objects._kept_events.EVENTS_MAX", count)
+
+
 def test_there_are_few_events(make_world, monkeypatch):
     """The oldest go first."""
-    monkeypatch.setattr("distributary.knative.apiserver.objects._sweeper.EVENTS_MAX", 3)
+    few_events(monkeypatch, 3)
     world = make_world()
     for name in "abcde":
         world.make(EVENT, name)
     world.until(lambda: len(world.names(EVENT)) == 3)
     assert world.names(EVENT) == [("default", name) for name in "cde"]
+
+
+def test_a_namespace_with_many_events_pushes_out_its_own(make_world, monkeypatch):
+    """The older ones of others stay: they have no more than their share; after a restart too."""
+    few_events(monkeypatch, 6)
+    world = make_world()
+    modest = [("modest", "a"), ("modest", "b")]
+    for namespace, name in modest:
+        world.make(EVENT, name, namespace)
+    for number in range(9):
+        world.clock.move_to(1.0 + number)
+        world.make(EVENT, f"e{number}", "noisy")
+    world.until(lambda: len(world.names(EVENT)) == 6)
+    assert world.names(EVENT) == [*modest, *(("noisy", f"e{number}") for number in range(5, 9))]
+    few_events(monkeypatch, 4)
+    world.restart()
+    world.until(lambda: len(world.names(EVENT)) == 4)
+    assert world.names(EVENT) == [*modest, ("noisy", "e7"), ("noisy", "e8")]
+
+
+def test_namespaces_with_as_many_events_take_turns(make_world, monkeypatch):
+    """That with the oldest one first; none falls below its share."""
+    world = make_world()
+    for number in range(4):
+        for at, namespace in enumerate(("a", "b", "c")):
+            world.clock.move_to(3.0 * number + at)
+            world.make(EVENT, f"e{number}", namespace)
+    few_events(monkeypatch, 8)
+    world.restart()
+    world.until(lambda: len(world.names(EVENT)) == 8)
+    kept = [world.names(EVENT, namespace) for namespace in ("a", "b", "c")]
+    assert [len(names) for names in kept] == [2, 3, 3]
+    assert kept[0] == [("a", "e2"), ("a", "e3")]
 
 
 def test_an_event_that_waits_for_a_finalizer_is_left_alone_after_a_restart(world, monkeypatch):
