@@ -4,6 +4,7 @@ import asyncio
 import base64
 import ipaddress
 
+import pytest
 import uvloop
 
 from distributary.core.clock import SystemClock
@@ -134,6 +135,28 @@ def test_an_error_that_repeats_the_request_is_kept_without_the_secret():
 
     for reply in run(scenario()):
         assert (reply.status, reply.body) == (401, b"no access with *** or ***")
+
+
+@pytest.mark.parametrize(
+    ("extension", "data"),
+    [(b"ok", b'{"seen": "Basic bWU6aHVudGVyMjI="}'), (b"ok", b"hunter22"), (b"hunter22", b"{}")],
+)
+def test_a_reply_that_repeats_the_credential_is_no_event(extension, data):
+    """Whoever subscribes to the Broker would get it."""
+    fields = (
+        b"ce-specversion: 1.0\r\nce-id: r\r\nce-source: /s\r\nce-type: t\r\nce-echo: " + extension
+    )
+    head = b"HTTP/1.1 200 OK\r\n%b\r\ncontent-length: %d\r\n\r\n" % (fields, len(data))
+
+    async def scenario(credential):
+        async with FakeSink(answer(head + data)) as sink, opened() as transport:
+            return await send(transport, sink.uri(), credential=credential, wants_reply=True)
+
+    refused = run(scenario(PLAIN))
+    assert (refused.status, refused.event) == (200, None)
+    assert refused.event_fault == "the reply repeats a credential of the request"
+    other = Credential("PLAIN", identifier="me", secret="another-secret")
+    assert run(scenario(other)).event.data == data
 
 
 def test_a_credential_in_the_clear_has_a_connection_of_its_own():

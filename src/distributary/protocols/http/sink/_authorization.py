@@ -1,7 +1,8 @@
 """The ``Authorization`` header of a request, and the masking of its secrets in responses.
 
 Called by ``_transport``. Hides the authentication schemes. Masking prevents a leak: a sink may echo
-the request in its error page, which goes into the dead letter and so to another sink.
+the request in its error page, which goes into the dead letter and so to another sink; or in an
+event with which it replies, which goes to whoever subscribes.
 """
 
 import base64
@@ -15,7 +16,9 @@ from urllib.parse import quote, unquote_plus, urlsplit
 from distributary.core.deliver import Destination
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
+from distributary.core.event import Event
 from distributary.core.shown import is_secret
+from distributary.protocols.http.binding import encode_binary
 from distributary.protocols.http.settings import settings_of
 
 MASK: Final = b"***"
@@ -26,8 +29,9 @@ _ECHO_BYTES_MIN: Final = 4
 that is masked: shorter ones reveal nothing, and would match in every response."""
 
 _PIECE_CHARS_MIN: Final = 8
-"""Shortest part of a header, or parameter of a query, that is masked alone: harmless ones are
-mostly shorter, and would match in every response."""
+"""Shortest part of a header, or parameter of a query, that is masked alone, and shortest
+credential for which a reply is refused: harmless ones are mostly shorter, and would match in every
+response."""
 
 _SCHEME: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CREDENTIALS: Final = re.compile(rb"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
@@ -61,12 +65,29 @@ def authorization(credential: Credential) -> bytes:
     return scheme + b" " + value
 
 
+def credentials_of(destination: Destination) -> tuple[bytes, ...]:
+    """The credential of requests to *destination* and its headers with secret names, longest first.
+
+    Each also in the escaped forms of JSON, HTML and URIs, as error pages write them.
+    """
+    return _written(_credentials(destination))
+
+
 def secrets_of(destination: Destination) -> tuple[bytes, ...]:
     """Secrets of requests to *destination*, to be masked in stored responses, longest first.
 
-    These are its credential, headers with secret names, and the query of its URI, each also in the
-    escaped forms of JSON, HTML and URIs, as error pages write them.
+    These are those of ``credentials_of`` and the query of its URI, which may hold a key.
     """
+    texts = _credentials(destination)
+    query = urlsplit(destination.uri).query
+    if len(query) >= _ECHO_BYTES_MIN:
+        values = [parameter.rpartition("=")[2] for parameter in re.split("[&;]", query)]
+        for value in (query, *_long(values)):
+            texts |= {value, unquote_plus(value)}
+    return _written(texts)
+
+
+def _credentials(destination: Destination) -> set[str]:
     texts: set[str] = set()
     credential = destination.credential
     if credential is not None:
@@ -76,11 +97,10 @@ def secrets_of(destination: Destination) -> tuple[bytes, ...]:
         if is_secret(name.decode("latin-1")):
             text = field.decode("latin-1")
             texts |= {text, *_long(re.split(r"[ ;,=]+", text))}
-    query = urlsplit(destination.uri).query
-    if len(query) >= _ECHO_BYTES_MIN:
-        values = [parameter.rpartition("=")[2] for parameter in re.split("[&;]", query)]
-        for value in (query, *_long(values)):
-            texts |= {value, unquote_plus(value)}
+    return texts
+
+
+def _written(texts: set[str]) -> tuple[bytes, ...]:
     written = {form.encode() for text in texts - {""} for form in _forms(text)}
     return tuple(sorted(written, key=lambda form: (-len(form), form)))
 
@@ -98,6 +118,19 @@ def _forms(text: str) -> Iterator[str]:
         in_json = json.dumps(text, ensure_ascii=ascii_alone)[1:-1]
         yield in_json
         yield in_json.replace("/", "\\/")  # as PHP writes it
+
+
+def repeats(event: Event, credentials: Iterable[bytes]) -> bool:
+    """Whether *event*, which a sink replied, holds one of *credentials*.
+
+    Short ones are not looked for: they stand in events by chance.
+    """
+    block, data = encode_binary(event)
+    return any(
+        secret in data or secret in block
+        for secret in credentials
+        if len(secret) >= _PIECE_CHARS_MIN
+    )
 
 
 def masked(body: bytes, secrets: Iterable[bytes]) -> bytes:

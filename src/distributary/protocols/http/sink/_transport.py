@@ -19,7 +19,9 @@ from distributary.protocols.http import binding as http
 from distributary.protocols.http.settings import settings_of
 from distributary.protocols.http.sink._authorization import (
     authorization,
+    credentials_of,
     masked,
+    repeats,
     secrets_of,
 )
 from distributary.protocols.http.sink._connection import HttpConnection, Request
@@ -53,6 +55,8 @@ _JOINED_BYTES_MAX: Final = 16 * 1024
 """Largest body that is joined with the head: one copy is cheaper than a second kernel buffer."""
 
 _ORIGIN: Final = b"webhook-request-origin"
+
+_REPEATED: Final = "the reply repeats a credential of the request"
 
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE: Final = re.compile(rb"[^\x00\r\n]*")
@@ -100,6 +104,7 @@ class _Target(NamedTuple):
     pool: _Pool
     credential: Credential | None
     secrets: tuple[bytes, ...]
+    credentials: tuple[bytes, ...]
     signer: RequestSigner | None
 
 
@@ -188,18 +193,20 @@ class HttpTransport:
         self._dial(target, request, due_s, done)
 
     def _guarded(self, target: _Target, done: Done) -> Done:
-        """*done*, wrapped to mask the target's secrets in the answer.
+        """*done*, wrapped to mask the target's secrets in the answer, and to refuse such a reply.
 
         Raises:
             TransportError: ``credential-expired``: nothing is sent (decision 10, credentials).
         """
         if target.credential is not None and target.credential.expired(self._wall_ms()):
             raise TransportError(CREDENTIAL_EXPIRED, "The access token of the sink has expired")
-        secrets = target.secrets
+        secrets, credentials = target.secrets, target.credentials
 
         def answered(answer: Answer) -> None:
             if isinstance(answer, Reply) and answer.body:
                 answer = dataclasses.replace(answer, body=masked(answer.body, secrets))
+            if isinstance(answer, Reply) and answer.event and repeats(answer.event, credentials):
+                answer = dataclasses.replace(answer, event=None, carried=b"", event_fault=_REPEATED)
             done(answer)
 
         return answered
@@ -234,6 +241,7 @@ class HttpTransport:
             pool,
             credential,
             secrets_of(destination),
+            credentials_of(destination) if destination.wants_reply else (),
             None if destination.signing is None else RequestSigner(destination.signing),
         )
         if credential is not None:
