@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from distributary.access import Gate
+from distributary.access import Gate, sender_of
 from distributary.core.clock import Clock, Random
 from distributary.core.errors import DistributaryError
 from distributary.knative.apiserver.http._access import REVIEW_KINDS, review_access
@@ -175,7 +175,7 @@ class KubernetesApi:
         if options.watch:
             return self._watch(request, target, options)
         view = self._view(request, target, options)
-        page = await self._lists.page(view, options)
+        page = await self._lists.page(view, options, sender_of(request.scope["headers"]))
         pieces = view.page_pieces(page, self._clock.wall_ms())
         if sum(len(stored.json) for stored in page.items) > PIECE_BYTES:
             return streamed(pieces)

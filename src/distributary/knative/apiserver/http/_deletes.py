@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from distributary.access import sender_of
 from distributary.knative.apiserver.http._answers import json_answer
 from distributary.knative.apiserver.http._lists import Lists
 from distributary.knative.apiserver.http._negotiation import Form
@@ -70,7 +71,7 @@ class Deletes:
             fields=listed.fields,
             form=Form(),
         )
-        page = await self._lists.page(view, listed)
+        page = await self._lists.page(view, listed, sender_of(request.scope["headers"]))
         gone: list[Stored] = []
         try:
             for at in range(0, len(page.items), AT_ONCE):

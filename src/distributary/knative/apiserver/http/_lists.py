@@ -8,20 +8,17 @@ import asyncio
 import base64
 import binascii
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
+from distributary.access import Identity
+from distributary.knative.apiserver.http._moments import Moment, Moments
 from distributary.knative.apiserver.http._options import ListOptions
 from distributary.knative.apiserver.http._view import ListPage, ListView
 from distributary.knative.apiserver.machinery import Cause, StatusError
 from distributary.knative.apiserver.objects import Objects, Stored
-
-MOMENTS_MAX: Final = 16
-"""Snapshots kept for lists that are read in pages. Unchanged objects are shared with the store. A
-client that continues an older list gets 410 and lists again."""
 
 SLICE: Final = 1_000
 """Objects matched before yielding to the event loop: some milliseconds."""
@@ -47,23 +44,16 @@ class _Token(msgspec.Struct):
     name: str
 
 
-class _Moment(NamedTuple):
-    """Key of a snapshot: a list of a kind in one version."""
-
-    resource: str
-    namespace: str | None
-    version: int
-
-
 class Lists:
     """Lists of *objects*, paged."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._moments: OrderedDict[_Moment, Sequence[Stored]] = OrderedDict()
+        self._moments = Moments()
+        objects.on_change(self._moments.note)
 
-    async def page(self, view: ListView, options: ListOptions) -> ListPage:
-        """The page of the list that *options* select.
+    async def page(self, view: ListView, options: ListOptions, reader: Identity) -> ListPage:
+        """The page of the list that *options* select, for *reader*.
 
         Raises:
             StatusError: ``Expired``: that version is no longer kept. ``Timeout``: there is no such
@@ -71,12 +61,15 @@ class Lists:
         """
         if options.token:
             token = _read_token(options.token)
-            moment, items = self._moment_of(view, options, token)
+            moment, items = self._moment_of(view, options, token, reader)
             begin = bisect_right(items, (token.namespace, token.name), key=_place)
         else:
-            moment, items = self._first(view, options)
+            moment, items = self._first(view, options, reader)
             begin = 0
-        return await self._cut(view, moment, items, begin, options.limit)
+        page = await _cut(view, moment.version, items, begin, options.limit)
+        if page.token:
+            self._moments.keep(moment, reader, items)
+        return page
 
     def check_version(self, wanted: int | None) -> None:
         """Refuse a version newer than the newest.
@@ -90,11 +83,13 @@ class Lists:
             cause = Cause("", "ResourceVersionTooLarge", "Too large resource version")
             raise StatusError("Timeout", message, causes=[cause], retry_after_s=1)
 
-    def _first(self, view: ListView, options: ListOptions) -> tuple[_Moment, Sequence[Stored]]:
+    def _first(
+        self, view: ListView, options: ListOptions, reader: Identity
+    ) -> tuple[Moment, Sequence[Stored]]:
         """The snapshot for a first page."""
         self.check_version(options.version)
         exact = options.match == "Exact" or (options.limit > 0 and not options.match)
-        found = self._list_at(view, (options.version or None) if exact else None)
+        found = self._list_at(view, (options.version or None) if exact else None, reader)
         if found is None:
             newest = self._objects.version
             message = f"too old resource version: {options.version} ({newest})"
@@ -102,52 +97,47 @@ class Lists:
         return found
 
     def _moment_of(
-        self, view: ListView, options: ListOptions, token: _Token
-    ) -> tuple[_Moment, Sequence[Stored]]:
+        self, view: ListView, options: ListOptions, token: _Token, reader: Identity
+    ) -> tuple[Moment, Sequence[Stored]]:
         """The snapshot for a further page."""
         if options.version:
             message = "specifying resource version is not allowed when using continue"
             raise StatusError("BadRequest", message)
-        found = self._list_at(view, token.version)
+        found = self._list_at(view, token.version, reader)
         if found is None:
             raise StatusError("Expired", _PAGE_EXPIRED)
         return found
 
     def _list_at(
-        self, view: ListView, version: int | None
-    ) -> tuple[_Moment, Sequence[Stored]] | None:
-        """The snapshot of *version* (None: now), if it is kept."""
+        self, view: ListView, version: int | None, reader: Identity
+    ) -> tuple[Moment, Sequence[Stored]] | None:
+        """The snapshot of *version* (None: now), if it is kept for *reader*."""
         newest = self._objects.version
-        moment = _Moment(view.kind.resource, view.namespace, version or newest)
-        found = self._moments.get(moment)
+        moment = Moment(reader.name, view.kind.resource, view.namespace, version or newest)
+        found = self._moments.find(moment)
         if found is None and moment.version == newest:
             found, _ = self._objects.list(view.kind, view.namespace)
         return None if found is None else (moment, found)
 
-    async def _cut(
-        self, view: ListView, moment: _Moment, items: Sequence[Stored], begin: int, limit: int
-    ) -> ListPage:
-        if begin == 0 and not limit and not view.selects:
-            return ListPage(items, moment.version)
-        picked: list[Stored] = []
-        for at in range(begin, len(items)):
-            if at % SLICE == SLICE - 1:  # whether picked or not: matching takes the time
-                await asyncio.sleep(0)
-            if not view.picks(items[at].content):
-                continue
-            if limit and len(picked) == limit:
-                self._keep(moment, items)
-                token = _Token(moment.version, *_place(picked[-1]))
-                remaining = None if view.selects else len(items) - at
-                return ListPage(picked, moment.version, _write_token(token), remaining)
-            picked.append(items[at])
-        return ListPage(picked, moment.version)
 
-    def _keep(self, moment: _Moment, items: Sequence[Stored]) -> None:
-        self._moments[moment] = items
-        self._moments.move_to_end(moment)
-        if len(self._moments) > MOMENTS_MAX:
-            self._moments.popitem(last=False)
+async def _cut(
+    view: ListView, version: int, items: Sequence[Stored], begin: int, limit: int
+) -> ListPage:
+    """The page of *items*, a list in *version*, that begins at *begin*."""
+    if begin == 0 and not limit and not view.selects:
+        return ListPage(items, version)
+    picked: list[Stored] = []
+    for at in range(begin, len(items)):
+        if at % SLICE == SLICE - 1:  # whether picked or not: matching takes the time
+            await asyncio.sleep(0)
+        if not view.picks(items[at].content):
+            continue
+        if limit and len(picked) == limit:
+            token = _Token(version, *_place(picked[-1]))
+            remaining = None if view.selects else len(items) - at
+            return ListPage(picked, version, _write_token(token), remaining)
+        picked.append(items[at])
+    return ListPage(picked, version)
 
 
 def _place(stored: Stored) -> tuple[str, str]:
