@@ -33,6 +33,7 @@ from distributary.access.keys import KeyRecord, NewKey, hash_of, make_key
 from distributary.access.policies import Policies, PolicyRecord, all_targets
 from distributary.access.presented import CertificateRecord, Credentials, PeerCertificate
 from distributary.access.refusals import ForbiddenError, UnauthenticatedError, challenge
+from distributary.access.shares import has_its_share
 from distributary.access.snapshot import AccessSnapshot, decode_snapshot
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "decode_identity",
     "decode_snapshot",
     "encode_identity",
+    "has_its_share",
     "hash_of",
     "make_key",
     "oversees",

@@ -12,7 +12,12 @@ from distributary.datadir._hold import holding_retention, unless_held
 from distributary.datadir._internal_key import keep_internal_key, read_internal_key
 from distributary.datadir._layout import KEY_FILE_NAME, PARENT, SOCKET_PATH_BYTES_MAX, DataDir
 from distributary.datadir._live import LiveFile, LiveSettings
-from distributary.datadir._node_counts import NodeCount, NodeCounts, make_node_counts
+from distributary.datadir._node_counts import (
+    NamedCount,
+    NodeCount,
+    NodeCounts,
+    make_node_counts,
+)
 from distributary.datadir._node_use import NodeUse
 from distributary.datadir._polled_file import PolledFile
 from distributary.datadir._sickness import Sickness, is_sick, sickness_of

@@ -1,9 +1,9 @@
 """Counts that the receivers of a server share, so that limits hold over all of them.
 
 Each receiver writes its own row of a file in shared memory and reads those of the others. A row has
-the number of connections, watches and proxied requests, and connections by client address: two
-slots an address, chosen by a keyed hash. The lesser of the two is the address's count, or more
-where other addresses fall into both slots.
+the number of connections, watches and proxied requests, and counts by name: two slots a name,
+chosen by a keyed hash. The lesser of the two is the name's count, or more where other names fall
+into both slots.
 """
 
 import enum
@@ -21,7 +21,17 @@ class NodeCount(enum.IntEnum):
     RELAYS = 2
 
 
-_WORDS: Final = len(NodeCount) + 2 * SLOTS
+class NamedCount(enum.IntEnum):
+    """What is counted over all receivers by a name."""
+
+    CONNECTIONS = 0
+    """By the address of the client."""
+    WATCHES = 1
+    """By the only namespace of the sender, as all that follow."""
+    RELAYS = 2
+
+
+_WORDS: Final = len(NodeCount) + len(NamedCount) * 2 * SLOTS
 
 
 def make_node_counts(path: Path, receivers: int) -> None:
@@ -50,8 +60,8 @@ class NodeCounts:
     def __init__(self, path: Path | None = None, number: int = 0) -> None:
         self._rows = SharedRows(path, number, _WORDS)
         self._own, self._others = self._rows.own, self._rows.others
-        for index in range(_WORDS):  # gauges: an earlier process holds nothing any more
-            self._own[index] = 0
+        # Gauges: an earlier process holds nothing any more.
+        self._own[:] = memoryview(bytes(self._own.nbytes)).cast("I")
 
     @property
     def alone(self) -> bool:
@@ -77,21 +87,22 @@ class NodeCounts:
         """Returns the least *count* of another receiver; 0 where there is none."""
         return min((row[count] for row in self._others), default=0)
 
-    def add_address(self, address: str, step: int) -> None:
-        """Change the connections from *address* at this receiver by *step*."""
+    def add_named(self, count: NamedCount, name: str, step: int) -> None:
+        """Change this receiver's *count* of *name* by *step*."""
         if self._others:
-            for slot in self._slots(address):
+            for slot in self._slots(count, name):
                 self._own[slot] += step
 
-    def address_elsewhere(self, address: str) -> int:
-        """Returns the connections from *address* at the other receivers, or more."""
+    def named_elsewhere(self, count: NamedCount, name: str) -> int:
+        """Returns the *count* of *name* at the other receivers, or more."""
         if not self._others:
             return 0
-        first, second = self._slots(address)
+        first, second = self._slots(count, name)
         return min(
             sum(row[first] for row in self._others), sum(row[second] for row in self._others)
         )
 
-    def _slots(self, address: str) -> tuple[int, int]:
-        first, second = self._rows.slots(address)
-        return len(NodeCount) + first, len(NodeCount) + second
+    def _slots(self, count: NamedCount, name: str) -> tuple[int, int]:
+        first, second = self._rows.slots(name)
+        begin = len(NodeCount) + count * 2 * SLOTS
+        return begin + first, begin + second

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.datadir import NodeCount, NodeCounts, make_node_counts
+from distributary.datadir import NamedCount, NodeCount, NodeCounts, make_node_counts
 
 
 @pytest.fixture
@@ -26,32 +26,43 @@ def test_each_sees_what_the_others_have(counts):
     assert first.least_elsewhere(NodeCount.CONNECTIONS) == 0
 
 
+def test_a_name_has_a_number_of_each_kind(counts):
+    """Watches of a namespace are no requests."""
+    counts[0].add_named(NamedCount.WATCHES, "shop", 3)
+    seen = [counts[1].named_elsewhere(each, "shop") for each in NamedCount]
+    assert seen == [0, 3, 0]
+
+
 def test_an_address_is_counted_wherever_it_connects(counts):
     """Never less than it has at the others."""
     first, second, third = counts
     for number in range(300):
-        second.add_address(f"192.0.2.{number}", 1)
-    third.add_address("192.0.2.7", 1)
-    assert first.address_elsewhere("192.0.2.7") >= 2
-    assert first.address_elsewhere("198.51.100.1") <= 1
-    second.add_address("192.0.2.7", -1)
-    assert second.address_elsewhere("192.0.2.7") == 1
+        second.add_named(NamedCount.CONNECTIONS, f"192.0.2.{number}", 1)
+    third.add_named(NamedCount.CONNECTIONS, "192.0.2.7", 1)
+    assert first.named_elsewhere(NamedCount.CONNECTIONS, "192.0.2.7") >= 2
+    assert first.named_elsewhere(NamedCount.CONNECTIONS, "198.51.100.1") <= 1
+    second.add_named(NamedCount.CONNECTIONS, "192.0.2.7", -1)
+    assert second.named_elsewhere(NamedCount.CONNECTIONS, "192.0.2.7") == 1
 
 
 def test_a_new_process_of_a_receiver_begins_at_zero(counts, tmp_path):
     """The connections of the old one ended with it."""
     counts[1].add(NodeCount.CONNECTIONS, 7)
-    counts[1].add_address("192.0.2.1", 7)
+    counts[1].add_named(NamedCount.CONNECTIONS, "192.0.2.1", 7)
     NodeCounts(tmp_path / "run" / "receivers.counts", 1)
     assert counts[0].elsewhere(NodeCount.CONNECTIONS) == 0
-    assert counts[0].address_elsewhere("192.0.2.1") == 0
+    assert counts[0].named_elsewhere(NamedCount.CONNECTIONS, "192.0.2.1") == 0
 
 
 def test_one_receiver_is_alone():
     """It needs no file, and nobody else has anything."""
     alone = NodeCounts()
     alone.add(NodeCount.RELAYS, 3)
-    alone.add_address("192.0.2.1", 1)
+    alone.add_named(NamedCount.CONNECTIONS, "192.0.2.1", 1)
     assert alone.alone
     assert alone.own(NodeCount.RELAYS) == 3
-    assert alone.elsewhere(NodeCount.RELAYS) == alone.address_elsewhere("192.0.2.1") == 0
+    assert (
+        alone.elsewhere(NodeCount.RELAYS)
+        == alone.named_elsewhere(NamedCount.CONNECTIONS, "192.0.2.1")
+        == 0
+    )

@@ -24,7 +24,7 @@ from distributary.core.errors import Fault, LogError, RequestError
 from distributary.core.event import Event
 from distributary.core.flow import Received
 from distributary.core.tenant import is_namespace
-from distributary.datadir import NodeCount, NodeCounts, TenantCounts
+from distributary.datadir import NamedCount, NodeCount, NodeCounts, TenantCounts
 from distributary.datadir.seen import Seen
 from distributary.net.http1 import Request
 from distributary.protocols.http.plain import TAKEN_OUT, PlainRequests, is_visible
@@ -225,7 +225,7 @@ class IngestContext:
     def _hold(self, address: str | None, step: int) -> None:
         self.node.add(NodeCount.CONNECTIONS, step)
         if address is not None and not is_loopback(address):
-            self.node.add_address(address, step)
+            self.node.add_named(NamedCount.CONNECTIONS, address, step)
 
     def _within_limits(self, address: str | None) -> bool:
         """Whether one more connection from *address* is allowed; may close an idle one for it."""
@@ -237,8 +237,8 @@ class IngestContext:
             and not is_loopback(address)
             and not self.proxies.trusts(address)  # its connections are those of many clients
         ):
-            count = self._by_address.get(address, 0) + node.address_elsewhere(address)
-            if count >= per_address_max:
+            elsewhere = node.named_elsewhere(NamedCount.CONNECTIONS, address)
+            if self._by_address.get(address, 0) + elsewhere >= per_address_max:
                 return False
         open_count = len(self.connections) + node.elsewhere(NodeCount.CONNECTIONS)
         return open_count < settings.connections_max or self._make_room()

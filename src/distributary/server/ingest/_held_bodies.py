@@ -6,11 +6,10 @@ before a body is read.
 
 from typing import Final
 
-from distributary.access import NOBODY, Identity
+from distributary.access import NOBODY, Identity, has_its_share
 from distributary.core.errors import RequestError
 from distributary.net.http1 import Request
 from distributary.server.ingest._counters import Counters
-from distributary.server.ingest._limits import TENANT_SHARE
 
 _NOBODY: Final = "senders that are not known"
 
@@ -72,8 +71,7 @@ class HeldBodies:
         own = self._of_holders.get(holder, 0)
         # One body alone may be as large as all: it is never refused for its own bytes.
         others_are_own = own > body_bytes
-        half_is_taken = 2 * self._counters.held_bytes >= bytes_max
-        if others_are_own and half_is_taken and TENANT_SHARE * own >= bytes_max:
+        if others_are_own and has_its_share(own, self._counters.held_bytes, bytes_max):
             raise RequestError("unavailable", f"Too many bytes of {holder} are arriving.")
 
 

@@ -44,10 +44,6 @@ RELAYS_MAX = 512
 """Concurrent requests to the control process, watches excepted: each is short, and clients retry
 a refused one."""
 
-TENANT_SHARE = 4
-"""Once half of all watches, concurrent requests, or bytes of bodies are taken, a namespace whose
-keys have a quarter of all gets no more: another one finds a place."""
-
 PROBES_MAX = 32
 """Concurrent requests of a receiver to the paths of health: nothing else may take their place, or a
 probe would end a server that is only busy."""

@@ -2,9 +2,9 @@
 
 import enum
 
-from distributary.access import NOBODY, Identity
+from distributary.access import NOBODY, Identity, has_its_share
 from distributary.core.errors import RequestError
-from distributary.datadir import NodeCount, NodeCounts
+from distributary.datadir import NamedCount, NodeCount, NodeCounts
 from distributary.net.http1 import Request
 from distributary.server.ingest._counters import Counters
 from distributary.server.ingest._held_bodies import HeldBodies, holder_of
@@ -13,7 +13,6 @@ from distributary.server.ingest._limits import (
     PROBES_MAX,
     RELAYS_MAX,
     STRANGERS_MAX,
-    TENANT_SHARE,
     IngestSettings,
 )
 from distributary.server.ingest._relayed import decoded, is_watch
@@ -46,6 +45,8 @@ def _tenant_of(request: Request) -> str:
 
 
 _MAX = {RelayKind.PROBE: PROBES_MAX, RelayKind.STRANGER: STRANGERS_MAX}
+_SHARED = {RelayKind.WATCH: NamedCount.WATCHES, RelayKind.OTHER: NamedCount.RELAYS}
+"""Kinds of which each namespace has its share."""
 
 
 class RelayLimits:
@@ -62,7 +63,7 @@ class RelayLimits:
         self._bodies = bodies
         self._node = node
         self._few = dict.fromkeys(_MAX, 0)
-        self._of_tenants: dict[tuple[RelayKind, str], int] = {}
+        self._of_tenants: dict[tuple[NamedCount, str], int] = {}
 
     def check(self, request: Request, settings: IngestSettings) -> None:
         """Check that one more may be under way.
@@ -75,12 +76,12 @@ class RelayLimits:
             watches = counters.watches_in_flight + node.elsewhere(NodeCount.WATCHES)
             if watches >= settings.watches_max:
                 raise RequestError("unavailable", "Too many watches are open.")
-            self._check_share(kind, request, watches, settings.watches_max)
+            self._check_share("watches", request, watches, settings.watches_max)
         elif kind is RelayKind.OTHER:
             relays = counters.relays_in_flight + node.elsewhere(NodeCount.RELAYS)
             if relays >= RELAYS_MAX:
                 raise RequestError("unavailable", "Too many requests are under way.")
-            self._check_share(kind, request, relays, RELAYS_MAX)
+            self._check_share("requests", request, relays, RELAYS_MAX)
         elif self._few[kind] >= _MAX[kind]:
             raise RequestError("unavailable", "Too many such requests are under way.")
         has_body = request.content_length or request.chunked
@@ -88,12 +89,13 @@ class RelayLimits:
             body_bytes = len(request.body)
             self._bodies.check(holder_of(request), body_bytes, settings.held_bytes_max)
 
-    def _check_share(self, kind: RelayKind, request: Request, count: int, count_max: int) -> None:
-        """Check that places are left for others, once half of them are taken."""
-        tenant = _tenant_of(request)
-        own = self._of_tenants.get((kind, tenant), 0)
-        if tenant and 2 * count >= count_max and TENANT_SHARE * own >= count_max:
-            what = "watches" if kind is RelayKind.WATCH else "requests"
+    def _check_share(self, what: str, request: Request, taken: int, places: int) -> None:
+        """Check that *places* are left for others than the namespace of *request*."""
+        tenant, shared = _tenant_of(request), _SHARED[kind_of(request)]
+        if not tenant:
+            return
+        elsewhere = self._node.named_elsewhere(shared, tenant)
+        if has_its_share(self._of_tenants.get((shared, tenant), 0) + elsewhere, taken, places):
             raise RequestError(
                 "unavailable", f"Too many {what} of the namespace {tenant} are open."
             )
@@ -101,10 +103,14 @@ class RelayLimits:
     def count(self, request: Request, step: int) -> None:
         """Change the number of those under way by *step*."""
         kind = kind_of(request)
-        if tenant := _tenant_of(request):
-            self._of_tenants[kind, tenant] = self._of_tenants.get((kind, tenant), 0) + step
-            if not self._of_tenants[kind, tenant]:
-                del self._of_tenants[kind, tenant]
+        shared, tenant = _SHARED.get(kind), _tenant_of(request)
+        if tenant and shared is not None:
+            self._node.add_named(shared, tenant, step)
+            own = self._of_tenants[shared, tenant] = (
+                self._of_tenants.get((shared, tenant), 0) + step
+            )
+            if not own:
+                del self._of_tenants[shared, tenant]
         if kind is RelayKind.WATCH:
             self._counters.watches_in_flight += step
             self._node.add(NodeCount.WATCHES, step)

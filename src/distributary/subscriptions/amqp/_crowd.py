@@ -3,6 +3,8 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from distributary.access import has_its_share
+
 if TYPE_CHECKING:
     from distributary.subscriptions.amqp._conversation import Conversation
 
@@ -14,10 +16,6 @@ UNOPENED_MAX: Final = 100
 """Most connections beside these whose client has not logged in and opened yet; one more ends the
 oldest. Each holds some KiB, and is cut after ``OPEN_S_MAX``; clients that come back all at once
 after a restart are so many."""
-
-TENANT_SHARE: Final = 4
-"""Once half of ``CONNECTIONS_MAX`` are open, a namespace whose keys have a quarter of all gets no
-more: another one finds a place."""
 
 
 class Crowd:
@@ -50,7 +48,7 @@ class Crowd:
         if self.full:
             return "too many connections are open"
         own = self._of_tenants[tenant] if tenant else 0
-        if 2 * len(self._open) >= CONNECTIONS_MAX and TENANT_SHARE * own >= CONNECTIONS_MAX:
+        if has_its_share(own, len(self._open), CONNECTIONS_MAX):
             return f"too many connections of the namespace {tenant} are open"
         self._unopened.pop(conversation, None)
         self._open[conversation] = tenant or ""

@@ -1,11 +1,10 @@
 """What one tenant leaves to the others of watches and of requests that are passed on."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from distributary.access import Grant, Identity, IdentityKind, Verb
 from distributary.core.errors import RequestError
+from distributary.datadir import NodeCounts, make_node_counts
 from distributary.net.http1 import Request
 from distributary.server.ingest import IngestSettings, _limits
 from distributary.server.ingest._counters import Counters
@@ -13,16 +12,16 @@ from distributary.server.ingest._held_bodies import HeldBodies
 from distributary.server.ingest._relay_limits import RelayLimits
 
 SETTINGS = IngestSettings(connections_max=40)
-OTHERS = SimpleNamespace(elsewhere=lambda _count: 0, add=lambda _count, _step: None)
 PATHS = {
     SETTINGS.watches_max: b"/api/v1/watch/services",
     _limits.RELAYS_MAX: b"/subscriptions",
 }
 
 
-def limits_of(counters):
-    """Limits of a receiver that is alone."""
-    return RelayLimits(counters, OTHERS, HeldBodies(counters))
+def limits_of(node=None):
+    """Limits of a receiver; by default it is alone."""
+    counters = Counters()
+    return RelayLimits(counters, node or NodeCounts(), HeldBodies(counters))
 
 
 def request_of(path, *namespaces):
@@ -48,7 +47,7 @@ def taken(limits, request, most):
 @pytest.mark.parametrize(("most", "path"), PATHS.items(), ids=["watches", "requests"])
 def test_a_tenant_leaves_places_to_others(most, path):
     """Half of them while nobody else asks; once half are taken, a quarter for each."""
-    limits = limits_of(Counters())
+    limits = limits_of()
     shop, till = request_of(path, "shop"), request_of(path, "till")
     assert taken(limits, shop, most) == most // 2
     assert taken(limits, till, most) == most // 4
@@ -61,6 +60,23 @@ def test_a_tenant_leaves_places_to_others(most, path):
 @pytest.mark.parametrize(("most", "path"), PATHS.items(), ids=["watches", "requests"])
 def test_who_acts_in_several_namespaces_is_no_tenant(most, path, namespaces):
     """An operator has what is left."""
-    limits = limits_of(Counters())
+    limits = limits_of()
     taken(limits, request_of(path, "shop"), most)
     assert taken(limits, request_of(path, *namespaces), most) == most - most // 2
+
+
+@pytest.mark.parametrize(("most", "path"), PATHS.items(), ids=["watches", "requests"])
+def test_a_tenant_has_one_share_of_all_receivers(tmp_path, most, path):
+    """What it has at one of them counts at the others, until it ends."""
+    make_node_counts(tmp_path / "counts", 3)
+    receivers = [limits_of(NodeCounts(tmp_path / "counts", number)) for number in range(3)]
+    shop, till = request_of(path, "shop"), request_of(path, "till")
+    assert taken(receivers[0], shop, most) == most // 2
+    assert [taken(each, shop, most) for each in receivers] == [0, 0, 0]
+    assert taken(receivers[1], till, most) == most // 4
+    assert taken(receivers[2], till, most) == 0
+    for _ in range(most // 2):
+        receivers[0].count(shop, -1)
+    for _ in range(most // 2):
+        receivers[2].count(request_of(path, "*"), 1)
+    assert taken(receivers[1], shop, most) == most // 4
