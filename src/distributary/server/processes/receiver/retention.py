@@ -15,6 +15,7 @@ from distributary.core.log import Reader, Retained, partition_dir, read_folder, 
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField, unless_held
 from distributary.datadir.archived import NOTHING, read_archived
+from distributary.datadir.publishers import forget_below
 from distributary.datadir.readers import ReaderFiles
 from distributary.server.processes.receiver.registered_readers import ALL, RegisteredReaders
 
@@ -155,8 +156,11 @@ class Retention:
     def retain_partition(self, partition: int) -> Retained:
         """Delete old segments of *partition*, unless a backup copies them; blocks.
 
+        Who published their records is forgotten with them.
+
         Raises:
             DistributaryError: The disk or the store failed; retry later.
+            OSError: Notes of who published cannot be deleted; retry later.
         """
         paths = self._paths
         with unless_held(paths.retention_hold(partition)) as free:
@@ -226,4 +230,6 @@ class Retention:
         )
         if retained.segment_count:
             self._readers.tell(partition, retained.start)
+        # At each run: a crash, or a disk that failed, may have left notes of deleted records.
+        forget_below(paths.publishers(partition), retained.start)
         return retained
