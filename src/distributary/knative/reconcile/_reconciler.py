@@ -19,6 +19,7 @@ import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
+from distributary.core.periodic import keep_turning
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.objects import ObjectChange, Objects, Stored, path_of
 from distributary.knative.kinds import (
@@ -50,7 +51,6 @@ from distributary.knative.reconcile._status import condition_of
 from distributary.knative.reconcile._steered import Steered
 from distributary.knative.reconcile._trust import BUNDLES, concerns
 from distributary.knative.reconcile._work_queue import WorkQueue
-from distributary.routes.periodic import keep_turning
 
 TURN_MAX: Final = 256
 """Objects in one pass: one batch of the leader, and one transaction of statuses. Changes that

@@ -6,7 +6,6 @@ next fetch. An issuer that cannot be reached keeps its keys for a day.
 """
 
 import asyncio
-import contextlib
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
@@ -17,6 +16,7 @@ from distributary.access.issuers import ASKED_S_MIN, IssuerRecord
 from distributary.access.jwks import KeySet, key_set
 from distributary.core.clock import Clock, Random
 from distributary.core.errors import StoreError, TransportError
+from distributary.core.periodic import keep_looking
 from distributary.server.issuers._documents import Documents, fetch_keys
 from distributary.server.issuers._tables import IssuerSettings
 
@@ -154,15 +154,11 @@ class KeyKeeper:
         for result in ("fetched", "failed"):
             self._count(result, 0)
         try:
-            while True:
-                self.look()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), LOOK_S)
-                self._wake.clear()
+            await keep_looking(self.look, self._wake, LOOK_S, self._clock, "issuer-keys")
         finally:
             self.stop()
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Start the fetches that are due, and publish what has changed."""
         for url in self._asked():
             if url in self._kept:

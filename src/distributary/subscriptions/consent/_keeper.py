@@ -9,7 +9,6 @@ Steps are due by the wall clock, since consent outlives the process; each is loo
 """
 
 import asyncio
-import contextlib
 import heapq
 import math
 import secrets
@@ -23,6 +22,7 @@ import structlog
 from distributary.core.clock import Clock, Random
 from distributary.core.deliver import Destination, Endpoint
 from distributary.core.errors import StoreError, TransportError
+from distributary.core.periodic import finish, keep_looking
 from distributary.core.shown import shown_uri
 from distributary.resource import Reach
 from distributary.subscriptions.consent import _steps as steps
@@ -72,9 +72,6 @@ LOOK_S: Final = 1.0
 
 RELOOK_S: Final = 600.0
 """Longest time between two looks at a row, seconds: the wall clock may have been set."""
-
-STOP_S: Final = 2.0
-"""Longest wait at a stop for questions in flight, seconds."""
 
 CALLBACK_PATH: Final = "/consent"
 """Path of callbacks on this server."""
@@ -184,21 +181,9 @@ class ConsentKeeper:
                 _log.warning("consents-not-cleared", reason=str(error))
             return
         try:
-            while True:
-                try:
-                    await self.look()
-                # A bug in one look must not end all questions: deliveries wait for the answers.
-                except Exception:  # noqa: BLE001 - see above
-                    _log.exception("consents-not-looked-at")
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), LOOK_S)
-                self._wake.clear()
+            await keep_looking(self.look, self._wake, LOOK_S, self._clock, "consents")
         finally:
-            if self._busy:
-                _, late = await asyncio.wait(self._busy.values(), timeout=STOP_S)
-                for task in late:
-                    task.cancel()
-                await asyncio.gather(*late, return_exceptions=True)
+            await finish(self._busy.values())
 
     async def look(self) -> None:
         """Read changes from the store, and look at the targets that are due."""

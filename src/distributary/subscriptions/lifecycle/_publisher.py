@@ -26,8 +26,8 @@ from distributary.core.flow import (
     encode_addressed,
     encode_timer_event,
 )
+from distributary.core.periodic import keep_turning
 from distributary.core.tenant import lifecycle_address
-from distributary.routes.periodic import keep_turning
 from distributary.subscriptions.lifecycle._events import event_of
 from distributary.subscriptions.store.lifecycle_rows import (
     ROWS_MAX,

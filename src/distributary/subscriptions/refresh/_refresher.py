@@ -10,7 +10,6 @@ and one that is set forward renews at once.
 """
 
 import asyncio
-import contextlib
 import dataclasses
 import traceback
 from collections.abc import Callable
@@ -20,9 +19,10 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from distributary.core.clock import Clock, Random, until_next_s
+from distributary.core.clock import Clock, Random
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError, TransportError
+from distributary.core.periodic import finish, keep_looking
 from distributary.subscriptions.refresh._answer import Refused, Token, TokenReply, read_answer
 from distributary.subscriptions.store.credentials_rows import CredentialRows, Held
 from distributary.subscriptions.turns import Turns
@@ -62,9 +62,6 @@ LOOK_S: Final = 1.0
 
 JUDGE_S_MAX: Final = 30.0
 """Longest time between two checks of each token, seconds: the wall clock may have jumped."""
-
-STOP_S: Final = 2.0
-"""Longest wait at a stop for refreshes in flight, seconds: tokens that were issued get stored."""
 
 _log = structlog.get_logger(__name__)
 
@@ -156,32 +153,22 @@ class Refresher:
         """Reseal what an old key has sealed, then refresh tokens until cancelled."""
         await self._reseal()
         try:
-            while True:
-                await self.look()
-                with contextlib.suppress(TimeoutError):
-                    look_s = until_next_s(LOOK_S, self._clock.monotonic_s())
-                    await asyncio.wait_for(self._wake.wait(), look_s)
-                self._wake.clear()
+            await keep_looking(self.look, self._wake, LOOK_S, self._clock, "access-tokens")
         finally:
-            if self._busy:
-                _, late = await asyncio.wait(self._busy.values(), timeout=STOP_S)
-                for task in late:
-                    task.cancel()
-                await asyncio.gather(*late, return_exceptions=True)
+            await finish(self._busy.values())
 
     async def look(self) -> None:
         """Read changes, if there may be some, and start the refreshes that are due."""
-        changed: list[tuple[Held, Credential | None]] = []
         self._unread |= self._may_have_news()
         if self._unread:
             try:
-                self._seq, changed = await self._run_blocking(self._changed)
+                newest, changed = await self._run_blocking(self._changed)
             except StoreError as error:
                 _log.warning("credentials-not-read", reason=str(error))
                 return
-            self._unread = False
-        for held, credential in changed:
-            self._plan(held, credential)
+            for held, credential in changed:
+                self._plan(held, credential)
+            self._seq, self._unread = newest, False  # last: a look that fails is made again
         now_s = self._clock.monotonic_s()
         if now_s >= self._judge_s:
             self._judge(now_s, self._clock.wall_ms())
@@ -209,8 +196,10 @@ class Refresher:
             while after is not None:
                 count, after = await self._run_blocking(self._rows.reseal, after)
                 total += count
-        except StoreError as error:  # the old key still works; the next start tries again
-            _log.warning("credentials-not-resealed", reason=str(error))
+        # Nothing of it may keep tokens from being renewed: the old key still works, and the next
+        # start tries again.
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.warning("credentials-not-resealed", reason=str(error) or repr(error))
         if total:
             _log.info("credentials-resealed", count=total)
 

@@ -19,7 +19,7 @@ from distributary.core.errors import (
     NotFoundError,
     StoreError,
 )
-from distributary.routes.periodic import keep_turning
+from distributary.core.periodic import keep_turning
 from distributary.subscriptions.store.schedule import ENDINGS_MAX, Ending, Schedule
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import (

@@ -19,7 +19,7 @@ from distributary.core.clock import Clock, until_next_s
 from distributary.core.errors import EventError, LogError, StoreError
 from distributary.core.event import Event
 from distributary.core.flow import TimerEvent, encode_timer_event
-from distributary.routes.periodic import keep_turning
+from distributary.core.periodic import keep_turning
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.store.schedule import DueTimer, Schedule
 from distributary.subscriptions.timers._beats import Beats, Timer

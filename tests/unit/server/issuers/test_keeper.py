@@ -9,7 +9,7 @@ import structlog
 from distributary.access.issuers import ASKED_S_MIN, Issuer, IssuerRecord
 from distributary.core.errors import StoreError, TransportError
 from distributary.core.meter import Meter
-from distributary.server.issuers import IssuerSettings, KeyKeeper
+from distributary.server.issuers import IssuerSettings, KeyKeeper, _keeper
 from distributary.server.issuers._keeper import BACKOFF_S_MAX, KEPT_S_MAX
 from distributary.testing.virtual import SeededRandom, VirtualClock
 from kit.minted import AUDIENCE, URL, signing_key
@@ -80,9 +80,9 @@ class World:
 
     async def look(self) -> None:
         """One turn of the loop, the end of what it began, and the turn that sees it."""
-        self.keeper.look()
+        await self.keeper.look()
         await self.keeper.settle()
-        self.keeper.look()
+        await self.keeper.look()
 
     async def pass_time(self, seconds: float, step_s: float = 1.0) -> None:
         """Let time go by, a look every step."""
@@ -251,6 +251,36 @@ def test_a_rotation_drops_the_old_key_when_the_issuer_does():
             assert world.known == [key.key_id for key in keys]
 
     asyncio.run(scenario())
+
+
+def test_keys_are_fetched_although_a_look_met_a_bug(lines, monkeypatch):
+    """Nothing starts the loop again: it tells of the bug, and looks again."""
+    monkeypatch.setattr(_keeper, "LOOK_S", 0.001)
+
+    async def scenario() -> None:
+        world = World()
+        faults, looked = [LookupError("a bug")], asyncio.Event()
+
+        def take_wanted() -> list[str]:
+            if faults:
+                raise faults.pop()
+            looked.set()
+            return []
+
+        world.keeper = KeyKeeper(
+            world.clock, SeededRandom(1), world.publish, asked=take_wanted, count=world.meter.add
+        )
+        world.configure()
+        running = asyncio.create_task(world.keeper.run())
+        looking = asyncio.create_task(looked.wait())
+        await asyncio.wait([running, looking], return_when=asyncio.FIRST_COMPLETED)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(scenario())
+    told = [(line["event"], line["loop"]) for line in lines if "loop" in line]
+    assert told == [("turn-failed", "issuer-keys")]
 
 
 def test_withdrawing_all_keys_is_a_warning(lines):

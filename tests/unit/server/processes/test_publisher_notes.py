@@ -18,7 +18,7 @@ RECORDS = 100
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """A log of several segments that everybody is past, each record with a file of its publisher."""
+    """A log of several segments that everybody is past, and a file of notes for each record."""
     monkeypatch.setattr(publishers, "FILE_BYTES", 1)
     monkeypatch.setattr(route_snapshot, "snapshot_at", lambda *_: b"")
     paths = DataDir(tmp_path / "data")

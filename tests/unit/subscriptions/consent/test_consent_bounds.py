@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import structlog
 
+from distributary.core import periodic
 from distributary.subscriptions.consent import _keeper
 from distributary.subscriptions.consent._keeper import (
     AGAIN_MS_MIN,
@@ -298,7 +299,7 @@ def test_questions_are_counted(world):
 
 def test_it_stops_while_a_target_is_silent(world, runner, monkeypatch):
     """A question in flight is given up; nothing is left running."""
-    monkeypatch.setattr(_keeper, "STOP_S", 0.05)
+    monkeypatch.setattr(periodic, "STOP_S", 0.05)
 
     async def scenario():
         world.targets.gate = asyncio.Event()
@@ -312,3 +313,31 @@ def test_it_stops_while_a_target_is_silent(world, runner, monkeypatch):
 
     runner.run(scenario())
     assert world.row().state == "asked"
+
+
+def test_questions_go_on_although_a_look_met_a_bug(world, runner, monkeypatch):
+    """Nothing starts the loop again: it tells of the bug, and looks again."""
+    monkeypatch.setattr(_keeper, "LOOK_S", 0.001)
+    read, faults = world.rows.changed, [LookupError("a bug")]
+
+    def changed(after_seq):
+        if faults:
+            raise faults.pop()
+        return read(after_seq)
+
+    monkeypatch.setattr(world.rows, "changed", changed)
+
+    async def scenario():
+        world.put()
+        task = asyncio.create_task(world.keeper.run())
+        while not task.done() and not world.targets.asked:  # noqa: ASYNC110 - a thread brings it
+            await asyncio.sleep(0.002)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    with structlog.testing.capture_logs() as lines:
+        runner.run(scenario())
+    told = [(line["event"], line["loop"]) for line in lines if "loop" in line]
+    assert told == [("turn-failed", "consents")]
+    assert len(world.targets.asked) == 1

@@ -5,11 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
 from distributary.core.meter import Meter
-from distributary.subscriptions.refresh import Refresher, TokenReply
+from distributary.subscriptions.refresh import Refresher, TokenReply, _refresher
 from distributary.subscriptions.refresh._refresher import REFRESHES_MAX, REFRESHES_PER_HOST_MAX
 from distributary.subscriptions.store.credentials_rows import Held
 from distributary.testing.virtual import SeededRandom, VirtualClock
@@ -102,6 +103,20 @@ class World:
         for _ in range(50):
             await asyncio.sleep(0.002)
 
+    def is_old(self, uid: str) -> bool:
+        """Whether a credential has its first token."""
+        return self.rows.credentials[uid].access_token == "old"
+
+    async def run_until_renewed(self) -> None:
+        """Run the loop until the token of a credential is new, or the loop has ended."""
+        self.rows.put("good", "good", "https://good.example/", START_MS)
+        running = asyncio.create_task(self.refresher.run())
+        while not running.done() and self.is_old("good"):  # noqa: ASYNC110 - threads bring it
+            await asyncio.sleep(0.002)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
     async def end(self) -> None:
         """Nothing runs any more."""
         while self.refresher._busy:
@@ -165,3 +180,38 @@ def test_the_longest_overdue_token_of_a_host_is_first(world, runner):
 
     world.clock.move_to(100 * HOUR_MS / 1000)
     runner.run(scenario())
+
+
+def test_tokens_are_renewed_although_a_look_met_a_bug(world, runner, monkeypatch):
+    """Nothing starts the loop again: it tells of the bug, and reads the same changes again."""
+    monkeypatch.setattr(_refresher, "LOOK_S", 0.001)
+    faults = [LookupError("a bug")]
+    read = world.rows.changed
+
+    def changed(after_seq: int) -> tuple[int, list[Held]]:
+        if faults:
+            raise faults.pop()
+        return read(after_seq)
+
+    monkeypatch.setattr(world.rows, "changed", changed)
+    monkeypatch.setattr(world.rows, "reseal", lambda _after: (0, None), raising=False)
+
+    with structlog.testing.capture_logs() as lines:
+        runner.run(world.run_until_renewed())
+    told = [(line["event"], line["loop"]) for line in lines if "loop" in line]
+    assert told == [("turn-failed", "access-tokens")]
+    assert world.rows.credentials["good"].access_token == "new"
+
+
+def test_tokens_are_renewed_although_a_bug_kept_them_under_an_old_key(world, runner, monkeypatch):
+    """The old key still works; the next start tries again."""
+
+    def reseal(_after: str) -> tuple[int, str | None]:
+        raise LookupError("a bug")
+
+    monkeypatch.setattr(world.rows, "reseal", reseal, raising=False)
+
+    with structlog.testing.capture_logs() as lines:
+        runner.run(world.run_until_renewed())
+    assert lines[0]["event"] == "credentials-not-resealed"
+    assert world.rows.credentials["good"].access_token == "new"

@@ -431,7 +431,7 @@ def test_run_takes_turns_until_it_is_cancelled(world, monkeypatch):
             raise asyncio.CancelledError
         return 0.0
 
-    monkeypatch.setattr("distributary.routes.periodic.AGAIN_S", 0.0)
+    monkeypatch.setattr("distributary.core.periodic.AGAIN_S", 0.0)
     monkeypatch.setattr(world.timers, "turn", turn)
     with pytest.raises(asyncio.CancelledError):
         world.runner.run(world.timers.run())

@@ -10,6 +10,7 @@ import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
+from distributary.core.periodic import keep_turning
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import _namespaces
 from distributary.knative.apiserver.objects._kept_events import KeptEvents
@@ -21,7 +22,6 @@ from distributary.knative.apiserver.objects._values import (
     Write,
 )
 from distributary.knative.kinds import EVENT, NAMESPACE
-from distributary.routes.periodic import keep_turning
 
 EVENT_KEPT_S: Final = 3600.0
 """Retention of Events after their last write, seconds (Kubernetes' default)."""

@@ -1,7 +1,6 @@
 """Wires what the control process renews for deliveries: access tokens, and consents of sinks."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Final
 
@@ -9,7 +8,6 @@ import structlog
 
 from distributary.core.clock import Clock, SystemRandom
 from distributary.core.database import StorePlace
-from distributary.core.errors import StoreError
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir
 from distributary.datadir.shared_signs import place_of_store, signs_of
@@ -93,8 +91,10 @@ class Renewal:
 
     async def _refresh(self) -> None:
         held_back: list[str] = []
-        with contextlib.suppress(StoreError):  # only the warning is lost; the refresher tries again
+        try:
             held_back = await asyncio.to_thread(self._rows.held_back, self._reach.rule())
+        except Exception as error:  # noqa: BLE001 - it may cost the warning, and no token
+            _log.warning("held-back-not-read", reason=str(error) or repr(error))
         if held_back:
             _log.warning(
                 "credentials-held-back",
@@ -108,9 +108,7 @@ class Renewal:
         """Stop; tokens that an endpoint has issued are stored first."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._rows.close()
         self._consents.close()
         self._directory.close()
