@@ -13,6 +13,7 @@ from typer.completion import get_completion_script
 
 import distributary
 from distributary.cli._commands import app
+from distributary.cli._console import EXIT_CODES
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,22 +32,6 @@ distributary \\- CloudEvents subscription manager and event router
 """
 
 TAIL = """\
-.SH EXIT STATUS
-.TP
-.B 0
-Done.
-.TP
-.B 1
-Refused, or not all acknowledged.
-.TP
-.B 2
-The command line, a file or a setting cannot be used.
-.TP
-.B 3
-No server answered.
-.TP
-.B 130
-Interrupted.
 .SH ENVIRONMENT
 .TP
 .B DISTRIBUTARY_URL
@@ -112,6 +97,9 @@ def manual() -> str:
         parts.append(f".B {_plain(path)}\n{_line(usage)}\n" if usage else f".B {_plain(path)}\n")
         parts += _prose(command.help or "")
         parts += _options(command, inner)
+    parts.append(".SH EXIT STATUS\n")
+    for code, means in EXIT_CODES.items():
+        parts.append(f".TP\n.B {code}\n{_line(means[0].upper() + means[1:])}.\n")
     return "".join([*parts, TAIL])
 
 

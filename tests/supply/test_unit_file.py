@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from distributary.cli._console import EXIT_CODES, UNUSABLE
 from distributary.resource.sinks import METADATA_NETWORKS
+from distributary.server.processes.supervision.ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL
 from kit.unit_sandbox import read_unit
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +85,14 @@ def test_java_can_compile_and_nothing_else_is_open() -> None:
     }
     assert {key: unit[key] for key in expected} == expected
     assert any(line.startswith("credentials.key:/") for line in unit["LoadCredential"])
+
+
+def test_no_restart_follows_what_none_mends() -> None:
+    """Wrong settings, a full disk at the first start, files that cannot be used."""
+    (prevented,) = read_unit(UNIT.read_text())["RestartPreventExitStatus"]
+    codes = {int(code) for code in prevented.split()}
+    assert codes == {UNUSABLE, EXIT_DISK_FULL, EXIT_CANNOT_RUN}
+    assert codes <= set(EXIT_CODES)
 
 
 def test_the_guide_uses_the_file() -> None:

@@ -56,6 +56,8 @@ class _Commands(LazyGroup):
         return name, command, rest
 
 
+_EXIT_CODES = "\n".join(f"  {code:<3}  {means}" for code, means in _console.EXIT_CODES.items())
+
 app = typer.Typer(
     cls=_Commands,
     name="distributary",
@@ -73,7 +75,10 @@ First steps, each in a separate terminal:
   distributary subscribe --sink http://127.0.0.1:9000 --prefix type=com.
   distributary send --type com.example.hello --data '{{"who": "world"}}'
 
-{_console.EXIT_CODES}
+Exit codes:
+
+\b
+{_EXIT_CODES}
 """,
 )
 

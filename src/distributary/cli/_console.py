@@ -23,10 +23,16 @@ FAILED = 1
 UNUSABLE = 2
 UNREACHABLE = 3
 
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 refused, or not all acknowledged; 2 the command line, a file or a "
-    "setting cannot be used; 3 no server answered; 130 interrupted."
-)
+EXIT_CODES = {
+    OK: "done",
+    FAILED: "refused, or not all acknowledged, or a server could not start",
+    UNUSABLE: "the command line, a file or a setting cannot be used",
+    UNREACHABLE: "no server answered",
+    73: "a server found no disk space at its first start",
+    78: "a server cannot use its files, or they are damaged, or Spark's master is refused",
+    130: "interrupted",
+}
+"""Each exit code of a command, and what it means."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 

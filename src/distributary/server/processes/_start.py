@@ -12,6 +12,7 @@ from distributary.server.processes._serve import Server
 from distributary.server.processes.base import ground
 from distributary.server.processes.base.early import say
 from distributary.server.processes.node.shared_places import shared_places
+from distributary.server.processes.supervision.ends import exit_code
 from distributary.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ def serve(settings: Settings, read_settings: Callable[[], Settings] | None = Non
     except DistributaryError as error:
         say(settings.log_format, "error", "cannot-start", str(error))
         return EXIT_FAILED
+    except OSError as error:  # not the code of wrong settings: a restart may mend it
+        say(settings.log_format, "error", "cannot-start", str(error))
+        return exit_code(error, EXIT_FAILED)
 
 
 def _node_of(settings: Settings, read: Callable[[], Settings], places: SharedPlaces) -> "Node":

@@ -11,6 +11,7 @@ from distributary.core.errors import (
     LogLockedError,
     LogUnavailableError,
 )
+from distributary.server.processes import _start
 from distributary.server.processes.supervision.ends import (
     EXIT_CANNOT_RUN,
     EXIT_DISK_FULL,
@@ -18,6 +19,7 @@ from distributary.server.processes.supervision.ends import (
     exit_code,
     starting,
 )
+from distributary.server.settings import Settings
 
 OTHERWISE = 72
 
@@ -91,3 +93,20 @@ def test_what_may_be_a_bug_keeps_its_trace():
 def test_a_pipeline_that_has_delivered_does_not_end_the_server(role, code, ran, ends):
     """A Spark cluster may come back, and publishers go on; a log that cannot be used does not."""
     assert ends_the_server(role, code, ran=ran) is ends
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.EMFILE, 1), (errno.ENOSPC, EXIT_DISK_FULL), (errno.EACCES, 78)]
+)
+def test_the_disk_and_the_system_never_end_a_server_as_wrong_settings_do(
+    number, code, tmp_path, monkeypatch, capfd
+):
+    """A supervisor that leaves a server with wrong settings down starts this one again."""
+
+    def fails(*_):
+        raise _of(number)
+
+    monkeypatch.setattr(_start, "shared_places", fails)
+    monkeypatch.setattr(os, "umask", lambda _mask: 0)  # of the tests' process
+    assert _start.serve(Settings(data_dir=tmp_path)) == code
+    assert "/data/log" in capfd.readouterr().err
