@@ -6,7 +6,7 @@ For other packages; the folders beside import the same names where they are defi
 
 from distributary.core.clock import Clock
 from distributary.core.deliver import Destination, Done, Transport
-from distributary.core.deliver.broker_settings import BrokerSettings
+from distributary.core.deliver.broker_settings import BrokerSettings, SinkSettings
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import EventError, TransportError
 from distributary.core.event import Event, json_format
@@ -45,6 +45,7 @@ __all__ = [
     "Scheme",
     "SettingFlag",
     "Settlement",
+    "SinkSettings",
     "SourceSpec",
     "Transport",
     "TransportError",
