@@ -301,3 +301,66 @@ def test_all_stores_of_a_process_share_their_connections(postgres_place: Postgre
         assert connection.execute(mine).scalar() == 1
     for engine in (writer, *others):
         engine.dispose()
+
+
+def _driver(connection: sa.Connection) -> psycopg.Connection:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver
+
+
+OPENED = pytest.mark.parametrize(
+    "opened", [database.open_reader, database.open_writer, database.open_alone]
+)
+
+
+@OPENED
+def test_a_connection_that_a_thread_uses_while_its_store_is_closed_is_closed_when_it_comes_back(
+    url: sa.URL, opened
+) -> None:
+    """A caller that is cancelled does not wait for its thread."""
+    engine = opened(url, "thing store")
+    used, closed = threading.Event(), threading.Event()
+    drivers = []
+
+    def use() -> None:
+        with database.reading(engine) as connection:
+            drivers.append(_driver(connection))
+            used.set()
+            assert closed.wait(30)
+            assert connection.execute(sa.select(1)).scalar() == 1
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    assert used.wait(30)
+    engine.dispose()
+    closed.set()
+    thread.join()
+    assert drivers[0].closed
+
+
+@OPENED
+def test_a_store_that_is_closed_leaves_no_late_connection_open(url: sa.URL, opened) -> None:
+    """Nobody would close it."""
+    engine = opened(url, "thing store")
+    engine.dispose()
+    with database.reading(engine) as connection:
+        late = _driver(connection)
+    assert late.closed
+
+
+def test_connections_are_kept_while_another_store_of_the_process_is_open(url: sa.URL) -> None:
+    """Or when one is opened again."""
+    first, second = (database.open_reader(url, f"store {n}") for n in range(2))
+    with database.reading(first) as connection:
+        kept = _driver(connection)
+        first.dispose()
+    assert not kept.closed
+    second.dispose()
+    assert kept.closed
+    third = database.open_reader(url, "store 3")
+    with database.reading(third) as connection:
+        anew = _driver(connection)
+    assert not anew.closed
+    third.dispose()
+    assert anew.closed

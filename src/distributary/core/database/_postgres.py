@@ -16,6 +16,7 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.engine import Connection, Engine
 
+from distributary.core.database._closing import ClosingPool, keep_open
 from distributary.core.database._errors import guard, store_of
 from distributary.core.errors import SettingsError, StoreError
 
@@ -86,6 +87,8 @@ class _Pool:
     def user(self, **options: Any) -> Engine:
         """An engine of one store, which lets the connections go when it is disposed of."""
         made = self.engine.execution_options(**options)
+        if not self.users:  # those before may have disposed of it
+            keep_open(self.engine)
         self.users += 1
         gone = False
 
@@ -224,6 +227,7 @@ def _make(url: sa.URL, *, writes: bool, pool_size: int = 0) -> Engine:
             url,
             hide_parameters=True,
             isolation_level="READ COMMITTED" if writes else "AUTOCOMMIT",
+            poolclass=ClosingPool,
             pool_size=pool_size or (WRITERS_MAX if writes else READERS_MAX),
             max_overflow=0,
             pool_timeout=POOL_WAIT_S,

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from distributary.core.database._closing import ClosingPool
 from distributary.core.database._errors import guard, store_of
 from distributary.core.errors import StoreError
 from distributary.core.files import create_private
@@ -208,7 +209,7 @@ def _make_private(path: Path) -> None:
 
 
 def _engine(
-    url: sa.URL, store: str, *, poolclass: type[sa.Pool] = sa.QueuePool, **options: Any
+    url: sa.URL, store: str, *, poolclass: type[sa.Pool] = ClosingPool, **options: Any
 ) -> Engine:
     # ``hide_parameters``: a traceback shows neither headers, which may hold tokens, nor events.
     engine = sa.create_engine(url, hide_parameters=True, poolclass=poolclass, **options)
