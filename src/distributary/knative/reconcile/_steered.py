@@ -44,7 +44,7 @@ class Steered:
         """Pause or disable the route of *stored* if that is new in its annotations.
 
         Call it before its route is submitted, and ``obey`` after it: nothing is sent in between.
-        One that has no route yet is told of by no lifecycle event.
+        The lifecycle event of one that has no route yet comes when it starts.
 
         Raises:
             StoreError: Not now; call it again.

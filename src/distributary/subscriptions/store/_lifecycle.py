@@ -6,6 +6,7 @@ whoever asks for nothing pays nothing. Routes at such a Broker are told of by no
 the delivery of such events would make others for ever.
 """
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,21 +16,29 @@ from sqlalchemy.engine import Connection
 from distributary.core.tenant import is_lifecycle
 from distributary.routes import tables as _tables
 from distributary.routes.batch import ActiveRoute
+from distributary.routes.changes import PutRoute
 from distributary.subscriptions.store.lifecycle_rows import (
+    DISABLED,
     ENDED,
+    PAUSED,
     STARTED,
     UPDATED,
     About,
     about_route,
     about_subscription,
     add_rows,
+    read_listening,
 )
+from distributary.subscriptions.store.steering import Steering, read_steering
 from distributary.subscriptions.store.stored import StoredSubscription
 
 _l = _tables.lifecycle_route
 
 _UIDS_MAX: Final = 500
 """Uids in one statement."""
+
+_COME_AGAIN: Final = (PAUSED, DISABLED)
+"""Transitions that a revision may go through again: their time tells one from another."""
 
 _LIKELY: Final = b'"lifecycle":true'
 """In most objects with ``config.lifecycle``, and in few others: the others need not be read."""
@@ -43,6 +52,7 @@ class LifecycleChanges:
         listening: Uids of the routes at the Broker ``lifecycle``, by namespace; at least those of
             the namespaces that the changes name.
         now_ms: Stamp of the changes.
+        steering: What is set already about the routes that the changes create, by uid.
         rows: Rows to write.
         attached: Routes that began to listen, by uid: their namespaces.
         detached: Uids of those that stopped.
@@ -50,6 +60,7 @@ class LifecycleChanges:
 
     listening: dict[str, set[str]]
     now_ms: int
+    steering: Mapping[str, Steering]
     rows: list[dict[str, Any]] = field(default_factory=list)
     attached: dict[str, str] = field(default_factory=dict)
     detached: set[str] = field(default_factory=set)
@@ -60,7 +71,7 @@ class LifecycleChanges:
             return
         if self.listening.get(made.namespace) or _LIKELY in made.realized:
             kind = STARTED if op == "created" else UPDATED
-            self._note(kind, about_subscription(made), op, seq)
+            self._note(kind, about_subscription(made), seq, reason=op)
 
     def gone(self, before: StoredSubscription, reason: str, seq: int) -> None:
         """Note that the subscription *before* was deleted, or ended, for *reason*."""
@@ -69,19 +80,21 @@ class LifecycleChanges:
         if self.listening.get(before.namespace):
             # Its own sink would not get it: with the route go all of its deliveries.
             about = about_subscription(before)._replace(to_sink=False)
-            self._note(ENDED, about, reason, seq)
+            self._note(ENDED, about, seq, reason=reason)
 
     def route_stands(self, op: str, uid: str, route: ActiveRoute, seq: int) -> None:
         """Note that the route *uid* of an object was created or replaced."""
         about = about_route(uid, route.revision, route.settings)
         if about is not None and not self._listens(about.namespace, uid, route.address):
-            self._note(STARTED if op == "created" else UPDATED, about, op, seq)
+            self._note(STARTED if op == "created" else UPDATED, about, seq, reason=op)
+            if op == "created":
+                self._starts_halted(about, seq)
 
     def route_gone(self, uid: str, before: ActiveRoute, seq: int) -> None:
         """Note that the route *uid* of an object was deleted."""
         about = about_route(uid, before.revision, before.settings)
         if about is not None and not self._leaves(about.namespace, uid):
-            self._note(ENDED, about._replace(to_sink=False), "deleted", seq)
+            self._note(ENDED, about._replace(to_sink=False), seq, reason="deleted")
 
     def _listens(self, namespace: str, uid: str, address: str) -> bool:
         """Whether the route *uid* listens to the server's own Broker from now on."""
@@ -103,11 +116,46 @@ class LifecycleChanges:
         self.detached.add(uid)
         return True
 
-    def _note(self, transition: str, about: About, reason: str, seq: int) -> None:
+    def _starts_halted(self, about: About, seq: int) -> None:
+        """Note what was set about a route before it was there, when nobody could be told of it."""
+        before = self.steering.get(about.uid)
+        if before is None:
+            return
+        if before.paused_ms is not None:
+            self._note(PAUSED, about, seq, by=before.paused_by)
+        if before.disabled_ms is not None:
+            members = {"by": before.disabled_by, "reason": before.disabled_reason}
+            self._note(DISABLED, about, seq, **members)
+
+    def _note(self, transition: str, about: About, seq: int, **members: str | None) -> None:
+        """Add a row, if anybody listens."""
         to_broker = bool(self.listening.get(about.namespace))
         if to_broker or about.to_sink:
-            row = about.row(transition, self.now_ms, {"reason": reason}, to_broker=to_broker)
-            self.rows.append(row | {"seq": seq})
+            row = about.row(transition, self.now_ms, members, to_broker=to_broker)
+            key = f"/{self.now_ms}" if transition in _COME_AGAIN else ""
+            self.rows.append(row | {"seq": seq, "event_id": row["event_id"] + key})
+
+
+def read_lifecycle(
+    connection: Connection,
+    changes: Iterable[object],
+    namespaces: Collection[str],
+    live: Collection[str],
+    now_ms: int,
+) -> LifecycleChanges:
+    """Read what a batch of *changes* needs to know.
+
+    Args:
+        connection: In the transaction that makes them.
+        changes: All of the batch.
+        namespaces: Those that the changes name.
+        live: Uids of the routes that exist, at least of those that the changes name.
+        now_ms: Stamp of the changes.
+    """
+    put = {change.uid for change in changes if isinstance(change, PutRoute)}
+    created = put.difference(live)
+    steering = read_steering(connection, created) if created else {}
+    return LifecycleChanges(read_listening(connection, namespaces), now_ms, steering)
 
 
 def write_lifecycle(connection: Connection, changes: LifecycleChanges) -> None:

@@ -28,7 +28,7 @@ from distributary.subscriptions.store import steering as _steering
 from distributary.subscriptions.store._batch import Batch, SubscriptionRow
 from distributary.subscriptions.store._credentials_batch import CredentialChanges
 from distributary.subscriptions.store._credentials_sealed import Sealer, sealer_beside
-from distributary.subscriptions.store._lifecycle import LifecycleChanges
+from distributary.subscriptions.store._lifecycle import read_lifecycle
 from distributary.subscriptions.store._tenants import namespaces_in, read_tenants
 from distributary.subscriptions.store._upgrade import bring_up, scrub
 from distributary.subscriptions.store._writing import trim, write_batch
@@ -62,7 +62,6 @@ from distributary.subscriptions.store.lifecycle_rows import (
     RESUMED,
     Transition,
     note_transition,
-    read_listening,
 )
 from distributary.subscriptions.store.stored import (
     NO_SUBSCRIPTION,
@@ -218,7 +217,7 @@ class Store:
                 targets=targets,
                 tenants=read_tenants(connection, changes, names, self._quotas),
                 quotas=self._quotas,
-                lifecycle=LifecycleChanges(read_listening(connection, names), now_ms),
+                lifecycle=read_lifecycle(connection, changes, names, targets.live, now_ms),
             )
             outcomes = [batch.apply(change) for change in changes]
             if batch.seq != counter.seq:

@@ -6,6 +6,7 @@ import pytest
 
 from distributary.core.errors import RequestError, StoreError
 from distributary.knative.apiserver.machinery import Key
+from distributary.subscriptions.store.lifecycle_rows import LifecycleOutbox
 from distributary.subscriptions.store.store import Store
 
 
@@ -71,6 +72,62 @@ def test_a_trigger_that_is_made_halted_is_never_sent_an_event(world, order, name
     other = {"broker": "default", "subscriber": world.to("http://127.0.0.1:9/other")}
     world.apply("Trigger", "t", other, annotations=notes)
     assert order == [call, "route"]
+
+
+@pytest.fixture
+def outbox(world):
+    """The lifecycle events that wait; a Trigger listens."""
+    listening = {"broker": "lifecycle", "subscriber": world.to()}
+    world.apply("Trigger", "ear", listening)
+    made = LifecycleOutbox(world.url)
+    yield made
+    made.close()
+
+
+def told(outbox):
+    """What the events say: transition, by whom or why, and when."""
+    members = [(row.transition, row.members, row.at_ms) for row in outbox.waiting()]
+    return [(of, said.get("by") or said.get("reason"), at_ms) for of, said, at_ms in members]
+
+
+@pytest.mark.parametrize("name", ["paused", "disabled"])
+def test_a_trigger_that_is_made_halted_is_told_to_be_so_after_its_start(world, outbox, name):
+    """Once: whoever listens knows its state, and is told of the end of the halt later."""
+    now_ms = world.clock.now_ms
+    annotated(world, **{name: "true"})
+    world.restart()
+    world.settle()
+    assert told(outbox) == [("started", "created", now_ms), (name, "annotation", now_ms)]
+    assert outbox.waiting()[1].event_id.endswith(f"/1/{name}/{now_ms}")
+    world.clock.now_ms += 1_000
+    annotated(world)
+    end = {"paused": "resumed", "disabled": "enabled"}[name]
+    assert told(outbox)[2:] == [(end, "annotation", now_ms + 1_000)]
+
+
+def test_a_halt_that_ends_before_the_start_is_told_of_by_nothing(world, outbox):
+    """A Trigger whose Broker comes later starts as it is then, at that time."""
+    spec = {"broker": "late", "subscriber": world.to()}
+    made = world.apply("Trigger", "t", spec, annotations={"distributary.dev/paused": "true"})
+    world.apply("Trigger", "t", spec, annotations={"distributary.dev/disabled": "true"})
+    assert steering(world, made).halted
+    assert told(outbox) == []
+    world.clock.now_ms += 5_000
+    now_ms = world.clock.now_ms
+    world.apply("Broker", "late")
+    assert told(outbox) == [("started", "created", now_ms), ("disabled", "annotation", now_ms)]
+    assert outbox.waiting()[1].members["reason"] == "by its annotation"
+
+
+def test_its_own_subscriber_is_told_of_a_halt_before_the_start(world):
+    """Where the Trigger asks for it."""
+    annotated(world, paused="true", lifecycle="true")
+    outbox = LifecycleOutbox(world.url)
+    assert [(row.transition, row.to_broker, row.to_sink) for row in outbox.waiting()] == [
+        ("started", False, True),
+        ("paused", False, True),
+    ]
+    outbox.close()
 
 
 @pytest.mark.parametrize(("name", "call"), [("paused", "resume"), ("disabled", "enable")])
