@@ -26,6 +26,7 @@ import access_matrix
 import clauses
 import kafka_topic
 import knative_schemas
+import log_lines
 import manual
 import protocol_settings
 import scale
@@ -220,6 +221,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "life": draw_life,
     "lifecycle": draw_lifecycle,
     "limits": draw_limits,
+    "log-lines": log_lines.draw,
     "metrics": draw_metrics,
     "protocol-settings": protocol_settings.draw,
     "responses": draw_responses,

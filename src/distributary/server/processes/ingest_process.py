@@ -323,7 +323,7 @@ class IngestProcess:
                 if self._tls is not None and await self._tls.look():
                     self._server.forget_certificates()
             except OSError as error:
-                self._log.error("look-failed", error=str(error))
+                self._log.error("receiver-look-failed", error=str(error))
             await asyncio.sleep(until_next_s(LOOK_S, time.monotonic()))
 
     def _ask_for_keys(self) -> None:

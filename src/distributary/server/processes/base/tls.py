@@ -265,7 +265,7 @@ class TlsWatch:
         try:
             await asyncio.to_thread(self.look)
         except OSError as error:  # descriptors or memory are short for now
-            self._log.error("look-failed", error=str(error))
+            self._log.error("tls-files-not-read", error=str(error))
         self.warn()
 
 

@@ -119,7 +119,7 @@ class Probe:
                     self._watchdog.look()
                 self._stand_in(loop)
             except OSError as error:  # descriptors are short for now
-                self._log.error("look-failed", error=str(error))
+                self._log.error("watchdog-look-failed", error=str(error))
             self._listen(loop)
             await asyncio.sleep(LOOK_S)
         for task in self._tasks:
