@@ -5,12 +5,14 @@ it, so a patch is always applied to the newest state.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 import structlog
 
+from distributary.access import has_its_share
 from distributary.core.clock import Clock
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import StatusError
@@ -19,6 +21,7 @@ from distributary.knative.apiserver.objects._rows import Rows
 from distributary.knative.apiserver.objects._rules import ObjectRules
 from distributary.knative.apiserver.objects._transaction import Transaction
 from distributary.knative.apiserver.objects._values import (
+    Create,
     ObjectChange,
     Outcome,
     Request,
@@ -28,9 +31,10 @@ from distributary.routes.write_loop import PendingWrite, WriteLoop
 BATCH_MAX: Final = 256
 """Requests in one transaction, which locks the store for some 10 ms."""
 
-WAITING_MAX: Final = 2_000
-"""Requests of clients that may wait for their batch: a second's worth; each may hold an object of
-1 MiB. Further ones get 429 with ``Retry-After``."""
+WAITING_MAX: Final = 4_000
+"""Requests of clients that may wait for their batch: two seconds' worth. So many come where
+collections are deleted; of objects of up to 1 MiB that are written, one comes with each request.
+Further ones get 429 with ``Retry-After``."""
 
 RETRY_AFTER_S: Final = 1
 """``Retry-After`` of a refused write, seconds."""
@@ -72,6 +76,7 @@ class Writer:
         self._clock = clock
         self._committed = committed
         self._doubtful = False
+        self._of_namespaces: Counter[str] = Counter()
         self._loop: WriteLoop[Sequence[Request], list[Outcome]] = WriteLoop(
             "objects-writer", self._make, batch_max=BATCH_MAX, weight=len
         )
@@ -89,12 +94,12 @@ class Writer:
         Each succeeds or is refused separately.
 
         Args:
-            requests: At least one.
+            requests: At least one; of a client, all in one namespace.
             by_server: They do not count against ``WAITING_MAX``.
 
         Raises:
-            StatusError: ``TooManyRequests``: too many wait. ``ServiceUnavailable``: the server
-                stops. Nothing was stored.
+            StatusError: ``TooManyRequests``: too many wait, or too many of this namespace.
+                ``ServiceUnavailable``: the server stops. Nothing was stored.
             StoreError: The store failed. Nothing was stored; or, if it failed at the end of the
                 commit, the outcome is unknown until a later read.
         """
@@ -102,13 +107,28 @@ class Writer:
             raise StatusError(
                 "ServiceUnavailable", "the server is stopping", retry_after_s=RETRY_AFTER_S
             )
-        if not by_server and self._loop.waiting + len(requests) > WAITING_MAX:
-            raise StatusError(
-                "TooManyRequests",
-                f"{self._loop.waiting} writes are waiting; please try again later",
-                retry_after_s=RETRY_AFTER_S,
-            )
-        return await self._loop.submit(requests)
+        if by_server:
+            return await self._loop.submit(requests)
+        namespace = _namespace_of(requests[0])
+        self._check_room(namespace, len(requests))
+        self._of_namespaces[namespace] += len(requests)
+        try:
+            return await self._loop.submit(requests)
+        finally:
+            self._of_namespaces[namespace] -= len(requests)
+            if not self._of_namespaces[namespace]:
+                del self._of_namespaces[namespace]
+
+    def _check_room(self, namespace: str, count: int) -> None:
+        waiting, own = self._loop.waiting, self._of_namespaces[namespace]
+        text = ""
+        if waiting + count > WAITING_MAX:
+            text = f"{waiting} writes are waiting"
+        elif namespace and has_its_share(own, waiting, WAITING_MAX):
+            text = f"{own} writes of the namespace {namespace} are waiting"
+        if text:
+            text += "; please try again later"
+            raise StatusError("TooManyRequests", text, retry_after_s=RETRY_AFTER_S)
 
     async def _make(self, waiting: _Batch) -> None:
         batch = [group for group in waiting if not group.gone]
@@ -154,6 +174,11 @@ class Writer:
             self._cache = found
             self._committed(found, changes, True)
         self._doubtful = False
+
+
+def _namespace_of(request: Request) -> str:
+    """Namespace of the object; empty: it has none."""
+    return request.namespace if isinstance(request, Create) else request.key.namespace
 
 
 def timestamp(now_ms: int) -> str:

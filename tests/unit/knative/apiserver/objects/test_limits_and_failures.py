@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import itertools
 import sqlite3
 import threading
+from collections import Counter
 
 import pytest
 
@@ -229,7 +231,7 @@ def test_too_many_waiting_writes_are_told_to_come_again(world, monkeypatch):
 
     async def race():
         def create(name, write):
-            return world.objects.create(TRIGGER, "default", {"metadata": {"name": name}}, write)
+            return world.objects.create(TRIGGER, name, {"metadata": {"name": name}}, write)
 
         writes = [create(f"t{number}", Write()) for number in range(4)]
         return await asyncio.gather(
@@ -240,6 +242,27 @@ def test_too_many_waiting_writes_are_told_to_come_again(world, monkeypatch):
     assert [each.key.name for each in made] == ["t0", "t1", "t2"]
     assert (refused.reason, refused.retry_after_s) == ("TooManyRequests", 1)
     assert own.key.name == "own"
+
+
+def test_writes_of_one_namespace_leave_room_for_others(world, monkeypatch):
+    """Half of all that may wait, and a quarter once half of them wait; then it is as before."""
+    monkeypatch.setattr("distributary.knative.apiserver.objects._writer.WAITING_MAX", 8)
+
+    names = (f"t{number}" for number in itertools.count())
+
+    async def race(*writers):
+        """How many writes of each namespace are made of those that come at once."""
+        writes = [
+            world.objects.create(TRIGGER, namespace, {"metadata": {"name": next(names)}})
+            for namespace, count in writers
+            for _ in range(count)
+        ]
+        done = await asyncio.gather(*writes, return_exceptions=True)
+        made = Counter(each.key.namespace for each in done if not isinstance(each, StatusError))
+        return [made[namespace] for namespace, _ in writers]
+
+    assert world.run(race(("many", 8), ("few", 2), ("some", 3))) == [4, 2, 2]
+    assert world.run(race(("few", 8), ("many", 3))) == [4, 2]
 
 
 def test_a_caller_that_went_away_before_its_batch_writes_nothing(world, monkeypatch):
