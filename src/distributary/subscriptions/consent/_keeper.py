@@ -25,6 +25,7 @@ from distributary.core.errors import StoreError, TransportError
 from distributary.core.periodic import finish, keep_looking
 from distributary.core.shown import shown_uri
 from distributary.resource import Reach
+from distributary.routes.turns import Turns
 from distributary.subscriptions.consent import _steps as steps
 from distributary.subscriptions.consent._answer import Allowed, Withheld, read_answer
 from distributary.subscriptions.consent._asker import OptionsReply, Question
@@ -39,7 +40,6 @@ from distributary.subscriptions.store.consent_rows import (
     ConsentRows,
     digest_of,
 )
-from distributary.subscriptions.turns import Turns
 
 CALLBACK_KEY_MS: Final = 86_400_000
 """How long a callback URL is valid, milliseconds: a day for somebody to find it in a log."""

@@ -22,13 +22,14 @@ from distributary.core.log.taken import OnceLimits
 from distributary.core.tenant import BROKER_NAME, is_lifecycle, path_in
 from distributary.history.attempts import EventRows
 from distributary.history.newest import Newest, NewestRows
+from distributary.routes.turns import Places
 from distributary.subscriptions.events._query import EventPage, EventQuery, FoundEvent
 from distributary.subscriptions.events._search import Scope, decoded, earlier_of, search
 from distributary.subscriptions.events._way import EventWay, Routes, matches_of
 from distributary.subscriptions.store.store import Store
 
 THREADS: Final = 2
-"""Searches at a time: each occupies a core for a tenth of a second."""
+"""Searches at a time: each occupies a core for a tenth of a second. Namespaces take turns."""
 WAITING_MAX: Final = 32
 """Searches that wait or run; more are answered 503."""
 WAITING_OF_ONE_MAX: Final = 16
@@ -104,6 +105,7 @@ class Events:
         self._newest = NewestRows(places.history, places.waiting)
         self._rows = EventRows(places.history, places.waiting) if places.history else None
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="events")
+        self._turns = Places(THREADS)
         self._waiting: Counter[str] = Counter()
         self._owners: dict[str, str] = {}
 
@@ -177,7 +179,8 @@ class Events:
             raise RequestError("unavailable", "Too many searches for events wait.")
         waiting[namespace] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            async with self._turns.one(namespace):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             waiting[namespace] -= 1
             if not waiting[namespace]:

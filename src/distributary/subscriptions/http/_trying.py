@@ -15,6 +15,7 @@ from distributary.core.filter import Explanation
 from distributary.core.tenant import is_namespace
 from distributary.resource import Faults
 from distributary.resource.schema import checked
+from distributary.routes.turns import Places
 from distributary.subscriptions.events import EventQuery, Events, position_text
 from distributary.subscriptions.http._answers import in_each_namespace, json_response
 from distributary.subscriptions.http._openapi_filters import EVENTS_TRIED_MAX, RECENT
@@ -27,13 +28,13 @@ PARTS_MAX: Final = 20_000
 thread. Beyond it a client tries fewer events at a time."""
 
 TRIALS_AT_ONCE: Final = 2
-"""Trials that are evaluated at a time; others wait for their turn. They take threads that every
-other request to the API needs too."""
+"""Trials that are evaluated at a time; others wait, and namespaces take turns. They take threads
+that every other request to the API needs too."""
 
 
 def trying_resources(events: Events) -> dict[str, Resource]:
     """``/filters/try``, in each namespace; *events* finds the recent ones."""
-    turns = asyncio.Semaphore(TRIALS_AT_ONCE)
+    places = Places(TRIALS_AT_ONCE)
 
     async def attempt(request: Request) -> Response:
         if not is_namespace(namespace_of(request)):
@@ -46,7 +47,7 @@ def trying_resources(events: Events) -> dict[str, Resource]:
         else:
             tried = [Tried(event) for event in trial.events]
         # Far from the loop: a thousand expressions on a hundred events take a while.
-        async with turns:
+        async with places.one(namespace_of(request)):
             return json_response(await asyncio.to_thread(_tried, trial.selection, tried))
 
     return in_each_namespace({"/filters/try": Resource({"POST": attempt})})

@@ -164,3 +164,36 @@ def test_few_trials_are_evaluated_at_a_time(api, monkeypatch):
 
     assert [each.status for each in api.client._runner.run(ask())] == [200] * 5
     assert most == _trying.TRIALS_AT_ONCE
+
+
+def test_namespaces_take_turns_at_trials(api, monkeypatch):
+    """One that tries without end delays no other."""
+    going_on, began = threading.Event(), threading.Semaphore(0)
+    order = []
+    evaluate = _trying._tried
+
+    def slowly(selection, events):
+        order.append(events[0].event.attributes["id"])
+        began.release()
+        going_on.wait(30)
+        return evaluate(selection, events)
+
+    monkeypatch.setattr(_trying, "_tried", slowly)
+    fields = [("content-type", "application/json")]
+
+    def trial(namespace):
+        body = json.dumps({"events": [{**EVENT, "id": namespace}]}).encode()
+        target = f"/namespaces/{namespace}/filters/try"
+        return asyncio.create_task(api.client.ask("POST", target, body, fields))
+
+    async def ask():
+        asked = [trial("many") for _ in range(6)]
+        for _ in range(_trying.TRIALS_AT_ONCE):
+            assert await asyncio.to_thread(began.acquire, timeout=30)
+        asked.append(trial("few"))
+        await asyncio.sleep(0)
+        going_on.set()
+        return await asyncio.gather(*asked)
+
+    assert [each.status for each in api.client._runner.run(ask())] == [200] * 7
+    assert order[: _trying.TRIALS_AT_ONCE + 1] == ["many"] * _trying.TRIALS_AT_ONCE + ["few"]

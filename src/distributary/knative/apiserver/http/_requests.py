@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -9,10 +10,12 @@ from typing import Any, Final, TypeVar
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
+from distributary.access import has_its_share, sender_of
 from distributary.knative.apiserver.http._protobuf import PROTOBUF, read_protobuf
 from distributary.knative.apiserver.machinery import Object, StatusError
 from distributary.knative.apiserver.machinery.limits import BODY_BYTES_MAX
 from distributary.knative.apiserver.machinery.read import check_depth, read_object, read_value
+from distributary.routes.turns import Places
 
 ASIDE_BYTES: Final = 64 * 1024
 """Bodies of this size and more are parsed off the event loop: a megabyte of YAML takes up to a
@@ -22,13 +25,18 @@ _ASIDE: Final = ThreadPoolExecutor(1, "kubernetes-bodies")
 """Thread for large bodies, one at a time. The loop's own threads serve the store: slow bodies must
 not block the Subscriptions API, nor run on many threads at once."""
 
+_TURNS: Final = Places(1)
+"""The place on that thread, which namespaces take in turn."""
+
 WAITING_MAX: Final = 16
 """Bodies that wait for that thread, besides the one being parsed: at worst half a minute of its
-time, and 32 MiB. Further ones get 429, as from the API server; clients retry."""
+time, and 32 MiB. Further ones get 429, as from the API server; clients retry. Once half of them
+wait, a namespace whose keys have a quarter gets 429 too."""
 
 _Parsed = TypeVar("_Parsed")
-_large: set[object] = set()
-"""Large bodies that are being parsed or wait."""
+_large: Counter[str] = Counter()
+"""Large bodies that are being parsed or wait, by the only namespace of who sent them; empty: of all
+others."""
 
 
 _BROWSER_FIELDS: Final = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
@@ -45,7 +53,9 @@ async def read_body(request: Request) -> bytes:
     """
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise StatusError("UnsupportedMediaType", "compressed bodies are not supported")
-    if int(request.headers.get("content-length", "0")) >= ASIDE_BYTES and _crowded():
+    if int(request.headers.get("content-length", "0")) >= ASIDE_BYTES and _crowded(
+        _tenant_of(request)
+    ):
         async for _ in request.stream():
             pass  # read and drop: a response before the end of the request may be lost
         raise _too_many()
@@ -107,12 +117,12 @@ async def _aside(request: Request, body: bytes, parse: Callable[[bytes], _Parsed
         StatusError: ``TooManyRequests``: too many wait. And those of *parse*.
         ClientDisconnect: The client disconnected first; its body is dropped.
     """
-    with _place() as held:
+    tenant = _tenant_of(request)
+    with _place(tenant) as held:
         held.append(body)
         del body
-        loop = asyncio.get_running_loop()
-        parsing = loop.run_in_executor(_ASIDE, lambda: parse(held[0]))
-        leaving = loop.create_task(left(request.receive))
+        parsing = asyncio.ensure_future(_in_turn(tenant, lambda: parse(held[0])))
+        leaving = asyncio.ensure_future(left(request.receive))
         try:
             await asyncio.wait((parsing, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not parsing.done():
@@ -123,23 +133,35 @@ async def _aside(request: Request, body: bytes, parse: Callable[[bytes], _Parsed
             parsing.cancel()
 
 
+async def _in_turn(tenant: str, parse: Callable[[], _Parsed]) -> _Parsed:
+    async with _TURNS.one(tenant):
+        return await asyncio.get_running_loop().run_in_executor(_ASIDE, parse)
+
+
+def _tenant_of(request: Request) -> str:
+    """The only namespace of who sent *request*; empty: it acts in several."""
+    return sender_of(request.scope["headers"]).tenant or ""
+
+
 @contextlib.contextmanager
-def _place() -> Iterator[list[bytes]]:
+def _place(tenant: str) -> Iterator[list[bytes]]:
     """A slot in the queue of large bodies; the list that holds the body is cleared on exit."""
-    if _crowded():
+    if _crowded(tenant):
         raise _too_many()
-    place = object()
     held: list[bytes] = []
-    _large.add(place)
+    _large[tenant] += 1
     try:
         yield held
     finally:
-        _large.discard(place)
+        _large[tenant] -= 1
+        if not _large[tenant]:
+            del _large[tenant]
         held.clear()  # the thread's queue keeps a cancelled job until its turn
 
 
-def _crowded() -> bool:
-    return len(_large) > WAITING_MAX
+def _crowded(tenant: str) -> bool:
+    count = _large.total()
+    return count > WAITING_MAX or bool(tenant and has_its_share(_large[tenant], count, WAITING_MAX))
 
 
 def _too_many() -> StatusError:

@@ -8,6 +8,14 @@ import threading
 import pytest
 from starlette.requests import ClientDisconnect
 
+from distributary.access import (
+    IDENTITY_FIELD,
+    Grant,
+    Identity,
+    IdentityKind,
+    Verb,
+    encode_identity,
+)
 from distributary.knative.apiserver.http import _requests
 from distributary.knative.apiserver.machinery.limits import VALUES_MAX
 
@@ -139,8 +147,11 @@ LARGE = json.dumps({"metadata": {"name": "c"}, "data": {"a": "x" * 100_000}}).en
 class Caller:
     """A request with a large body; its client stays until it leaves."""
 
-    def __init__(self) -> None:
+    def __init__(self, *namespaces: str) -> None:
         self.headers = {"content-type": "application/json", "content-length": str(len(LARGE))}
+        grant = Grant(may=(Verb.WRITE,), namespaces=namespaces or ("*",))
+        sender = Identity(name="key:k", how=IdentityKind.KEY, grants=(grant,))
+        self.scope = {"headers": [(IDENTITY_FIELD, encode_identity(sender))]}
         self.gone = asyncio.Event()
         self.pieces = 0
 
@@ -197,6 +208,29 @@ def test_one_large_body_too_many_is_told_to_come_again(cluster, blocked):
     assert (len(told), kept) == (13, 17)  # one would be parsed now, sixteen wait
     assert {(error.status, error.retry_after_s) for error in told} == {(429, 1)}
     assert all(one.pieces for one in callers)
+
+
+def test_large_bodies_of_a_tenant_leave_room_and_turns_to_others(cluster, blocked):
+    """Half of the places while nobody else asks, and then every other turn."""
+    done = []
+
+    async def ask_many():
+        def ask(namespace, count):
+            callers = [asyncio.ensure_future(Caller(namespace).parse()) for _ in range(count)]
+            for each in callers:
+                each.add_done_callback(lambda one: one.exception() or done.append(namespace))
+            return callers
+
+        shop, till = ask("shop", 12), ask("till", 3)
+        await asyncio.wait((*shop, *till), timeout=0.05)
+        told = [one.exception() for one in (*shop, *till) if one.done()]
+        blocked.set()
+        await asyncio.wait((*shop, *till))
+        return told
+
+    told = cluster.run(ask_many())
+    assert [error.status for error in told] == [429] * 4
+    assert done == ["shop"] + ["shop", "till"] * 3 + ["shop"] * 4
 
 
 def test_what_waits_for_a_client_that_left_is_dropped(cluster, blocked):

@@ -1,11 +1,13 @@
 """Turns: no namespace keeps the places of all, and none stands empty meanwhile."""
 
+import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from distributary.subscriptions.turns import Turns
+from distributary.routes.turns import Places, Turns
 
 
 def everywhere(_host: str) -> bool:
@@ -97,3 +99,74 @@ def test_what_is_discarded_is_not_taken(turns):
     turns.put("a", "good", "x.example")
     assert [turns.take(lambda host: host == "x.example") for _ in range(3)] == ["b", "a", None]
     end_all(turns)
+
+
+class Users:
+    """Coroutines that want a place; each holds it until it is told to go."""
+
+    def __init__(self, count: int) -> None:
+        self.places = Places(count)
+        self.began: list[str] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self._leave: dict[str, asyncio.Event] = {}
+
+    async def come(self, *names: str) -> None:
+        """Let users come, each of the namespace that begins its name."""
+        for name in names:
+            self._leave[name] = asyncio.Event()
+            self.tasks[name] = asyncio.create_task(self._use(name))
+        await asyncio.sleep(0)
+
+    async def go(self, *names: str) -> None:
+        """Let users free their places."""
+        for name in names:
+            self._leave[name].set()
+            await self.tasks[name]
+        await asyncio.sleep(0)
+
+    async def cancel(self, name: str) -> None:
+        """End a user wherever it is."""
+        self.tasks[name].cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.tasks[name]
+        await asyncio.sleep(0)
+
+    async def _use(self, name: str) -> None:
+        async with self.places.one(name[0]):
+            self.began.append(name)
+            await self._leave[name].wait()
+
+
+def test_a_namespace_with_one_user_waits_for_no_more_than_a_place():
+    """However many of another one have come before."""
+
+    async def use():
+        users = Users(2)
+        await users.come("a1", "a2", "a3", "a4", "a5", "b1", "b2")
+        assert users.began == ["a1", "a2"]
+        await users.go("a1")
+        assert users.began[2:] == ["b1"]
+        await users.go("a2", "b1", "a3")
+        assert users.began[3:] == ["a3", "b2", "a4"]
+        await users.go("b2", "a4", "a5")
+        assert len(users.began) == 7
+
+    asyncio.run(use())
+
+
+def test_who_is_cancelled_has_no_place():
+    """Neither who waits, nor who holds one, nor who was about to get it."""
+
+    async def use():
+        users = Users(1)
+        await users.come("a1", "a2", "a3", "a4")
+        await users.cancel("a2")
+        await users.cancel("a1")
+        assert users.began == ["a1", "a3"]
+        users.tasks["a4"].cancel()
+        await users.go("a3")
+        await users.come("a5")
+        assert users.began == ["a1", "a3", "a5"]
+        await users.go("a5")
+
+    asyncio.run(use())

@@ -1,11 +1,15 @@
 """Turns among the namespaces that wait for places which all of them share.
 
 Callers: ``subscriptions.refresh`` and ``subscriptions.consent``, whose requests to foreign hosts
-have so many places in all. Hides: who is next. A namespace with ten thousand requests that are due
-delays another one until the next of its requests ends, and no longer.
+have so many places in all; and what takes a few threads for long, for requests of the APIs. Hides:
+who is next. A namespace with ten thousand requests that are due delays another one until the next
+of its requests ends, and no longer.
 """
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Callable
 
 
 class Turns:
@@ -77,3 +81,43 @@ class Turns:
         self._held[namespace] -= 1
         if not self._held[namespace]:
             del self._held[namespace]
+
+
+class Places:
+    """Places for which coroutines wait, and which namespaces take in turn. For one event loop.
+
+    Args:
+        count: So many.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._turns = Turns()
+        self._numbers = itertools.count()
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+
+    @contextlib.asynccontextmanager
+    async def one(self, namespace: str) -> AsyncIterator[None]:
+        """Wait for a place of *namespace*, and hold it."""
+        key = str(next(self._numbers))
+        turn = self._waiting[key] = asyncio.get_running_loop().create_future()
+        self._turns.put(key, namespace, "")
+        self._give()
+        try:
+            await turn
+            yield
+        finally:
+            if key in self._turns:  # cancelled before its turn
+                self._turns.discard(key)
+                del self._waiting[key]
+            else:
+                self._turns.end(key)
+                self._free += 1
+                self._give()
+
+    def _give(self) -> None:
+        while self._free and (key := self._turns.take(lambda _host: True)) is not None:
+            self._free -= 1
+            turn = self._waiting.pop(key)
+            if not turn.done():  # else its caller has been cancelled, and is about to free it
+                turn.set_result(None)
