@@ -24,6 +24,7 @@ from typing import Any
 
 import access_matrix
 import clauses
+import file_versions
 import kafka_topic
 import knative_schemas
 import log_lines
@@ -214,6 +215,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "breaker": draw_breaker,
     "conformance": clauses.draw,
     "errors": draw_errors,
+    "file-versions": file_versions.draw,
     "kafka-topic": kafka_topic.draw,
     "kafka-recalled-topic": kafka_topic.draw_recalled,
     "spark-tables": draw_spark_tables,

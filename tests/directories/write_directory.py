@@ -47,6 +47,8 @@ EVENTS = {
     "twice": 2,
     "history": 60,
     "redriven": 400,
+    "signed": 2,
+    "paused": 3,
 }
 """Subscription -> how many events of type ``com.example.<name>`` were published for it."""
 
@@ -64,6 +66,8 @@ ANSWERS = {
     "/trigger": 503,
     "/reply-refused": 400,
     "/reply-letters": 503,
+    "/signed": 503,
+    "/till": 503,
 }
 """What the sinks answered while the directory was written; all other paths: 200."""
 
@@ -72,6 +76,10 @@ HISTORY_SEEN = 20
 
 RUN = "run-under-way"
 """Name of a run that sends letters again; some of them had become rows."""
+
+RATE = 50
+"""Letters that it sends again in a second; without a rate, as before ``state-10``, all are sent at
+once by the versions of today."""
 
 
 def _sink(path):
@@ -107,6 +115,11 @@ SUBSCRIPTIONS = {
         "protocolsettings": _http(deadLetterSink=_sink("/twice-letters"), **STEADFAST),
     },
     "redriven": {"sink": _sink("/redriven"), "protocolsettings": _http(**STEADFAST)},
+    "signed": {
+        "sink": _sink("/signed"),
+        "protocolsettings": {"signature": {"scheme": "v1"}, **_http(**STEADFAST)},
+    },
+    "paused": {"sink": _sink("/paused")},
     "timer": {
         "sink": _sink("/timer"),
         "source": "/timer",
@@ -154,6 +167,17 @@ SUBSCRIPTIONS = {
         },
     },
 }
+TENANT = "/namespaces/shop"
+"""A namespace beside ``default``."""
+
+TILL = {
+    "sink": _sink("/till"),
+    "protocol": "HTTP",
+    "types": ["com.example.till"],
+    "protocolsettings": _http(**STEADFAST),
+}
+"""Its only subscription, ``till``."""
+
 HISTORY = {
     "sink": _sink("/history"),
     "config": {"start": "earliest"},
@@ -260,6 +284,7 @@ def _ask(method, path, body=None, headers=None):
 def _must(*args, **more):
     status, body = _ask(*args, **more)
     assert 200 <= status < 300, (args, status, body)
+    return body
 
 
 def _until(holds, what, seconds=180):
@@ -290,12 +315,15 @@ def _publish_all(kind):
 
 def _subscribe(name, spec):
     types = [f"com.example.{name}"]
-    _must("PUT", f"/subscriptions/{name}", {"protocol": "HTTP", "types": types} | spec)
+    made = _must("PUT", f"/subscriptions/{name}", {"protocol": "HTTP", "types": types} | spec)
+    return json.loads(made)
 
 
 def _fill():
-    for name, spec in SUBSCRIPTIONS.items():
-        _subscribe(name, spec)
+    """Returns the secret that signs deliveries, which nobody is told again."""
+    made = {name: _subscribe(name, spec) for name, spec in SUBSCRIPTIONS.items()}
+    _must("POST", "/subscriptions/paused/pause")
+    _must("PUT", f"{TENANT}/subscriptions/till", TILL)
     for path, version, kind, name, spec in OBJECTS:
         body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
         _must("POST", path, body)
@@ -308,16 +336,18 @@ def _fill():
             _publish("/events", kind, number)
     _publish("/brokers/default/shop", "order", 0, traceparent=TRACE)
     _publish("/channels/default/pipe", "piped", 0)
+    _publish(f"{TENANT}/events", "till", 0)
     _until(lambda: not _missing(), "all sinks were asked")
     time.sleep(3)  # outcomes on disk; the breaker of the closed sink opens and its route lags
+    return made["signed"]["protocolsettings"]["signature"]["secret"]
 
 
 def _missing():
     """What has not been seen yet."""
     seen = Counter(_Sink.seen)
-    at_least = {"/refused", "/sealed", "/counted", "/reserved"}
+    at_least = {"/refused", "/sealed", "/counted", "/reserved", "/signed"}
     found = {path for path in at_least if seen[path] < EVENTS[path[1:]]}
-    once = ("/trigger", "/gone", "/twice-letters", "/reply-letters", "/beat")
+    once = ("/trigger", "/gone", "/twice-letters", "/reply-letters", "/beat", "/till")
     found |= {path for path in once if not seen[path]}
     if _kept("redriven") != EVENTS["redriven"]:
         found.add("letters")
@@ -334,7 +364,9 @@ def _leave_under_way():
     _until(lambda: _Sink.seen.count("/history") >= HISTORY_SEEN, "some of the history")
     ANSWERS["/redriven"] = 503
     before = {"objects": _objects()}  # Nothing takes its time once the run has begun.
-    _must("POST", "/dead-letters/redrive", {"subscription": "redriven", "run": RUN})
+    _must(
+        "POST", "/dead-letters/redrive", {"subscription": "redriven", "run": RUN, "rateLimit": RATE}
+    )
     _until(_run_under_way, "the run has begun")
     return before
 
@@ -364,8 +396,8 @@ def main(source, target):
         server = subprocess.Popen(command, env=environ, start_new_session=True)
         try:
             _until(_ready, "ready")
-            _fill()
-            before = _leave_under_way()
+            secret = _fill()
+            before = _leave_under_way() | {"secret": secret}
         finally:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()

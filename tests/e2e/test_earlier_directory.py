@@ -1,12 +1,13 @@
 """Data directories of earlier versions, killed with everything under way, open and go on.
 
-What stands in them is told by ``tests/directories/write_directory.py``: in ``state-4`` all of it,
-in ``state-3`` what its README says. Today's server listens on another port; ``public_url`` says
+What stands in them is told by ``tests/directories/write_directory.py``: in the newest all of it,
+in the others what its README says. Today's server listens on another port; ``public_url`` says
 that the old address is still its own.
 """
 
 import base64
 import contextlib
+import hmac
 import importlib.util
 import json
 import shutil
@@ -29,9 +30,11 @@ from kit.tarballs import unpack
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DIRECTORIES = Path(__file__).parents[1] / "directories"
-ALL = ("state-3", "state-4")
-NEWEST = pytest.mark.parametrize("archive", ALL[-1:], indirect=True)
-"""What earlier archives do not hold."""
+ALL = ("state-3", "state-4", "state-10")
+SINCE_4 = pytest.mark.parametrize("archive", ALL[1:], indirect=True)
+"""What archives before ``state-4`` do not hold."""
+SINCE_10 = pytest.mark.parametrize("archive", ALL[2:], indirect=True)
+"""What archives before ``state-10`` do not hold."""
 
 ARRIVE_S_MAX = 60.0
 """Longest wait for what was waiting: longer means that it was lost."""
@@ -57,6 +60,7 @@ class Arrival(NamedTuple):
     path: str
     id: str
     fields: dict[str, str]
+    body: bytes
 
 
 class Sinks:
@@ -74,11 +78,11 @@ class Sinks:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("content-length", 0)))
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 fields = {name.lower(): value for name, value in self.headers.items()}
                 well = failing.get(self.path, 0) == 0
                 if well:
-                    arrivals.append(Arrival(self.path, fields["ce-id"], fields))
+                    arrivals.append(Arrival(self.path, fields["ce-id"], fields, body))
                 else:
                     failing[self.path] -= 1
                 self.send_response(204 if well else 503)
@@ -120,11 +124,13 @@ class Before(NamedTuple):
         arrived: Path of each sink -> ids of the events that it had taken.
         objects: Path of a list of the API -> its objects.
         formats: Path of a file of the directory -> its version and tables.
+        secret: What signs the deliveries of ``signed``.
     """
 
     arrived: dict[str, set[str]]
     objects: dict[str, list[dict[str, Any]]]
     formats: dict[str, list[object]]
+    secret: str
 
 
 def formats_of(data: Path, scratch: Path) -> dict[str, list[object]]:
@@ -167,7 +173,7 @@ def before(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Before:
     arrived: dict[str, set[str]] = {}
     for path, id_ in told["arrived"]:
         arrived.setdefault(path, set()).add(id_)
-    return Before(arrived, told["objects"], formats)
+    return Before(arrived, told["objects"], formats, told.get("secret", ""))
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +297,7 @@ def test_objects_stand_as_they_were(server: RunningServer) -> None:
     assert timer["config"]["interval"] == 86400
 
 
-@NEWEST
+@SINCE_4
 def test_every_object_is_answered_as_it_was(server: RunningServer, before: Before) -> None:
     """Subscriptions of all protocols, and the objects of Knative but for their status."""
 
@@ -310,31 +316,16 @@ def test_every_object_is_answered_as_it_was(server: RunningServer, before: Befor
         assert [settled(obj) for obj in now if obj.get("id") not in used_up] == then
 
 
-@NEWEST
+@SINCE_10
 def test_the_formats_are_those_that_the_version_before_reads(
     server: RunningServer, data_dir: Path, before: Before, tmp_path: Path
 ) -> None:
-    """So that it opens the directory again; who raises one says so in the changelog.
-
-    Raised are the log's (since format 3 it holds records in binary form), that of the resource
-    store (keys that sign, namespaces, secrets, closed addresses), and that of delivery stores
-    (namespaces of dead letters, runs).
-    """
+    """So that it opens the directory again; who raises one says so here and in the changelog."""
     del server
-    found = formats_of(data_dir, tmp_path)
-    assert found.keys() == before.formats.keys()
-    (old,) = before.formats["log/FORMAT"]
-    assert found.pop("log/FORMAT") == [str(old).replace('"format": 2', '"format": 3')]
-    raised = {"state.db": (10,), "delivery.db": (4,)}
-    for path, tables in found.items():
-        name = path.rpartition("/")[2]
-        if name in raised:
-            assert tables[0] == raised[name]
-        else:
-            assert tables == before.formats[path]
+    assert formats_of(data_dir, tmp_path) == before.formats
 
 
-@NEWEST
+@SINCE_4
 def test_a_backfill_goes_on_where_it_was(
     server: RunningServer, sinks: Sinks, before: Before
 ) -> None:
@@ -349,7 +340,7 @@ def test_a_backfill_goes_on_where_it_was(
     assert len(again) <= len(then) / 2, "it began anew"
 
 
-@NEWEST
+@SINCE_4
 def test_a_run_that_was_under_way_comes_to_its_end(server: RunningServer, sinks: Sinks) -> None:
     """Letters that it had sent again were rows, the others were still letters."""
 
@@ -362,7 +353,7 @@ def test_a_run_that_was_under_way_comes_to_its_end(server: RunningServer, sinks:
     assert kept_of(server, "redriven") == []
 
 
-@NEWEST
+@SINCE_4
 def test_quota_that_was_reserved_is_used_by_whom_it_was_for(
     server: RunningServer, sinks: Sinks
 ) -> None:
@@ -376,7 +367,7 @@ def test_quota_that_was_reserved_is_used_by_whom_it_was_for(
     assert len(arrived) == 3
 
 
-@NEWEST
+@SINCE_4
 def test_a_parked_subscription_is_parked_until_it_is_resumed(
     server: RunningServer, sinks: Sinks
 ) -> None:
@@ -387,7 +378,7 @@ def test_a_parked_subscription_is_parked_until_it_is_resumed(
     sinks.wait_for("/gone", ids_of("gone"))
 
 
-@NEWEST
+@SINCE_4
 def test_dead_letters_on_their_way_arrive(server: RunningServer, sinks: Sinks) -> None:
     """Of an event, and of a reply that stands nowhere but in its row."""
     del server
@@ -397,7 +388,7 @@ def test_dead_letters_on_their_way_arrive(server: RunningServer, sinks: Sinks) -
     assert {letter.fields["ce-knativeerrorcode"] for letter in letters} == {"400"}
 
 
-@NEWEST
+@SINCE_4
 def test_headers_that_go_along_are_in_the_log(server: RunningServer, sinks: Sinks) -> None:
     """The newest kind of record holds those of the Broker's event."""
     del server
@@ -407,7 +398,7 @@ def test_headers_that_go_along_are_in_the_log(server: RunningServer, sinks: Sink
     assert order.fields["kn-namespace"] == "default"
 
 
-@NEWEST
+@SINCE_4
 def test_a_timer_goes_on_with_numbers_that_were_never_used(
     server: RunningServer, sinks: Sinks, before: Before
 ) -> None:
@@ -417,3 +408,39 @@ def test_a_timer_goes_on_with_numbers_that_were_never_used(
     number_of = lambda id_: int(id_.rpartition("/")[2])  # noqa: E731
     last = max(map(number_of, before.arrived["/beat"]))
     assert min(map(number_of, sinks.ids("/beat"))) >= last
+
+
+@SINCE_10
+def test_deliveries_are_signed_by_the_key_of_before(
+    server: RunningServer, sinks: Sinks, before: Before
+) -> None:
+    """Receivers have its secret, and nobody is told it again."""
+    del server
+    sinks.wait_for("/signed", ids_of("signed"))
+    key = base64.b64decode(before.secret.removeprefix("whsec_"))
+    for arrival in sinks.arrivals:
+        if arrival.path == "/signed":
+            words = (arrival.fields["webhook-id"], arrival.fields["webhook-timestamp"], "")
+            content = ".".join(words).encode() + arrival.body
+            signed = base64.b64encode(hmac.digest(key, content, "sha256")).decode()
+            assert arrival.fields["webhook-signature"] == f"v1,{signed}"
+
+
+@SINCE_10
+def test_a_paused_subscription_is_paused_until_it_is_resumed(
+    server: RunningServer, sinks: Sinks
+) -> None:
+    """What waited arrives then."""
+    assert server.request("GET", "/subscriptions/paused/status").json()["state"] == "paused"
+    assert sinks.ids("/paused") == set()
+    assert server.request("POST", "/subscriptions/paused/resume").status == 202
+    sinks.wait_for("/paused", ids_of("paused"))
+
+
+@SINCE_10
+def test_a_tenant_has_what_is_its_own(server: RunningServer, sinks: Sinks) -> None:
+    """Its event, which waited, and its subscription, which no other namespace lists."""
+    sinks.wait_for("/till", {"till-0"})
+    (till,) = server.request("GET", f"{WRITTEN.TENANT}/subscriptions").json()
+    assert till["id"] == "till"
+    assert server.request("GET", "/subscriptions/till").status == 404
