@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice, zip_longest
 from typing import Final
 
 from distributary.knative.apiserver.machinery import Key
@@ -15,10 +16,13 @@ remain. New changes do not wait."""
 
 
 class WorkQueue:
-    """Objects that changed, are being reconciled, or wait for a retry."""
+    """Objects that changed, are being reconciled, or wait for a retry.
+
+    Namespaces take turns, so one with very many changes delays those of others by little.
+    """
 
     def __init__(self) -> None:
-        self._new: dict[Key, None] = {}
+        self._new: dict[str, dict[Key, None]] = {}  # by namespace; the first is next
         self._taken: frozenset[Key] = frozenset()
         self._later: dict[Key, None] = {}
         self._later_s = 0.0
@@ -28,7 +32,7 @@ class WorkQueue:
 
     def add(self, key: Key) -> None:
         """Queue *key*, even while it is being reconciled."""
-        self._new[key] = None
+        self._new.setdefault(key.namespace, {})[key] = None
         self._wake.set()
 
     def add_all(self, keys: Iterable[Key]) -> None:
@@ -60,11 +64,14 @@ class WorkQueue:
         """Take at most *count* objects to reconcile now."""
         assert not self._taken
         if self._later and now_s >= self._later_s:
-            self._new.update(self._later)
+            self.add_all(self._later)
             self._later.clear()
-        taken = list(self._new)[:count]
+        taken = list(islice(_in_turn(self._new), count))
         for key in taken:
-            del self._new[key]
+            keys = self._new.pop(key.namespace)
+            del keys[key]
+            if keys:
+                self._new[key.namespace] = keys  # last
             self._later.pop(key, None)
         self._taken = frozenset(taken)
         return taken
@@ -106,6 +113,13 @@ class WorkQueue:
 
     def _concerns(self, key: Key) -> bool:
         if key.resource == NAMESPACE.resource:
-            places: tuple[Iterable[Key], ...] = (self._new, self._taken, self._later)
-            return any(other.namespace == key.name for place in places for other in place)
-        return key in self._new or key in self._taken or key in self._later
+            others = chain(self._taken, self._later)
+            return key.name in self._new or any(other.namespace == key.name for other in others)
+        new = key in self._new.get(key.namespace, ())
+        return new or key in self._taken or key in self._later
+
+
+def _in_turn(queues: Mapping[str, Iterable[Key]]) -> Iterator[Key]:
+    """The first key of each of *queues*, then the second of each, and so on."""
+    for each in zip_longest(*queues.values()):
+        yield from (key for key in each if key is not None)
