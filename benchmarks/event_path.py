@@ -70,7 +70,7 @@ FILTERS = {
 
 class Appends:
     open = True
-    full = False
+    splits = False
 
     def __init__(self):
         self.received = []

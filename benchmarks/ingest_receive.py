@@ -67,7 +67,7 @@ class GroupedAppends:
     """Settles all that came in one turn of the loop together, as a group commit does."""
 
     open = True
-    full = False
+    splits = False
 
     def __init__(self):
         self.waiting = []

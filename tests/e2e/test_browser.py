@@ -79,7 +79,7 @@ class NoAppends:
     """A log that nobody writes to here."""
 
     open = True
-    full = False
+    splits = False
 
     def submit(self, *_arguments: object) -> None:
         raise AssertionError

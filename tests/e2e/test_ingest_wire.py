@@ -24,7 +24,7 @@ class Appends:
     """Durable at once, or held."""
 
     open = True
-    full = False
+    splits = False
 
     def __init__(self) -> None:
         self.held = False

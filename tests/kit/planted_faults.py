@@ -123,8 +123,8 @@ FAULTS: Final = (
     Fault(
         "a full queue takes more",
         "log",
-        "if self.full:\n            raise LogUnavailableError(",
-        "if self._closing:\n            raise LogUnavailableError(",
+        "or self._pending_count >= self._queue_count_max\n        ):",
+        "or self._closing\n        ):",
     ),
     # -- filters ------------------------------------------------------------------------------
     Fault(

@@ -33,7 +33,7 @@ from distributary.access.keys import KeyRecord, NewKey, hash_of, make_key
 from distributary.access.policies import Policies, PolicyRecord, all_targets
 from distributary.access.presented import CertificateRecord, Credentials, PeerCertificate
 from distributary.access.refusals import ForbiddenError, UnauthenticatedError, challenge
-from distributary.access.shares import has_its_share
+from distributary.access.shares import TENANT_SHARE, has_its_share
 from distributary.access.snapshot import AccessSnapshot, decode_snapshot
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "IDENTITY_FIELD",
     "LOCAL",
     "NOBODY",
+    "TENANT_SHARE",
     "AccessSnapshot",
     "CertificateRecord",
     "Change",

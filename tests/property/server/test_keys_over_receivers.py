@@ -31,7 +31,6 @@ class Log:
     """One partition: holds appends until they are committed, or refused, all at a time."""
 
     pending_bytes = 0
-    full = False
 
     def __init__(self):
         self.records = []

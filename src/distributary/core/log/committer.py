@@ -21,13 +21,13 @@ from distributary.core.clock import Clock
 from distributary.core.errors import LogError, LogUnavailableError, RecordTooLargeError
 from distributary.core.log.frame import BODY_BYTES_MAX
 
-QUEUE_BYTES_MAX = 64 * 1024 * 1024
-"""Bodies that may wait, bytes: a quarter of a second of a disk that writes 256 MB/s. More waiting
-would only turn overload into latency; ingest answers 503 instead."""
+QUEUE_BYTES_MAX = 256 * 1024 * 1024
+"""Bodies that may wait, bytes: twice what all receivers of a server admit, who refuse a tenant that
+has its share. So no queue is full of the events of one; this bounds what nobody counts any more,
+as the events that a lost receiver had passed on."""
 
-QUEUE_COUNT_MAX = 65_536
-"""Bodies that may wait, of any size: two seconds of the intended rate. Each one also holds a
-connection."""
+QUEUE_COUNT_MAX = 262_144
+"""Bodies that may wait, of any size: receivers count a kilobyte more for each."""
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024
 """Bodies in one commit, bytes: some 20 ms of disk. More would not save enough syncs."""
@@ -86,12 +86,7 @@ class CommitStats(NamedTuple):
 
 
 class GroupCommitter:
-    """Appends from an event loop without blocking it. Use it in the loop's thread; close it.
-
-    Attributes:
-        full: Whether ``submit`` would raise: answer 503 before decoding anything. Kept, not
-            computed: it is read for every request.
-    """
+    """Appends from an event loop without blocking it. Use it in the loop's thread; close it."""
 
     def __init__(
         self,
@@ -137,8 +132,6 @@ class GroupCommitter:
         self._on_inline = on_inline
         self._on_durable = on_durable
         self._on_published = on_published
-        self.full = False
-        self._note_full()
         self._streak = 0
         self._closing = False
         self._broken: LogUnavailableError | None = None
@@ -164,15 +157,13 @@ class GroupCommitter:
             raise RecordTooLargeError(
                 f"a record of {len(body)} bytes: the log takes {BODY_BYTES_MAX} at most"
             )
-        if self.full:
-            raise LogUnavailableError("too many events wait for the disk; try again later")
-        self._pending_bytes += len(body)
-        self._pending_count += 1
         if (
             self._pending_bytes >= self._queue_bytes_max
             or self._pending_count >= self._queue_count_max
         ):
-            self.full = True
+            raise LogUnavailableError("too many events wait for the disk; try again later")
+        self._pending_bytes += len(body)
+        self._pending_count += 1
         if self._in_turn or self._inline or (self._quick and self._thread_rests()):
             if not self._inline:
                 self._loop.call_soon(self._commit_inline)
@@ -226,12 +217,6 @@ class GroupCommitter:
         if self._streak >= enough or (self._quick and duration_s > INLINE_HOPELESS_S):
             self._quick = not self._quick
             self._streak = 0
-
-    def _note_full(self) -> None:
-        self.full = (
-            self._pending_bytes >= self._queue_bytes_max
-            or self._pending_count >= self._queue_count_max
-        )
 
     @property
     def broken(self) -> LogUnavailableError | None:
@@ -340,7 +325,6 @@ class GroupCommitter:
         size = sum([len(body) for _, body, _, _ in group])
         self._pending_bytes -= size
         self._pending_count -= len(group)
-        self._note_full()
         self._last_commit_s = duration_s
         if self._adaptive:
             self._judge(duration_s)

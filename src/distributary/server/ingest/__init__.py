@@ -15,7 +15,7 @@ from distributary.server.ingest._demands import ROWS, need_of, row_of
 from distributary.server.ingest._event_paths import EVENTS_PATH
 from distributary.server.ingest._forwarded import TrustedProxies
 from distributary.server.ingest._guard import Guard
-from distributary.server.ingest._limits import IngestSettings
+from distributary.server.ingest._limits import HELD_BYTES_MAX_DEFAULT, IngestSettings
 from distributary.server.ingest._received import partition_key, received_once
 from distributary.server.ingest._received import received as received_events
 from distributary.server.ingest._responses import (

@@ -18,6 +18,7 @@ from distributary.access import (
     PeerCertificate,
     UnauthenticatedError,
     Verb,
+    has_its_share,
 )
 from distributary.core.clock import Clock
 from distributary.core.errors import Fault, LogError, RequestError
@@ -40,7 +41,7 @@ from distributary.server.ingest._event_paths import (
 )
 from distributary.server.ingest._forwarded import TrustedProxies
 from distributary.server.ingest._guard import Guard
-from distributary.server.ingest._held_bodies import HeldBodies
+from distributary.server.ingest._held_bodies import HeldBodies, Share
 from distributary.server.ingest._limits import STRANGER_BODY_BYTES_MAX, IngestSettings
 from distributary.server.ingest._policies import PolicyError, check_policies
 from distributary.server.ingest._readmission import check_again, sender_now
@@ -68,8 +69,8 @@ class AppendPort(Protocol):
         """Whether the log accepts appends; False: disk full, failed fsync, or closing."""
 
     @property
-    def full(self) -> bool:
-        """Whether the queue is at its bound; retry later."""
+    def splits(self) -> bool:
+        """Whether each event of a request becomes a record of its own."""
 
     def submit(self, received: Received, done: Settle) -> None:
         """Append *received* as one record.
@@ -98,8 +99,9 @@ class Swept(Protocol):
         """Abort, whatever is under way."""
 
 
-PlainEvent: TypeAlias = tuple[Received, Sequence[Event] | None]
-"""An event to append, and its type and source if they are new."""
+Taken: TypeAlias = tuple[Received, Sequence[Event] | None, Share | None, int]
+"""What to append, the types and sources in it that are new, whose share of the memory it takes
+(None: no share is kept), and how many records it becomes."""
 
 
 class Dial(Protocol):
@@ -117,7 +119,7 @@ class IngestContext:
 
     Attributes:
         addresses: The paths that accept events.
-        bodies: Those that are arriving.
+        bodies: Those that are arriving, or wait for the log or the control process.
         draining: Shutting down: new requests get 503 with ``connection: close``.
         connections: Open connections, refused ones excepted.
         dial: Connects a relay to the control process; None: there is none.
@@ -186,9 +188,9 @@ class IngestContext:
         self.gate = Gate(clock.wall_ms)
         self.guard = Guard() if guard is None else guard
         self.node = NodeCounts() if node is None else node
-        self.bodies = HeldBodies(self.counters)
-        self.relays = RelayLimits(self.counters, self.node, self.bodies)
         self.addresses = EventPaths()
+        self.bodies = HeldBodies(self.counters, self.addresses)
+        self.relays = RelayLimits(self.counters, self.node, self.bodies)
         self.tenants = Tenants(self.now_s, TenantCounts() if tenants is None else tenants)
         self.tenants.change(settings.quotas)
         self.plain = PlainRequests()
@@ -323,12 +325,14 @@ class IngestContext:
     def learn(self, paths: Mapping[str, str]) -> None:
         """Replace the paths of Brokers, Channels and namespaces; see ``EventPaths``."""
         self.addresses.learn(paths)
+        self.bodies.learn(paths)
         self.tenants.learn(paths)
 
-    def take(self, address: str, events: list[Event], size: int) -> Sequence[Event] | None:
-        """Count *events* of a request of *size* bytes; returns those of a new type or source."""
+    def take(self, address: str, events: list[Event], received: Received, size: int) -> Taken:
+        """Count *events* of a request of *size* bytes, which are appended as *received*."""
         self.tenants.take_events(address, len(events), size)
-        return self.seen.unseen(events)
+        records = len(events) if self.appends.splits else 1
+        return received, self.seen.unseen(events), self.bodies.by_address.get(address), records
 
     def _admit_sender(self, request: Request, certificate: PeerCertificate | None) -> None:
         # Whoever asks for permission to send events is answered as if they sent one.
@@ -406,7 +410,7 @@ class IngestContext:
         body_bytes_max: int,
         shown: Shown,
         certificate: PeerCertificate | None = None,
-    ) -> PlainEvent | None:
+    ) -> Taken | None:
         """The event of *request* if it is one whole request in plain form, and is admitted.
 
         None: parse it. Then ``admit`` finds the reason of a refusal.
@@ -418,7 +422,8 @@ class IngestContext:
         if found is None:
             return None
         address, host, event_type, source, key, record, carried_lines, authorization = found
-        counters, settings, appends = self.counters, self.settings, self.appends
+        counters, bytes_max = self.counters, self.settings.held_bytes_max
+        share = self.bodies.by_address.get(address)
         sender: Identity | None = ANYBODY
         if gate.required:
             known = shown.address is address and shown.generation == gate.generation
@@ -429,10 +434,9 @@ class IngestContext:
         if (
             host not in self.guard.passed
             or self.draining
-            or not appends.open
-            or appends.full
-            or counters.appends_in_flight >= settings.appends_max
-            or counters.held_bytes >= settings.held_bytes_max
+            or not self.appends.open
+            or counters.held_bytes >= bytes_max
+            or (share is not None and has_its_share(share.bytes, counters.held_bytes, bytes_max))
             or sender is None
             or (authorization and not gate.required and not is_visible(authorization))
             or (self.tenants.by_address and not self.tenants.admits(address))
@@ -446,7 +450,7 @@ class IngestContext:
         if not self.seen.knows(event_type, source):
             unseen = (Event({"type": event_type, "source": source}, None),)
         by = "" if sender is ANYBODY else sender.name
-        return of_default_ttl(record, address, key, carried_lines, by), unseen
+        return of_default_ttl(record, address, key, carried_lines, by), unseen, share, 1
 
     def no_address(self, path: bytes) -> RequestError:
         """Returns the error for an unknown path of a Broker or Channel."""
@@ -478,11 +482,8 @@ class IngestContext:
             raise RequestError("unsupported-media-type", "Content-Encoding other than identity.")
         if self.draining:
             raise RequestError("unavailable", "The server is shutting down.")
-        appends = self.appends
-        if not appends.open:
+        if not self.appends.open:
             raise RequestError("log-unavailable", "The log takes nothing now.")
-        if appends.full or self.counters.appends_in_flight >= self.settings.appends_max:
-            raise RequestError("unavailable", "Too many events wait for the log.")
         self.bodies.check_head(request, self.settings.held_bytes_max)
         self.tenants.check_events(self.addresses.by_path[request.path])
 

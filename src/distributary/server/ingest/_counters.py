@@ -33,7 +33,8 @@ class Counters:
         appends_in_flight: Gauge: requests that wait for the log.
         relays_in_flight: Gauge; watches excepted.
         watches_in_flight: Gauge: proxied responses without end.
-        held_bytes: Gauge: bodies half received or waiting for the log.
+        held_bytes: Gauge: bodies half received, or waiting for the control process or the log; a
+            record that waits counts ``RECORD_BYTES_MIN`` more.
         ack_buckets: Accepted requests by time from read to durable, one for each bound of
             ``ACK_BOUNDS_S`` and one above; not cumulative.
         ack_seconds: Sum of these times.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from distributary.core.errors import RequestError
-from distributary.core.tenant import LIFECYCLE_BROKER
+from distributary.core.tenant import DEFAULT_NAMESPACE, LIFECYCLE_BROKER
 from distributary.net.http1 import Request
 
 EVENTS_PATH: Final = b"/events"
@@ -60,6 +60,17 @@ class EventPaths:
         """Know no Brokers and Channels any more: those that were known may be gone."""
         self.learn({})
         self.known = False
+
+
+def namespaces_of(paths: Mapping[str, str]) -> dict[str, str]:
+    """The namespace of each address, that of ``EVENTS_PATH`` included.
+
+    Args:
+        paths: As for ``EventPaths.learn``.
+    """
+    parts = {address: path.split("/") for path, address in paths.items()}
+    found = {address: path[1] for address, path in parts.items() if len(path) > 1}
+    return found | {"": DEFAULT_NAMESPACE}
 
 
 def no_address(path: bytes, *, known: bool) -> RequestError:

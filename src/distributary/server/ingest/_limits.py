@@ -44,6 +44,17 @@ RELAYS_MAX = 512
 """Concurrent requests to the control process, watches excepted: each is short, and clients retry
 a refused one."""
 
+HELD_BYTES_MAX_DEFAULT = 128 * 1024 * 1024
+"""Bodies in memory over all connections, half received, waiting for the log or for the control
+process, divided among the receivers; beyond, 503. Without it 2,000 clients with bodies of 1 MiB
+would hold 2 GiB. Beside other namespaces one may have half, and a quarter once half are taken."""
+
+RECORD_BYTES_MIN = 1024
+"""A record that waits for the log counts for so much of that, and its body: its response, its place
+in a queue, what it calls back. A usual request takes 650 bytes, an event whose id is looked for
+(``once``) 1.8 KiB. So one budget bounds their number too: 65,000 events of 1 KB, two seconds of the
+rated load and some more."""
+
 PROBES_MAX = 32
 """Concurrent requests of a receiver to the paths of health: nothing else may take their place, or a
 probe would end a server that is only busy."""
@@ -111,11 +122,7 @@ class IngestSettings:
             small.
         connections_per_address_max: Open connections of one client address, loopback excepted;
             None: no such limit.
-        appends_max: Publishing requests that wait for the log; one more gets 503. Two seconds of
-            the rated load.
-        held_bytes_max: Bodies in memory over all connections, half received, waiting for the log
-            or for the control process; beyond, 503. Without it 2,000 clients with bodies of 1 MiB
-            would hold 2 GiB.
+        held_bytes_max: Bodies in memory over all connections: see ``HELD_BYTES_MAX_DEFAULT``.
         quotas: What each namespace may use, over all receivers.
     """
 
@@ -123,8 +130,7 @@ class IngestSettings:
     batch_events_max: int = 1_000
     connections_max: int = 2_000
     connections_per_address_max: int | None = 200
-    appends_max: int = 50_000
-    held_bytes_max: int = 128 * 1024 * 1024
+    held_bytes_max: int = HELD_BYTES_MAX_DEFAULT
     quotas: QuotaTable = field(default_factory=QuotaTable)
 
     @property
@@ -137,5 +143,4 @@ class IngestSettings:
         assert self.body_bytes_max >= 1
         assert self.connections_max >= 1
         assert self.connections_per_address_max is None or self.connections_per_address_max >= 1
-        assert self.appends_max >= 1
         assert self.held_bytes_max >= self.body_bytes_max

@@ -3,13 +3,11 @@
 Caller: ``_protocol``, which queues one for each response it owes. Hides the accounting of appends.
 """
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from distributary.core.errors import LogError, RecordTooLargeError
-from distributary.core.event import Event
-from distributary.core.flow import Received
-from distributary.server.ingest._context import IngestContext
+from distributary.server.ingest._context import IngestContext, Taken
+from distributary.server.ingest._limits import RECORD_BYTES_MIN
 from distributary.server.ingest._responses import Persistence
 
 
@@ -33,10 +31,11 @@ class PendingResponse:
     """
 
     __slots__ = (
-        "_body_bytes",
         "_connection",
         "_context",
         "_event_count",
+        "_held_bytes",
+        "_share",
         "_since_s",
         "_unseen",
         "answer",
@@ -48,41 +47,31 @@ class PendingResponse:
         self.persistence = persistence
         self.answer: bytes | None = None
 
-    def append(
-        self,
-        context: IngestContext,
-        received: Received,
-        since_s: float,
-        unseen: Sequence[Event] | None = None,
-    ) -> None:
-        """Append *received* to the log; ``settle`` is called when it is durable or has failed.
+    def append(self, context: IngestContext, taken: Taken, since_s: float) -> None:
+        """Append *taken* to the log; ``settle`` is called when it is durable or has failed.
 
         Args:
             context: State that all connections share.
-            received: Events of one request.
+            taken: Events of one request. A new type or source is recorded once they are durable.
             since_s: When the last byte of the request was read: start of the ack time.
-            unseen: Events whose type or source is new: recorded once they are durable.
         """
-        body_bytes = len(received.body)
+        received, self._unseen, share, records = taken
+        held_bytes = len(received.body) + RECORD_BYTES_MIN * records
         counters = context.counters
         counters.appends_in_flight += 1
-        counters.held_bytes += body_bytes
+        counters.held_bytes += held_bytes
+        if share is not None:
+            share.bytes += held_bytes
         self._context = context
         self._event_count = received.event_count
-        self._body_bytes = body_bytes
+        self._held_bytes = held_bytes
+        self._share = share
         self._since_s = since_s
-        self._unseen = unseen
         context.appends.submit(received, self.settle)
 
-    def append_parsed(
-        self,
-        context: IngestContext,
-        received: Received,
-        since_s: float,
-        unseen: Sequence[Event] | None,
-    ) -> None:
+    def append_parsed(self, context: IngestContext, taken: Taken, since_s: float) -> None:
         """As ``append``, for events of a request that was not in plain form."""
-        self.append(context, received, since_s, unseen)
+        self.append(context, taken, since_s)
 
     def settle(self, result: int | LogError | None) -> None:
         """Respond: 202, 503 where nothing is promised, or 413 where a retry would fail too."""
@@ -90,7 +79,9 @@ class PendingResponse:
         context = self._context
         counters = context.counters
         counters.appends_in_flight -= 1
-        counters.held_bytes -= self._body_bytes
+        counters.held_bytes -= self._held_bytes
+        if self._share is not None:
+            self._share.bytes -= self._held_bytes
         if not isinstance(result, LogError):
             self.answer = context.answers.accepted[self.persistence]
             counters.accepted(self._event_count, context.now_s() - self._since_s)

@@ -22,7 +22,7 @@ from distributary.server.ingest._hops import take_ttls, used_up
 from distributary.server.ingest._pending_response import PendingResponse
 from distributary.server.ingest._policies import FAULTS_LISTED, detail_of
 from distributary.server.ingest._proxy import Relay
-from distributary.server.ingest._received import check_count, received, sent_by
+from distributary.server.ingest._received import check_count, received
 from distributary.server.ingest._refusals import too_much_carried
 from distributary.server.ingest._relayed import body_bytes_max, expects_status
 from distributary.server.ingest._responses import CLOSE, KEEP, Persistence
@@ -326,7 +326,7 @@ class IngestConnection(asyncio.Protocol):
         self._sealed = self._request_count >= _limits.REQUESTS_PER_CONNECTION_MAX
         pending = self.response(self, CLOSE if self._sealed else KEEP)
         self._waiting.append(pending)
-        pending.append(context, found[0], self._read_s, found[1])
+        pending.append(context, found, self._read_s)
         return True
 
     def _publish(self, request: Request, address: str) -> None:
@@ -335,9 +335,13 @@ class IngestConnection(asyncio.Protocol):
         An empty batch is valid (JSON batch format): it gets 202 at once.
         """
         try:
+            self._body.pass_on(request, self._context.settings.held_bytes_max)
             events, binary_record = receive(request.fields, request.body)
             check_count(events, self._context.settings.batch_events_max)
             self._context.check_events(request, events)
+        except RequestError as error:
+            self._refuse(error, request, broken=False)
+            return
         except EventError as error:
             self._answer_problem(error.code, detail_of(error), request, faults=error.faults)
             return
@@ -354,12 +358,10 @@ class IngestConnection(asyncio.Protocol):
         if events:
             pending = self.response(self, persistence)
             self._waiting.append(pending)
-            unseen = self._context.take(address, events, len(request.body))
-            if ttls is not None:
-                binary_record = None  # it still holds the attribute that was taken
-            record = received(events, address, ttls, along_lines, binary_record)
-            record = sent_by(record, request.sender)
-            pending.append_parsed(self._context, record, self._read_s, unseen)
+            sender = request.sender
+            record = received(events, address, ttls, along_lines, binary_record, sender=sender)
+            taken = self._context.take(address, events, record, len(request.body))
+            pending.append_parsed(self._context, taken, self._read_s)
         else:
             self._context.counters.accepted(0, 0.0)
             self._answer_now(self._context.answers.accepted[persistence], persistence)

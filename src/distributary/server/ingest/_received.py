@@ -34,6 +34,8 @@ def received(
     ttls: Sequence[int] | None,
     carried: bytes = b"",
     record: bytes | None = None,
+    *,
+    sender: object = ANYBODY,
 ) -> Received:
     """Encodes the events of one request.
 
@@ -44,17 +46,20 @@ def received(
         address: Uid of the Broker or Channel; empty: the default broker.
         ttls: Remaining hops of each event, from 1; None: all have ``TTL_DEFAULT``.
         carried: Header lines of the request to store with the events.
-        record: ``event.record`` of *events*, if it is made already.
+        record: ``event.record`` of *events* as they came, if it is made already. With *ttls* it
+            still holds the attribute that was taken, and is not used.
+        sender: Whose request it is.
     """
-    body = event_record.encode(events) if record is None else record
-    key = partition_key(events)
+    body = event_record.encode(events) if record is None or ttls is not None else record
+    key, count = partition_key(events), len(events)
+    by = sender.name if isinstance(sender, Identity) and sender is not ANYBODY else ""
     if not address and ttls is None and not carried:
-        return Received(body, len(events), key)
-    left = (TTL_DEFAULT,) * len(events) if ttls is None else tuple(ttls)
+        return Received(body, count, key, by=by)
+    left = (TTL_DEFAULT,) * count if ttls is None else tuple(ttls)
     if carried:
         whole = encode_carried(address, left, body, carried)
-        return Received(whole, len(events), key, RecordKind.CARRIED)
-    return Received(encode_addressed(address, left, body), len(events), key, RecordKind.ADDRESSED)
+        return Received(whole, count, key, RecordKind.CARRIED, by)
+    return Received(encode_addressed(address, left, body), count, key, RecordKind.ADDRESSED, by)
 
 
 def of_default_ttl(
@@ -76,13 +81,6 @@ def of_default_ttl(
         return Received(record, 1, key, _EVENTS, by)
     body = encode_addressed(address, (TTL_DEFAULT,), record)
     return Received(body, 1, key, _ADDRESSED, by)
-
-
-def sent_by(received: Received, sender: object) -> Received:
-    """*received*, with the name of its *sender* where that was asked who it is."""
-    if sender is ANYBODY or not isinstance(sender, Identity):
-        return received
-    return msgspec.structs.replace(received, by=sender.name)
 
 
 def check_count(events: Sequence[Event], count_max: int) -> None:

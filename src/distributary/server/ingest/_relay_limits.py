@@ -7,7 +7,7 @@ from distributary.core.errors import RequestError
 from distributary.datadir import NamedCount, NodeCount, NodeCounts
 from distributary.net.http1 import Request
 from distributary.server.ingest._counters import Counters
-from distributary.server.ingest._held_bodies import HeldBodies, holder_of
+from distributary.server.ingest._held_bodies import HeldBodies
 from distributary.server.ingest._limits import (
     HEALTH_PATHS,
     PROBES_MAX,
@@ -86,8 +86,8 @@ class RelayLimits:
             raise RequestError("unavailable", "Too many such requests are under way.")
         has_body = request.content_length or request.chunked
         if has_body:
-            body_bytes = len(request.body)
-            self._bodies.check(holder_of(request), body_bytes, settings.held_bytes_max)
+            share = self._bodies.share_of(request)
+            self._bodies.check(share, len(request.body), settings.held_bytes_max)
 
     def _check_share(self, what: str, request: Request, taken: int, places: int) -> None:
         """Check that *places* are left for others than the namespace of *request*."""

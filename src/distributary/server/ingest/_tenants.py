@@ -12,6 +12,7 @@ from distributary.core.errors import RequestError
 from distributary.core.quotas import QuotaTable, RateBucket, rate_exceeded
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.datadir import TenantCounts, Used
+from distributary.server.ingest._event_paths import namespaces_of
 
 LOOK_S: Final = 0.05
 """Interval at which a bucket looks at what the others have admitted: between two looks all of them
@@ -116,8 +117,8 @@ class Tenants:
 
     __slots__ = (
         "_counts",
+        "_namespaces",
         "_now_s",
-        "_paths",
         "_quotas",
         "by_address",
         "by_namespace",
@@ -128,7 +129,7 @@ class Tenants:
         self._now_s = now_s
         self._counts = counts
         self._quotas = QuotaTable()
-        self._paths: Mapping[str, str] = {}
+        self._namespaces = namespaces_of({})
         self.calls_limited = False
         self.by_address: dict[str, TenantMeter] = {}
         self.by_namespace: dict[str, TenantMeter] = {}
@@ -139,7 +140,7 @@ class Tenants:
         Args:
             paths: Address by path: ``brokers/{namespace}/{name}``, ``namespaces/{namespace}/...``.
         """
-        self._paths = paths
+        self._namespaces = namespaces_of(paths)
         self._renew()
 
     def change(self, quotas: QuotaTable) -> None:
@@ -154,12 +155,9 @@ class Tenants:
             self._renew()
 
     def _renew(self) -> None:
-        parts = {address: path.split("/") for path, address in self._paths.items()}
-        found = {address: path[1] for address, path in parts.items() if len(path) > 1}
-        found[""] = DEFAULT_NAMESPACE
         self.by_address = {
             address: meter
-            for address, namespace in found.items()
+            for address, namespace in self._namespaces.items()
             if (meter := self.meter(namespace)) is not None
             and (meter.limited or namespace != DEFAULT_NAMESPACE)
         }

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from distributary.core.errors import LogError
-from distributary.core.event import Event, trace_context
 from distributary.core.event import record as event_record
+from distributary.core.event import trace_context
 from distributary.core.event.trace_context import TraceContext
 from distributary.core.flow import (
     TTL_DEFAULT,
@@ -22,7 +22,7 @@ from distributary.core.flow import (
     decode_addressed,
     encode_carried,
 )
-from distributary.server.ingest._context import IngestContext
+from distributary.server.ingest._context import IngestContext, Taken
 from distributary.server.ingest._pending_response import PendingResponse
 from distributary.server.ingest._protocol import IngestConnection
 from distributary.server.ingest._secure import SecureConnection
@@ -190,51 +190,33 @@ class TracedResponse(PendingResponse):
     _publishing: Publishing | None
     _began: tuple[int, int]
 
-    def append(
-        self,
-        context: IngestContext,
-        received: Received,
-        since_s: float,
-        unseen: Sequence[Event] | None = None,
-    ) -> None:
+    def append(self, context: IngestContext, taken: Taken, since_s: float) -> None:
         """As for others, in plain form: nearly all cost a draw and no more."""
-        tracing = self.tracing
+        tracing, received = self.tracing, taken[0]
         if received.kind is _CARRIED:
             publishing = tracing.begin(received)
         else:
             drawn = tracing.draw()
             if drawn >= tracing.ratio:
                 self._publishing = None
-                _append(self, context, received, since_s, unseen)
+                _append(self, context, taken, since_s)
                 return
             publishing = tracing.begin_root(received, drawn)
-        self._append_traced(publishing, context, received, since_s, unseen)
+        self._append_traced(publishing, context, taken, since_s)
 
-    def append_parsed(
-        self,
-        context: IngestContext,
-        received: Received,
-        since_s: float,
-        unseen: Sequence[Event] | None,
-    ) -> None:
+    def append_parsed(self, context: IngestContext, taken: Taken, since_s: float) -> None:
         """As for others; an event may bring a context."""
-        publishing = self.tracing.begin(received)
-        self._append_traced(publishing, context, received, since_s, unseen)
+        self._append_traced(self.tracing.begin(taken[0]), context, taken, since_s)
 
     def _append_traced(
-        self,
-        publishing: Publishing | None,
-        context: IngestContext,
-        received: Received,
-        since_s: float,
-        unseen: Sequence[Event] | None,
+        self, publishing: Publishing | None, context: IngestContext, taken: Taken, since_s: float
     ) -> None:
         self._publishing = publishing
         if publishing is not None:
-            received = publishing.received
+            taken = (publishing.received, *taken[1:])
             now_ns = time.time_ns()
             self._began = now_ns - int((context.now_s() - since_s) * 1e9), now_ns
-        _append(self, context, received, since_s, unseen)
+        _append(self, context, taken, since_s)
 
     def settle(self, result: int | LogError | None) -> None:
         """As for others; records the spans."""

@@ -45,7 +45,7 @@ class FakeAppends:
 
     def __init__(self) -> None:
         self.open = True
-        self.full = False
+        self.splits = False
         self.held = False
         self.error: LogError | None = None
         self.received: list[Received] = []

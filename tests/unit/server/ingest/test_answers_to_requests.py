@@ -7,6 +7,7 @@ import pytest
 from distributary.core.errors import LogUnavailableError, RecordTooLargeError
 from distributary.core.event import Event, record
 from distributary.server.ingest import IngestSettings, partition_key, partition_of
+from distributary.server.ingest._limits import RECORD_BYTES_MIN
 
 
 def test_an_event_is_answered_202_without_a_body(client, event):
@@ -160,13 +161,17 @@ def test_unknown_formats_are_415(client, post, content_type):
     assert b"accept-encoding" not in answer.fields
 
 
-def test_a_full_log_is_503_with_retry_after(client, event):
+def test_a_log_that_is_behind_is_503_with_retry_after(connect, event):
     """Nothing is read into memory that cannot be kept; the connection goes on."""
-    client.appends.full = True
+    first = connect(settings=IngestSettings(body_bytes_max=1000, held_bytes_max=1000))
+    first.appends.held = True
+    first.send(event())
+    client = connect(context=first.context)
     (answer,) = client.send(event())
     assert (answer.status, answer.fields[b"retry-after"]) == (503, b"1")
     assert answer.problem["code"] == "unavailable"
-    client.appends.full = False
+    first.appends.held = False
+    first.appends.settle()
     assert client.statuses(event()) == [202]
 
 
@@ -187,8 +192,8 @@ def test_a_failed_append_is_503_never_2xx(client, event):
 
 
 def test_too_many_appends_in_flight_are_503(connect, event):
-    """The bound over all connections holds, and is free again after the answers."""
-    client = connect(settings=IngestSettings(appends_max=2))
+    """However small they are: each counts a kilobyte more. It is free again after the answers."""
+    client = connect(settings=IngestSettings(body_bytes_max=9, held_bytes_max=2 * RECORD_BYTES_MIN))
     client.appends.held = True
     client.send(event(), event(), event())
     client.appends.held = False

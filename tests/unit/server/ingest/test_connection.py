@@ -119,10 +119,10 @@ def test_a_refused_request_gets_no_100(client, post):
 
 def test_a_refused_body_is_skipped(client, event):
     """503 comes before the body; the body is thrown away as it comes, the connection goes on."""
-    client.appends.full = True
+    client.appends.open = False
     sent = event(b"POST /events HTTP/1.1\r\n\r\n")
     assert client.statuses(sent[:-10]) == [503]
-    client.appends.full = False
+    client.appends.open = True
     assert client.statuses(sent[-10:-5], sent[-5:] + event()) == [202]
     assert len(client.appends.received) == 1
     assert client.context.counters.held_bytes == 0
@@ -130,7 +130,7 @@ def test_a_refused_body_is_skipped(client, event):
 
 def test_a_refused_body_that_never_comes_ends_the_connection(client, event):
     """It was answered, so there is no 408; but it has the deadlines of a body."""
-    client.appends.full = True
+    client.appends.open = False
     client.send(event(b"x" * 100_000)[:-10])
     assert client.wait(_limits.BODY_DEADLINE_S - 0.01) == []
     assert not client.ended
@@ -141,7 +141,7 @@ def test_a_refused_body_that_never_comes_ends_the_connection(client, event):
 @pytest.mark.parametrize("here", [True, False], ids=["body is here", "body is not here"])
 def test_a_refused_request_that_expects_100_ends_the_connection(client, event, here):
     """Whether such a client sends its body after a final answer is unknown."""
-    client.appends.full = True
+    client.appends.open = False
     sent = event(b"abc", more=b"expect: 100-continue\r\n")
     assert client.statuses(sent if here else sent[:-3]) == [503]
     assert client.ended

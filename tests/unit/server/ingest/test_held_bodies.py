@@ -17,6 +17,7 @@ from distributary.access import (
 from distributary.net.http1 import Request
 from distributary.server.ingest import IngestSettings
 from distributary.server.ingest._counters import Counters
+from distributary.server.ingest._event_paths import EventPaths
 from distributary.server.ingest._held_bodies import HeldBodies, HeldBody
 
 KEYS = {name: make_key(random.Random(name).randbytes) for name in ("shop", "till", "both")}
@@ -75,13 +76,14 @@ def test_a_tenant_leaves_memory_to_the_bodies_of_others(guarded):
     assert [client.statuses(b"x") for client in (*shop, *till)] == [[202]] * 3
     context = shop[0].context
     assert context.counters.held_bytes == 0
-    assert context.bodies._of_holders == {}
+    assert [context.bodies.by_address[f"@{name}"].bytes for name in ("shop", "till")] == [0, 0]
 
 
-def test_a_key_for_several_namespaces_is_no_tenant(guarded):
-    """An operator has what is left."""
+def test_events_take_of_the_namespace_that_they_go_to(guarded):
+    """Whoever sends them, as with quotas: a key for several namespaces has a share in each."""
     arriving(guarded, "shop", "shop")
-    assert len(arriving(guarded, "shop", "both")) == 2
+    assert len(arriving(guarded, "shop", "both")) == 0
+    assert len(arriving(guarded, "till", "both")) == 1
 
 
 def test_a_tenant_at_its_share_is_refused_before_the_body(guarded):
@@ -90,7 +92,10 @@ def test_a_tenant_at_its_share_is_refused_before_the_body(guarded):
     (client,) = arriving(guarded, "till", "till")
     (answer,) = guarded().send(head("shop", "shop"))
     assert answer.status == 503
-    assert "namespace shop" in answer.problem["detail"]
+    assert answer.problem["detail"] == (
+        "Too many bytes of the namespace shop arrive or wait for the log."
+        " At most 2000 may, and 1000 once half of all 4000 are taken."
+    )
     assert client.statuses(b"x") == [202]
 
 
@@ -121,19 +126,22 @@ def test_bodies_of_who_is_not_known_take_no_more_than_a_tenant(guarded):
 def test_one_connection_holds_for_one_at_a_time():
     """A client may show another key with its next request, half of which came with the first."""
     counters = Counters()
-    bodies = HeldBodies(counters)
+    bodies = HeldBodies(counters, EventPaths())
     held = HeldBody(bodies)
     rng = random.Random(7)
+    requests = [request_of(name) for name in ("shop", "till", "*")]
+    shares = [bodies.share_of(request) for request in requests[:2]]
     for _ in range(300):
-        request = request_of(rng.choice(("shop", "till", "*")))
+        request = rng.choice(requests)
         size = rng.randrange(3)
         held.hold(request, size)
         if rng.random() < 0.3:
             held.release()
             size = 0
         assert counters.held_bytes == held.bytes == size
-        assert 0 not in bodies._of_holders.values()
-        assert len(bodies._of_holders) <= 1
+        of_request = bodies.share_of(request)
+        assert [share.bytes for share in shares if share is not of_request] in ([0], [0, 0])
+        assert of_request is None or of_request.bytes == size
 
 
 def request_of(namespace):

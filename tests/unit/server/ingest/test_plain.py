@@ -270,13 +270,17 @@ def test_a_request_behind_another_or_in_pieces_is_parsed(warm):
 
 
 def test_limits_hold_for_plain_requests(warm, connect):
-    """A closed log, a full one, shutting down and too many appends are refused as ever."""
+    """A closed log, one that is behind, and shutting down are refused as ever."""
     request = filled(PUBLISHERS[0], 8)
     client = connect(appends=warm.appends, context=warm.context)
-    for attribute, kept, limited in (("open", True, False), ("full", False, True)):
-        setattr(warm.appends, attribute, limited)
+    counters, most = warm.context.counters, warm.context.settings.held_bytes_max
+    for of, attribute, kept, limited in (
+        (warm.appends, "open", True, False),
+        (counters, "held_bytes", 0, most),
+    ):
+        setattr(of, attribute, limited)
         assert client.statuses(request) == [503]
-        setattr(warm.appends, attribute, kept)
+        setattr(of, attribute, kept)
         assert client.statuses(request) == [202]
     warm.context.draining = True
     assert client.statuses(request) == [503]

@@ -8,6 +8,7 @@ from distributary.datadir import NodeCounts, make_node_counts
 from distributary.net.http1 import Request
 from distributary.server.ingest import IngestSettings, _limits
 from distributary.server.ingest._counters import Counters
+from distributary.server.ingest._event_paths import EventPaths
 from distributary.server.ingest._held_bodies import HeldBodies
 from distributary.server.ingest._relay_limits import RelayLimits
 
@@ -21,7 +22,8 @@ PATHS = {
 def limits_of(node=None):
     """Limits of a receiver; by default it is alone."""
     counters = Counters()
-    return RelayLimits(counters, node or NodeCounts(), HeldBodies(counters))
+    bodies = HeldBodies(counters, EventPaths())
+    return RelayLimits(counters, node or NodeCounts(), bodies)
 
 
 def request_of(path, *namespaces):

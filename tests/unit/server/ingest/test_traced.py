@@ -135,7 +135,7 @@ class Appends:
     """A log that takes everything at once, or nothing."""
 
     open = True
-    full = False
+    splits = False
 
     def __init__(self, error: LogError | None = None) -> None:
         self.received: list[Received] = []

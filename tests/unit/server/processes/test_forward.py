@@ -29,7 +29,6 @@ class Committer:
     """Holds records until a test makes them durable, or refuses them."""
 
     pending_bytes = 0
-    full = False
 
     def __init__(self):
         self.bodies = []
@@ -266,11 +265,13 @@ def test_a_receiver_that_never_responds_is_given_up(monkeypatch):
     run(scenario)
 
 
-def test_what_may_be_under_way_is_bounded():
+def test_what_may_be_under_way_is_bounded(monkeypatch):
     """By bytes and by count; no record is too large for an empty link but those of the log."""
+    monkeypatch.setattr(_forward, "PENDING_BYTES_MAX", BODY_BYTES_MAX)
+    monkeypatch.setattr(_forward, "PENDING_COUNT_MAX", 1_000)
 
     async def scenario(stage):
-        stage.submit(bytes(_forward.PENDING_BYTES_MAX))
+        stage.submit(bytes(BODY_BYTES_MAX))
         with pytest.raises(LogUnavailableError, match="too many"):
             stage.submit(b"more")
         await stage.pass_on()

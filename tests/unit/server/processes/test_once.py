@@ -39,7 +39,6 @@ class Clock:
 class Committer:
     """Keeps what is appended until it is settled."""
 
-    full = False
     pending_bytes = 0
 
     def __init__(self) -> None:
@@ -133,7 +132,7 @@ class Appends:
     """Remembers what it gets; settles it when told to."""
 
     open = True
-    full = False
+    splits = False
 
     def __init__(self) -> None:
         self.got: list[tuple[Received, Callable[[LogError | None], None]]] = []
@@ -148,7 +147,9 @@ def test_a_batch_becomes_a_record_for_each_event() -> None:
     batch = received_events(
         [_event("a"), _event("b", partitionkey="k")], "uid", [7, 32], b"x: y\r\n"
     )
-    OnceAppends(appends).submit(batch, told.append)
+    port = OnceAppends(appends)
+    assert port.splits
+    port.submit(batch, told.append)
     (first, done_first), (second, done_second) = appends.got
     found = [events_of(Logged(0, 0, 0, each.kind, each.body)) for each in (first, second)]
     assert [each.address for each in found if each] == ["uid", "uid"]

@@ -65,7 +65,7 @@ _SETTINGS: Final[Settings] = {
     "message.max.bytes": RECORD_BYTES_MAX,
     # Our own bounds are reached first: these must never block or refuse.
     "queue.buffering.max.messages": 2 * QUEUE_COUNT_MAX,
-    "queue.buffering.max.kbytes": 4 * QUEUE_BYTES_MAX // 1024,
+    "queue.buffering.max.kbytes": 2 * QUEUE_BYTES_MAX // 1024,
     "retry.backoff.ms": 50,
     "retry.backoff.max.ms": 500,
 }
@@ -201,11 +201,6 @@ class KafkaProducer:
         """Whether the cluster takes records, as far as is known."""
         return not (self._closing or self._down)
 
-    @property
-    def full(self) -> bool:
-        """Whether as much is under way as may be."""
-        return self.pending_bytes >= QUEUE_BYTES_MAX or self.pending_count >= QUEUE_COUNT_MAX
-
     def lane(self, partition: int) -> Lane:
         """What is under way to *partition*."""
         lane = self.lanes.get(partition)
@@ -238,8 +233,10 @@ class KafkaProducer:
             LogUnavailableError: The queue is full, or closed; *done* is not called.
             RecordTooLargeError: *body* is too large; *done* is not called.
         """
-        if self.full or self._closing:
-            raise LogUnavailableError("the log's queue is full" if self.full else "closed")
+        if self._closing:
+            raise LogUnavailableError("closed")
+        if self.pending_bytes >= QUEUE_BYTES_MAX or self.pending_count >= QUEUE_COUNT_MAX:
+            raise LogUnavailableError("the log's queue is full")
         if len(body) > BODY_BYTES_MAX:
             raise RecordTooLargeError(f"{len(body)} bytes; at most {BODY_BYTES_MAX} in a record")
         lane = self.lanes.get(partition) or self.lane(partition)

@@ -4,10 +4,9 @@ Called by ``copying`` and ``recalled_topic``. Hides librdkafka's producer: its q
 fails.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from distributary.core.cluster import KafkaPlace
-from distributary.core.log.committer import QUEUE_BYTES_MAX, QUEUE_COUNT_MAX
 from distributary.core.log.kafka._client import (
     RECORD_BYTES_MAX,
     Settings,
@@ -15,6 +14,12 @@ from distributary.core.log.kafka._client import (
     log_error,
     settings_of,
 )
+
+PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Messages under way, bytes, before a caller waits: some copy a whole log."""
+
+PENDING_COUNT_MAX: Final = 65_536
+"""The same for their number."""
 
 
 class Sending:
@@ -44,8 +49,8 @@ class Sending:
                     "linger.ms": 20,
                     "compression.type": "none",
                     "message.max.bytes": RECORD_BYTES_MAX,
-                    "queue.buffering.max.messages": QUEUE_COUNT_MAX,
-                    "queue.buffering.max.kbytes": 2 * QUEUE_BYTES_MAX // 1024,
+                    "queue.buffering.max.messages": PENDING_COUNT_MAX,
+                    "queue.buffering.max.kbytes": 2 * PENDING_BYTES_MAX // 1024,
                     **settings,
                 }
             )
@@ -84,7 +89,7 @@ class Sending:
             else:
                 break
         self._pending_bytes += size
-        self._handle.poll(0 if self._pending_bytes < QUEUE_BYTES_MAX else 0.1)
+        self._handle.poll(0 if self._pending_bytes < PENDING_BYTES_MAX else 0.1)
 
     def flush(self) -> None:
         """Wait until everything that was sent is acknowledged.

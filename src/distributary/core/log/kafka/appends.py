@@ -36,7 +36,12 @@ class KafkaAppends:
         partitions: How many partitions are in use: see ``change_partitions``.
         loop: Where ``submit`` is called, and called back.
         report: Takes what people should know, a few times while something lasts.
+
+    Attributes:
+        splits: See ``AppendPort.splits``.
     """
+
+    splits: Final = False
 
     def __init__(
         self,
@@ -71,11 +76,6 @@ class KafkaAppends:
     def open(self) -> bool:
         """Whether the cluster takes records, as far as is known."""
         return self._producer.open
-
-    @property
-    def full(self) -> bool:
-        """Whether as many records are under way as may be; retry later."""
-        return self._producer.full
 
     @property
     def stats(self) -> CommitStats:

@@ -22,8 +22,8 @@ CHANGE_S_MAX: Final = DELIVERY_MS_MAX / 1000
 """Longest wait for changes that were sent together, seconds; as for an event."""
 
 UNDER_WAY_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Route records that are sent at a time, in all partitions together: a quarter of what may be under
-way. The next ones follow when these are durable."""
+"""Route records that are sent at a time, in all partitions together: a sixteenth of what may be
+under way. The next ones follow when these are durable."""
 
 
 class KafkaRoutes:

@@ -6,6 +6,7 @@ partition of the key, whoever took it.
 
 import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 from distributary.core.errors import LogError
 from distributary.core.flow import Received
@@ -25,7 +26,13 @@ class LogAppends:
         committers: Group committers of this receiver's partitions, by number; at least one.
         partitions: Number of partitions of the log.
         links: Links to the other receivers, by number.
+
+    Attributes:
+        open: See ``AppendPort.open``.
+        splits: See ``AppendPort.splits``.
     """
+
+    splits: Final = False
 
     def __init__(
         self,
@@ -41,14 +48,6 @@ class LogAppends:
         self._turn = 0
         self._turning = False
         self.open = True
-
-    @property
-    def full(self) -> bool:
-        """True while the queues of all own partitions are at their bound."""
-        for committer in self._committers:  # noqa: SIM110 - asked for every request: no generator
-            if not committer.full:
-                return False
-        return True
 
     def submit(self, received: Received, done: Settle) -> None:
         """Append *received* as one record; calls *done* when it is durable or has failed."""

@@ -27,11 +27,11 @@ from distributary.core.errors import LogError, LogUnavailableError, RecordTooLar
 from distributary.core.log.frame import BODY_BYTES_MAX
 from distributary.datadir.publishers import NAME_BYTES_MAX
 
-PENDING_BYTES_MAX = 8 * 1024 * 1024
-"""Records under way on one link, bytes; beyond, publishing is answered 503. A group commit of the
-other receiver takes half of it."""
-PENDING_COUNT_MAX = 8_192
-"""The same for their number: a quarter of a second of the rated load of a receiver."""
+PENDING_BYTES_MAX = 256 * 1024 * 1024
+"""Records under way on one link, bytes: as many as a partition takes there, so that a link is not
+full of the events of one tenant either. A receiver admits less."""
+PENDING_COUNT_MAX = 262_144
+"""The same for their number."""
 TAKE_S_MAX = 5.0
 """A batch that is read later than this after it was sent is refused: it lay with a receiver that
 stood still, and its sender may have sent the events again on another way."""

@@ -34,10 +34,6 @@ class Committer(Protocol):
     """``core.log.GroupCommitter``, as an append needs it."""
 
     @property
-    def full(self) -> bool:
-        """Whether ``submit`` would raise."""
-
-    @property
     def pending_bytes(self) -> int:
         """Bodies that wait, bytes."""
 
@@ -63,11 +59,6 @@ class OnceCommitter:
         self._clock = clock
         self._waiting: dict[bytes, list[Done]] = {}
         self.repeated_count = 0
-
-    @property
-    def full(self) -> bool:
-        """As that of the committer."""
-        return self._committer.full
 
     @property
     def pending_bytes(self) -> int:
@@ -118,7 +109,12 @@ class OnceAppends:
 
     Args:
         appends: Appends each event to the partition of its key.
+
+    Attributes:
+        splits: See ``AppendPort.splits``.
     """
+
+    splits: Final = True
 
     def __init__(self, appends: AppendPort) -> None:
         self._appends = appends
@@ -127,11 +123,6 @@ class OnceAppends:
     def open(self) -> bool:
         """See ``AppendPort.open``."""
         return self._appends.open
-
-    @property
-    def full(self) -> bool:
-        """See ``AppendPort.full``."""
-        return self._appends.full
 
     def submit(self, received: Received, done: Settle) -> None:
         """See ``AppendPort.submit``; *done* is called once for all events."""

@@ -11,7 +11,7 @@ from distributary.core.errors import SettingsError
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, TenantCounts, make_node_counts, make_tenant_counts
 from distributary.resource import Reach
-from distributary.server.ingest import IngestSettings, Tenants
+from distributary.server.ingest import HELD_BYTES_MAX_DEFAULT, IngestSettings, Tenants
 from distributary.server.processes.base.owned import ROLE, role_of
 from distributary.server.processes.base.where import names_of
 from distributary.server.processes.ingest_process import IngestStart
@@ -88,8 +88,8 @@ def ingest_start(
         listeners: The listening sockets.
         tls_fd: Memory with the certificates; None: no TLS.
         partitions: Number of partitions of the log.
-        receivers: Number of receivers. They share the memory for bodies and the queue of appends;
-            all other limits hold for their sum, whoever has the connections.
+        receivers: Number of receivers. The memory for bodies is divided among them; all other
+            limits hold for their sum, whoever has the connections.
     """
     limits = IngestSettings(
         body_bytes_max=settings.event_bytes_max,
@@ -97,7 +97,7 @@ def ingest_start(
         connections_max=settings.connections_max,
         connections_per_address_max=settings.connections_per_address_max or None,
         quotas=read_namespaces(settings.namespaces)[0],
-        **_shares(settings.event_bytes_max, receivers),
+        held_bytes_max=_held_bytes_max(settings.event_bytes_max, receivers),
     )
     return IngestStart(
         listen_fd=listeners.http.fileno(),
@@ -126,13 +126,9 @@ def ingest_start(
     )
 
 
-def _shares(body_bytes_max: int, receivers: int) -> dict[str, int]:
-    """A receiver's share of the limits that are divided; one body always fits."""
-    whole = IngestSettings()
-    return {
-        "appends_max": max(1, whole.appends_max // receivers),
-        "held_bytes_max": max(body_bytes_max, whole.held_bytes_max // receivers),
-    }
+def _held_bytes_max(body_bytes_max: int, receivers: int) -> int:
+    """A receiver's part of the memory for bodies; one body always fits."""
+    return max(body_bytes_max, HELD_BYTES_MAX_DEFAULT // receivers)
 
 
 def receiver_children(

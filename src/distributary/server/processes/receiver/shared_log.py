@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import MutableMapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from distributary.core.cluster import SharedPlaces
 from distributary.core.errors import LogError
@@ -40,7 +40,12 @@ class SharedLog:
         log: Takes lines for people.
         once: Whether an event is taken once within a window: then each event goes to the partition
             of its id, where readers find its repeats.
+
+    Attributes:
+        splits: See ``AppendPort.splits``.
     """
+
+    splits: Final = False
 
     def __init__(
         self, appends: ClosableAppends, partitions: int, log: Any, *, once: bool = False
@@ -61,11 +66,6 @@ class SharedLog:
     def open(self) -> bool:
         """See ``AppendPort.open``."""
         return self._allowed and self._shared.open
-
-    @property
-    def full(self) -> bool:
-        """See ``AppendPort.full``."""
-        return self._shared.full
 
     def submit(self, received: Received, done: Any) -> None:
         """See ``AppendPort.submit``."""

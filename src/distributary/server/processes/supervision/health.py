@@ -79,7 +79,7 @@ HELPS = {
     "tls_handshakes_open": "TLS handshakes under way",
     "tls_certificate_not_after_seconds": "When the certificate in use expires (Unix time)",
     "watches_in_flight": "Connections of these that watch objects",
-    "ingest_held_bytes": "Bytes of bodies half received or waiting for the log",
+    "ingest_held_bytes": "Memory for bodies in use: half received, or waiting for their answer",
     "last_commit_seconds": "Length of the newest commit of the log",
     "log_accepts": "1 while the log takes events",
     "log_end_offset": "The record after the last durable one",
