@@ -19,6 +19,7 @@ from distributary.core.outcome import (
     Changes,
     DeadLetter,
     Deliveries,
+    Failure,
     GivenUp,
     KeptDeadLetter,
     KeptDeadLetters,
@@ -152,8 +153,13 @@ class MemoryStore:
 
     def _give_up(self, oldest: list[KeptDeadLetter], excess: int, given_up: Counter[str]) -> None:
         freed = 0
+        causes: set[tuple[str, Failure, str]] = set()
         for kept in oldest:
             freed += DEAD_LETTER_BYTES + len(kept.event)
+            cause = self._cause(kept)
+            if cause not in causes:
+                causes.add(cause)
+                freed += _size(*cause[1:])
             given_up[kept.dead_letter.key.route] += 1
             self._drop([kept])
             if freed >= excess:
@@ -161,8 +167,12 @@ class MemoryStore:
 
     def _bytes_of_namespaces(self) -> dict[str | None, int]:
         kept: dict[str | None, int] = defaultdict(int)
-        for letter in self._dead_letters.values():
-            kept[letter.dead_letter.namespace] += DEAD_LETTER_BYTES + len(letter.event)
+        routes = {
+            letter.dead_letter.key.route: letter.dead_letter.namespace
+            for letter in self._dead_letters.values()
+        }
+        for route, namespace in routes.items():
+            kept[namespace] += self._bytes_of(route)
         return kept
 
     def _letters_in(self, namespace: str | None) -> list[KeptDeadLetter]:
@@ -170,20 +180,22 @@ class MemoryStore:
         return [letter for letter in letters if letter.dead_letter.namespace == namespace]
 
     def _bytes_of(self, route: str) -> int:
-        mine = (kept for kept in self._dead_letters.values() if kept.dead_letter.key.route == route)
-        return sum(DEAD_LETTER_BYTES + len(kept.event) for kept in mine)
+        mine = [kept for kept in self._dead_letters.values() if kept.dead_letter.key.route == route]
+        letters = sum(DEAD_LETTER_BYTES + len(kept.event) for kept in mine)
+        return letters + self._bytes_of_causes(mine)
 
     def _bytes(self) -> int:
-        events = {kept.event for kept in self._dead_letters.values()}
-        causes = {
-            (kept.dead_letter.failure, self._marks[number])
-            for number, kept in self._dead_letters.items()
-        }
-        sizes = [
-            len(why.reason) + len(why.dest) + len(why.data or "") + len(marks)
-            for why, marks in causes
-        ]
-        return len(self._dead_letters) * DEAD_LETTER_BYTES + sum(map(len, events)) + sum(sizes)
+        letters = list(self._dead_letters.values())
+        events = {kept.event for kept in letters}
+        shared = sum(map(len, events)) + self._bytes_of_causes(letters)
+        return len(letters) * DEAD_LETTER_BYTES + shared
+
+    def _bytes_of_causes(self, letters: Iterable[KeptDeadLetter]) -> int:
+        return sum(_size(*cause[1:]) for cause in {self._cause(kept) for kept in letters})
+
+    def _cause(self, kept: KeptDeadLetter) -> tuple[str, Failure, str]:
+        letter = kept.dead_letter
+        return letter.key.route, letter.failure, self._marks[kept.id]
 
     def keep_house(
         self, gone: Collection[str], now_ms: int, namespaces: Mapping[str, str] = NO_NAMES
@@ -333,3 +345,7 @@ class MemoryOwnership:
             self._dead = True
             raise
         return given_up
+
+
+def _size(failure: Failure, marks: str) -> int:
+    return len(failure.reason) + len(failure.dest) + len(failure.data or "") + len(marks)

@@ -1,7 +1,8 @@
 """Tables of the kept dead letters, normalized: events and causes are shared.
 
 A dead letter is a small row: a match, and references to its event and its cause. The event of a
-record is the same for every subscription that missed it, and so, mostly, is the sink's response.
+record is the same for every subscription that missed it. A sink's response is mostly the same for
+all dead letters of a subscription.
 """
 
 from typing import Final

@@ -3,7 +3,8 @@
 Of the whole budget, those of the namespace that keeps most: none pushes out what others keep.
 
 Called only by the delivery store, inside its transactions. Hides the normalization: the event of
-a record is stored once for any number of subscriptions that missed it.
+a record is stored once for any number of subscriptions that missed it, and a sink's answer once for
+each subscription. A subscription is charged for each event, and for each answer once.
 """
 
 import hashlib
@@ -54,16 +55,25 @@ class DeadLetters:
         """Sum the bytes of the dead letters, in all and by route."""
         if self._counted:
             return
+        mine = t.dead_letter.c.partition == self._partition
+        letter = t.dead_letter.c
         cost = sa.func.sum(t.body.c.size) + sa.func.count() * t.DEAD_LETTER_BYTES
-        query = (
-            sa.select(t.dead_letter.c.route, cost)
-            .join(t.body, t.body.c.id == t.dead_letter.c.body)
-            .where(t.dead_letter.c.partition == self._partition)
-            .group_by(t.dead_letter.c.route)
+        of_letters = (
+            sa.select(letter.route, cost)
+            .join(t.body, t.body.c.id == letter.body)
+            .where(mine)
+            .group_by(letter.route)
+        )
+        causes = sa.select(letter.route, letter.cause).where(mine).distinct().subquery()
+        of_causes = (
+            sa.select(causes.c.route, sa.func.sum(t.cause.c.size))
+            .join(t.cause, t.cause.c.id == causes.c.cause)
+            .group_by(causes.c.route)
         )
         self._bytes_of = defaultdict(int)
-        self._bytes_of.update({found[0]: int(found[1]) for found in connection.execute(query)})
-        mine = t.dead_letter.c.partition == self._partition
+        for query in (of_letters, of_causes):
+            for route, size in connection.execute(query):
+                self._bytes_of[route] += int(size)
         count = connection.execute(sa.select(sa.func.count()).where(mine)).scalar_one()
         self._bytes = count * t.DEAD_LETTER_BYTES
         for table in (t.body, t.cause):
@@ -95,15 +105,12 @@ class DeadLetters:
             connection, {letter.key.route: letter.namespace for letter in dead_letters}
         )
         self._drop_same(connection, dead_letters, routes)
-        bodies = self._share(connection, t.body, [_body_values(body) for body, _ in parts])
-        causes = self._share(
-            connection,
-            t.cause,
-            [
-                _cause_values(dead_letter.failure, marks)
-                for dead_letter, (_, marks) in zip(dead_letters, parts, strict=True)
-            ],
-        )
+        bodies, _ = self._share(connection, t.body, [_body_values(body) for body, _ in parts])
+        why = [
+            _cause_values(routes[dead_letter.key.route], dead_letter.failure, marks)
+            for dead_letter, (_, marks) in zip(dead_letters, parts, strict=True)
+        ]
+        causes, new_causes = self._share(connection, t.cause, why)
         rows = [
             {
                 "partition": self._partition,
@@ -119,8 +126,11 @@ class DeadLetters:
         ]
         connection.execute(t.dead_letter.insert(), rows)
         self._bytes += len(rows) * t.DEAD_LETTER_BYTES
-        for dead_letter, (body_bytes, _) in zip(dead_letters, parts, strict=True):
-            self._bytes_of[routes[dead_letter.key.route]] += t.DEAD_LETTER_BYTES + len(body_bytes)
+        for row, (body_bytes, _), cause in zip(rows, parts, why, strict=True):
+            self._bytes_of[row["route"]] += t.DEAD_LETTER_BYTES + len(body_bytes)
+            if cause["digest"] in new_causes:
+                new_causes.discard(cause["digest"])
+                self._bytes_of[row["route"]] += cause["size"]
 
     def route_ids(
         self, connection: Connection, namespaces: Mapping[str, str | None]
@@ -139,8 +149,12 @@ class DeadLetters:
 
     def _share(
         self, connection: Connection, table: sa.Table, values: list[dict[str, Any]]
-    ) -> list[int]:
-        """Insert each of *values* into *table* once; return their ids."""
+    ) -> tuple[list[int], set[bytes]]:
+        """Insert each of *values* into *table* once.
+
+        Returns:
+            Their ids, and the digests of those that were not there.
+        """
         by_digest = {value["digest"]: value for value in values}
         query = sa.select(table.c.digest, table.c.id).where(
             table.c.partition == self._partition, table.c.digest.in_(list(by_digest))
@@ -155,7 +169,7 @@ class DeadLetters:
             connection.execute(table.insert(), new)
             self._bytes += sum(value["size"] for value in new)
             ids = {bytes(found.digest): found.id for found in connection.execute(query)}
-        return [ids[value["digest"]] for value in values]
+        return [ids[value["digest"]] for value in values], {value["digest"] for value in new}
 
     def _drop_same(
         self, connection: Connection, dead_letters: Sequence[DeadLetter], routes: dict[str, int]
@@ -210,7 +224,8 @@ class DeadLetters:
             )
             routes = sa.select(t.route.c.id).where(mine)
             found = self._oldest(connection, t.dead_letter.c.route.in_(routes))
-            if not found:
+            if not found:  # a route that shared a cause, which earlier versions allowed
+                self.forget_counts()
                 break
             for row in self._some(found, step):
                 given_up[row["route"]] += 1
@@ -265,8 +280,12 @@ class DeadLetters:
     def _some(self, found: list[Any], excess: int) -> list[Any]:
         """Return the first of *found* that together may free *excess* bytes; at least one."""
         freed = 0
+        causes: set[int] = set()
         for count, row in enumerate(found, 1):
             freed += t.DEAD_LETTER_BYTES + row["size"]
+            if row["cause"] not in causes:
+                causes.add(row["cause"])
+                freed += row["cause_size"]
             if freed >= excess:
                 return found[:count]
         return found
@@ -277,8 +296,9 @@ class DeadLetters:
 
     def _oldest(self, connection: Connection, which: Any, limit: int = NAMES_MAX) -> list[Any]:
         query = (
-            sa.select(t.dead_letter, t.body.c.size)
+            sa.select(t.dead_letter, t.body.c.size, t.cause.c.size.label("cause_size"))
             .join(t.body, t.body.c.id == t.dead_letter.c.body)
+            .join(t.cause, t.cause.c.id == t.dead_letter.c.cause)
             .where(t.dead_letter.c.id.in_(oldest(connection, self._partition, which, limit)))
             .order_by(t.dead_letter.c.id)
         )
@@ -360,14 +380,23 @@ class DeadLetters:
         connection.execute(
             t.dead_letter.delete().where(t.dead_letter.c.id.in_([row["id"] for row in rows]))
         )
-        sizes = self._let_go(connection, t.body, {row["body"] for row in rows})
-        self._let_go(connection, t.cause, {row["cause"] for row in rows})
+        bodies, _ = self._let_go(connection, t.body, {row["body"] for row in rows})
+        causes, unused = self._let_go(connection, t.cause, {row["cause"] for row in rows})
         for row in rows:
-            self._bytes_of[row["route"]] -= t.DEAD_LETTER_BYTES + sizes[row["body"]]
+            self._bytes_of[row["route"]] -= t.DEAD_LETTER_BYTES + bodies[row["body"]]
+        for cause, route in {row["cause"]: row["route"] for row in rows}.items():
+            if cause in unused:
+                self._bytes_of[route] -= causes[cause]
         self._bytes -= len(rows) * t.DEAD_LETTER_BYTES
 
-    def _let_go(self, connection: Connection, table: sa.Table, ids: set[int]) -> dict[int, int]:
-        """Delete those of *ids* that no dead letter refers to; return the sizes of all."""
+    def _let_go(
+        self, connection: Connection, table: sa.Table, ids: set[int]
+    ) -> tuple[dict[int, int], set[int]]:
+        """Delete those of *ids* that no dead letter refers to.
+
+        Returns:
+            The sizes of all, and which were deleted.
+        """
         column = t.dead_letter.c[table.name.removeprefix("letter_")]
         shared = sa.exists().where(column == table.c.id)
         query = sa.select(table.c.id, table.c.size, shared).where(table.c.id.in_(ids))
@@ -376,7 +405,7 @@ class DeadLetters:
         if alone:
             connection.execute(table.delete().where(table.c.id.in_(alone)))
         self._bytes -= sum(size for _, size, is_shared in found if not is_shared)
-        return {id_: size for id_, size, _ in found}
+        return {id_: size for id_, size, _ in found}, set(alone)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -400,10 +429,11 @@ def _body_values(event: bytes) -> dict[str, Any]:
     return {"digest": _digest(event), "size": len(event), "event": event}
 
 
-def _cause_values(failure: Failure, marks: str) -> dict[str, Any]:
+def _cause_values(route: int, failure: Failure, marks: str) -> dict[str, Any]:
+    """The row of a cause: of one route, so that its bytes are those of one namespace."""
     texts = failure.reason, failure.dest, failure.data or "", marks
     return {
-        "digest": _digest(failure.reason, failure.dest, failure.code, failure.data, marks),
+        "digest": _digest(route, failure.reason, failure.dest, failure.code, failure.data, marks),
         "size": sum(map(len, texts)),
         "reason": failure.reason,
         "error_dest": failure.dest,
