@@ -39,7 +39,12 @@ ROWS_MAX: Final = 500
 
 KEPT_MAX: Final = 100_000
 """Most rows that wait, some 50 MB: a thousand subscriptions that fail and recover for hours while
-the log refuses. What the oldest told of is in the status of each."""
+the log refuses. Beyond it the namespace that has most gives up its oldest: what they told of is in
+the status of each subscription."""
+
+_FORGOTTEN_SHARE: Final = 100
+"""A hundredth of ``KEPT_MAX`` is forgotten at once: to find whose rows takes a quarter of a second,
+which not every change is to wait for."""
 
 _log = structlog.get_logger(__name__)
 
@@ -299,14 +304,42 @@ def _pending_of(connection: Connection, uids: Collection[str]) -> dict[str, int]
 
 
 def add_rows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add *rows*; beyond ``KEPT_MAX`` the oldest are forgotten, and a line says so."""
+    """Add *rows*; beyond ``KEPT_MAX`` some are forgotten, and a line says so."""
     if not rows:
         return
     connection.execute(sa.insert(_e), rows)
-    newest = sa.select(sa.func.max(_e.c.number)).scalar_subquery()
-    gone = connection.execute(sa.delete(_e).where(_e.c.number <= newest - KEPT_MAX)).rowcount
-    if gone > 0:
-        _log.warning("lifecycle-events-forgotten", count=gone)
+    if connection.execute(_SPAN).scalar_one() < KEPT_MAX:
+        return
+    excess = connection.execute(_COUNT).scalar_one() - KEPT_MAX
+    if excess > 0:
+        gone = {"count": excess + KEPT_MAX // _FORGOTTEN_SHARE}
+        _log.warning("lifecycle-events-forgotten", count=connection.execute(_FORGET, gone).rowcount)
+
+
+_COUNT: Final = sa.select(sa.func.count()).select_from(_e)
+
+_SPAN: Final = sa.select(
+    sa.select(sa.func.max(_e.c.number)).scalar_subquery()
+    - sa.select(sa.func.min(_e.c.number)).scalar_subquery()
+)
+"""One less than the number of rows, or more: numbers of published rows are gone. Two look-ups."""
+
+_PLACES: Final = sa.select(
+    _e.c.number,
+    sa.func.row_number()
+    .over(partition_by=_e.c.namespace, order_by=_e.c.number.desc())
+    .label("place"),
+).subquery()
+
+# By their place among the rows of their namespace, from its newest: the highest places are those
+# of the namespace that has most.
+_FORGET: Final = sa.delete(_e).where(
+    _e.c.number.in_(
+        sa.select(_PLACES.c.number)
+        .order_by(_PLACES.c.place.desc(), _PLACES.c.number)
+        .limit(sa.bindparam("count"))
+    )
+)
 
 
 _PENDING: Final = sa.select(sa.func.min(_r.c.seq)).where(_r.c.appended.is_(False))

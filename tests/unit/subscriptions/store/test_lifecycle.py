@@ -86,6 +86,41 @@ def test_more_than_a_bound_do_not_wait_for_the_log(do, outbox, monkeypatch):
     ]
 
 
+def test_a_namespace_with_many_events_forgets_its_own(do, outbox, monkeypatch):
+    """The older ones of another stay, which has no more than its share."""
+    monkeypatch.setattr(lifecycle_rows, "KEPT_MAX", 6)
+    for namespace in ("few", "many"):
+        do.put("watch", f"w-{namespace}", namespace, **LISTEN)
+        do.put("a", f"u-{namespace}", namespace)
+    outbox.done([row.number for row in outbox.waiting()])
+
+    def fail(namespace, first, end):
+        reasons = ((number, {"reason": f"{namespace} {number}"}) for number in range(first, end))
+        outbox.note([Transition(f"u-{namespace}", FAILING, *reason) for reason in reasons])
+
+    fail("few", 0, 2)
+    fail("many", 0, 4)
+    fail("many", 4, 9)
+    kept = ["few 0", "few 1", "many 5", "many 6", "many 7", "many 8"]
+    assert [one[2] for one in told(outbox)] == kept
+    fail("few", 2, 9)  # now it has more than its share itself
+    kept = ["many 6", "many 7", "many 8", "few 6", "few 7", "few 8"]
+    assert [one[2] for one in told(outbox)] == kept
+
+
+def test_some_more_are_forgotten_at_once(do, outbox, monkeypatch):
+    """A hundredth of all: not every further change has to look for them."""
+    monkeypatch.setattr(lifecycle_rows, "KEPT_MAX", 200)
+    do.put("watch", "w", **LISTEN)
+    do.put("a", "u1")
+    outbox.note([Transition("u1", FAILING, number, {"reason": ""}) for number in range(201)])
+    counts = [len(outbox.waiting())]
+    for number in range(201, 205):
+        outbox.note([Transition("u1", FAILING, number, {"reason": ""})])
+        counts.append(len(outbox.waiting()))
+    assert counts == [198, 199, 200, 198, 199]
+
+
 def test_what_follows_a_change_waits_with_it_for_the_log(do, store, spec, outbox):
     """A subscription that is paused at once: it is told to be paused after it was started."""
     do.put("ear", "u0", **LISTEN)
