@@ -28,6 +28,7 @@ from distributary.cli._options import (
 )
 from distributary.cli._outgoing import Envelope, Mode, Unreadable
 from distributary.cli._server import server_at
+from distributary.cli._stoppable import StoppableReads
 from distributary.cli._times import moment, seconds
 from distributary.cli.ledger import LedgerWriter
 from distributary.core.clock import Clock, SystemClock, SystemRandom
@@ -236,14 +237,15 @@ def _payload(data: str | None, data_file: Path | None) -> bytes | None:
 def _run(plan: SendPlan) -> int:
     """Send by *plan*; returns the exit code."""
     with contextlib.ExitStack() as stack:
-        files = [_outgoing.open_events(name, stack) for name in plan.files]
+        reads = stack.enter_context(StoppableReads())
+        files = [reads.of(_outgoing.open_events(name, stack)) for name in plan.files]
         ledger = stack.enter_context(LedgerWriter(plan.ledger)) if plan.ledger else None
         progress = stack.enter_context(_progress(plan))
         sending = _Sending(plan, ledger, progress, SystemClock())
         started_s = sending.clock.monotonic_s()
         interrupted = False
         try:
-            asyncio.run(sending.send(_pieces(plan, files)))
+            asyncio.run(sending.send(_pieces(plan, files), reads))
         except KeyboardInterrupt:
             interrupted = True
             sending.give_up()
@@ -290,8 +292,8 @@ class _Sending:
         self._spoke_s: float | None = None
         self._bar = progress.add_task("sending", total=total, trouble="")
 
-    async def send(self, pieces: Iterator[list[Event | Unreadable]]) -> None:
-        """Send all events of *pieces*."""
+    async def send(self, pieces: Iterator[list[Event | Unreadable]], reads: StoppableReads) -> None:
+        """Send all events of *pieces*, whose *reads* are ended at an interrupt."""
         plan = self.plan
         clients = [Client(plan.address, plan.timeout_s) for _ in range(plan.concurrency)]
         self._publishers = [
@@ -309,6 +311,7 @@ class _Sending:
         try:
             await _publish.publish_all(self._envelopes(pieces), self._publishers, self._note)
         finally:
+            reads.stop()
             waiting.cancel()
             for client in clients:
                 client.close()

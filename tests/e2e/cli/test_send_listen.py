@@ -164,3 +164,18 @@ def test_an_interrupted_send_says_what_it_had_sent(tmp_path: Path) -> None:
     (count,) = re.findall(r"([\d,]+) acknowledged", said)
     acked = [line for line in sent.read_text().splitlines() if json.loads(line)["state"] == "acked"]
     assert int(count.replace(",", "")) == len(acked) > 0
+
+
+def test_a_send_from_a_silent_pipe_is_interrupted_at_once() -> None:
+    """Whoever writes into it need not end first, nor say one more word."""
+    words = [*CLI, "send", "-", "--url", "http://127.0.0.1:1"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write("{}\n")
+        process.stdin.flush()
+        assert "entry 1 is no event" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert "interrupted" in process.stderr.read()
