@@ -103,6 +103,21 @@ def read_journal(path: Path) -> tuple[JournalState, int]:
     return _read(path)[:2]
 
 
+def read_intact_journal(path: Path) -> tuple[JournalState, int]:
+    """Read the journal at *path* as ``read_journal``, for a copy that must say all that it said.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    state, length, damage = _read(path)
+    if damage is not None:
+        raise StoreError(
+            f"the outcomes of deliveries in {path.name} are damaged from byte {damage.start:,}"
+            f" to {damage.end:,}"
+        )
+    return state, length
+
+
 def _read(path: Path) -> tuple[JournalState, int, Damage | None]:
     frames, damage = salvage(content_of(path))
     return _state_of(frames), frames[-1].end if frames else 0, damage

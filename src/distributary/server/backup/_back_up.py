@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Final
 
 import distributary
-from distributary.core.errors import LogUnavailableError
+from distributary.core.errors import LogUnavailableError, StoreError
 from distributary.core.files import sync_folder
-from distributary.core.journal import read_journal
+from distributary.core.journal import read_intact_journal
 from distributary.core.lease import is_held
 from distributary.core.log import partition_dir, read_folder
 from distributary.core.log.copying import CopiedFile, durable_end, files_below, intact_end
@@ -112,7 +112,14 @@ class _Copy:
             copy_file(source, target, None, self.note)
         except FileNotFoundError:
             return  # nothing of the partition was ever delivered
-        state, length = read_journal(target)
+        try:
+            state, length = read_intact_journal(target)
+        except StoreError as error:
+            raise BackupError(
+                f"partition {partition}: {error}. A server on this copy would deliver again what was"
+                " delivered. Stop the server and start it once: it keeps what can be read, and says"
+                " what it delivers again. Back up then"
+            ) from error
         os.truncate(target, length)
         self.cursors[partition] = state.mark.offset
         self.add_made(target)

@@ -13,9 +13,9 @@ from typing import Final
 
 from distributary.core.clock import SystemClock
 from distributary.core.database import sqlite_url
-from distributary.core.errors import LogLockedError
+from distributary.core.errors import LogLockedError, StoreError
 from distributary.core.flow import Logged
-from distributary.core.journal import JournalState, fit, read_journal
+from distributary.core.journal import JournalState, fit, read_intact_journal
 from distributary.core.lease import FileLease
 from distributary.core.log import Appender, Reader, open_folder
 from distributary.core.log.kafka.copying import checksum_of
@@ -53,7 +53,13 @@ class PartitionSource:
             self.records = Reader(paths.log, partition)
             opened.callback(self.records.close)
             self.start, self.end = self.records.start(), self.records.durable_end()
-            found, _ = read_journal(paths.journal(partition))
+            try:
+                found, _ = read_intact_journal(paths.journal(partition))
+            except StoreError as error:
+                raise MigrationError(
+                    f"partition {partition}: {error}. Start the server here once: it keeps what can"
+                    " be read, and says what it delivers again. Stop it, and migrate then"
+                ) from error
             self.state: JournalState = fit(found, lambda mark: stands_in(self.records, mark))
             self.store = DeliveryStore(sqlite_url(paths.delivery_db(partition)), partition)
             opened.callback(self.store.close)
