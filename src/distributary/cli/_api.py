@@ -21,6 +21,7 @@ from distributary.core.errors import TransportError
 from distributary.core.tenant import path_in
 
 CREATED: Final = 201
+NO_CONTENT: Final = 204
 UNAUTHENTICATED: Final = 401
 NOT_FOUND: Final = 404
 PRECONDITION_FAILED: Final = 412
@@ -31,7 +32,10 @@ def call(
     address: Address, method: str, path: str, body: object = None, headers: Headers = ()
 ) -> Response:
     """Send one request to the API; exits where no server responds."""
-    content = b"" if body is None else msgspec.json.encode(body)
+    try:
+        content = b"" if body is None else msgspec.json.encode(body)
+    except UnicodeEncodeError as error:
+        _console.fail(f"a text has half of a surrogate pair: {error.object[:80]!r}")
     if content:
         headers = (("content-type", "application/json"), *headers)
 
@@ -49,8 +53,12 @@ def call(
         _console.fail(f"no server answered at {address.place}: {error}", hint, _console.UNREACHABLE)
 
 
-def checked(response: Response) -> Any:
-    """Return the body of a 2xx response; shows any other and exits."""
+def checked(response: Response, kind: type = dict) -> Any:
+    """Return the body of a 2xx response, of *kind*; None: it has none (204).
+
+    Shows any other response and exits: what is refused, and the answer of another program. A proxy's
+    sign-in page has status 200, and must not pass for "done".
+    """
     if not response.good:
         _console.show_refusal(response)
         if response.status == UNAUTHENTICATED:
@@ -59,7 +67,17 @@ def checked(response: Response) -> Any:
             )
             _console.errors().print(f"  {escape(hint)}")
         raise typer.Exit(_console.FAILED)
-    return response.json()
+    if response.status == NO_CONTENT:
+        return None
+    body = response.json()
+    if not isinstance(body, kind):
+        said = response.headers.get("content-type") or "nothing"
+        _console.fail(
+            f"no distributary server answered: the answer is {said}, with status {response.status}",
+            "Name the address of the server with --url. A proxy may want a sign-in first",
+            _console.UNREACHABLE,
+        )
+    return body
 
 
 def parts_of(address: Address, path: str) -> Iterator[tuple[list[dict[str, Any]], Response]]:
@@ -67,7 +85,7 @@ def parts_of(address: Address, path: str) -> Iterator[tuple[list[dict[str, Any]]
     wanted: str | None = path
     while wanted is not None:
         response = call(address, "GET", wanted)
-        yield checked(response) or [], response
+        yield checked(response, list), response
         found = _NEXT.search(response.headers.get("link", ""))
         wanted = None if found is None else found[1]
 

@@ -4,11 +4,12 @@ Callers: ``_subscriptions``. Hides: what has changed, and how a change of others
 noticed.
 """
 
+import contextlib
 import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -68,6 +69,8 @@ def apply(
             code = _console.FAILED
             _console.show_refusal(response, f"{shown} is not applied")
         else:
+            if response is not None:
+                checked(response)
             would = "would be " if dry_run and done != "unchanged" else ""
             _console.output().print(f"{escape(shown)} {would}{done}")
     raise typer.Exit(code)
@@ -108,7 +111,7 @@ def _apply_one(
         return "created", None if dry_run else call(address, "PUT", path, body, unless_there)
     if not before.good:
         return "", before
-    if _equal(body, before.json()):
+    if _equal(body, checked(before)):
         return "unchanged", None
     return "replaced", None if dry_run else call(address, "PUT", path, body, _if_match(before))
 
@@ -170,20 +173,35 @@ def edit(
         file.unlink()
         _console.output().print(f"{escape(shown)} unchanged")
         return
-    kept = f"Your text is in {file}: apply it with distributary subscriptions apply -f {file}"
-    try:
-        body = msgspec.json.decode(changed)
-    except msgspec.MsgspecError as error:
-        _console.fail(f"this is not JSON: {error}", kept)
-    response = call(address, "PUT", path, body, _if_match(before))
-    if response.status == PRECONDITION_FAILED:
-        _console.fail(f"somebody else has changed {shown} meanwhile", kept, _console.FAILED)
-    if not response.good:
-        _console.show_refusal(response, f"{shown} is not changed")
-        _console.errors().print(f"  {escape(kept)}")
-        raise typer.Exit(_console.FAILED)
+    again = ["distributary", "subscriptions", "edit", id_, "--namespace", namespace, "--url", url]
+    with _kept(file, again if token_from is None else [*again, "--token-from", token_from]):
+        try:
+            body = msgspec.json.decode(changed)
+        except msgspec.MsgspecError as error:
+            _console.fail(f"this is not JSON: {error}")
+        response = call(address, "PUT", path, body, _if_match(before))
+        if response.status == PRECONDITION_FAILED:
+            _console.fail(f"somebody else has changed {shown} meanwhile", code=_console.FAILED)
+        if not response.good:
+            _console.show_refusal(response, f"{shown} is not changed")
+            raise typer.Exit(_console.FAILED)
+        checked(response)
     file.unlink()
     _console.output().print(f"{escape(shown)} replaced")
+
+
+@contextlib.contextmanager
+def _kept(file: Path, again: Sequence[str]) -> Iterator[None]:
+    """Name *file* where its text was not taken, whatever the reason.
+
+    Not ``apply``: it would undo what others have changed since the text was read.
+    """
+    try:
+        yield
+    except BaseException:
+        kept = f"Your text is in {file}. Begin with what is there now: {shlex.join(again)}"
+        _console.errors().print(f"  {escape(kept)}", soft_wrap=True)
+        raise
 
 
 def _open_editor(file: Path) -> None:

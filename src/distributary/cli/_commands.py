@@ -3,6 +3,8 @@
 Callers: ``main``, which is the console script. Hides: typer.
 """
 
+import contextlib
+import os
 import sys
 from typing import Annotated, Any, ClassVar
 
@@ -112,7 +114,10 @@ def version() -> None:
 def main() -> None:
     """Run the command line and exit; ``--help`` lists the exit codes."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # while its failure can still be told
     except EventError as error:
         rows = [{"path": fault.path, "message": fault.message} for fault in error.faults]
         console = _console.errors()
@@ -129,8 +134,16 @@ def main() -> None:
         _console.errors().print(str(needed), style="red", markup=False)
         sys.exit(_console.UNUSABLE)
     except BrokenPipeError:
+        _drop_output()
         sys.exit(_console.FAILED)  # the reader of our output has closed it
     except OSError as error:
+        _drop_output()
         where = f"{error.filename}: " if error.filename else ""
         _console.errors().print(f"{where}{error.strerror}", style="red", markup=False)
         sys.exit(_console.UNUSABLE)
+
+
+def _drop_output() -> None:
+    """Let Python write nothing more at its end: what failed once would fail again, with code 120."""
+    with contextlib.suppress(OSError, ValueError):  # a test's output has no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

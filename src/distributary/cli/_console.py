@@ -29,7 +29,7 @@ EXIT_CODES = {
     UNUSABLE: "the command line, a file or a setting cannot be used",
     UNREACHABLE: "no server answered",
     73: "a server found no disk space at its first start",
-    78: "a server cannot use its files, or they are damaged, or Spark's master is refused",
+    78: "a server's files are unusable or damaged, or Spark's master is refused",
     130: "interrupted",
 }
 """Each exit code of a command, and what it means."""

@@ -246,7 +246,7 @@ def _skew_ms(address: Address, path: str) -> int:
     one that begins to follow them by a clock that is ahead would miss the first ones.
     """
     response = call(address, "GET", path)
-    checked(response)
+    checked(response, list)
     ours_ms = _now_ms()
     try:
         theirs = parsedate_to_datetime(response.headers.get("date", ""))

@@ -59,17 +59,21 @@ def history(
 
     place = folder or data_dir / "history"
     if not place.is_dir():
-        _console.fail(
-            f"There is no history in {place}.",
+        hint = (
             "Name the data folder of the server (--data-dir), or the folder of the setting history"
-            " (--folder).",
+            " (--folder)."
         )
+        if not follow:
+            _console.fail(f"There is no history in {place}.", hint)
+        _console.errors().print(f"There is no history in {place} yet. {hint}", markup=False)
     question = Question(subscription, event, _since(since), failures, namespace)
-    reader = HistoryReader(place, question)
     try:
+        while not place.is_dir():
+            time.sleep(LOOK_S)
+        reader = HistoryReader(place, question)
         while True:
             for row in reader.rows():
-                print(_line(row))
+                print(_line(row), flush=follow)
             if not follow:
                 return
             time.sleep(LOOK_S)

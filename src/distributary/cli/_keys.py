@@ -146,7 +146,7 @@ def list_all(
         "expires": lambda row: _minute(row.get("expires")),
         "last used": lambda row: _minute(row.get("lastused")),
     }
-    rows = checked(call(_server(url, token_from, data_dir), "GET", "/keys")) or []
+    rows = checked(call(_server(url, token_from, data_dir), "GET", "/keys"), list)
     none = "no keys; make one with: distributary key create"
     _console.show_rows(rows, columns, as_json=json, none=none)
 
@@ -165,7 +165,7 @@ def revoke(
 ) -> None:
     """Revoke an API key, by its name or its id: it is refused within a second."""
     server = _server(url, token_from, data_dir)
-    rows = checked(call(server, "GET", "/keys")) or []
+    rows = checked(call(server, "GET", "/keys"), list)
     found = [row for row in rows if key_ in (row["id"], row["name"])]
     shown = _console.fits_one_line(key_)
     if not found:

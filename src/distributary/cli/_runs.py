@@ -79,7 +79,11 @@ def follow(
     if not wait:
         _console.output().print(name, markup=False)
         return
-    state = _ended(address, _path(name, namespace))
+    try:
+        state = _ended(address, _path(name, namespace))
+    except BaseException:
+        _console.errors().print(f"The run {name} goes on: see distributary runs", markup=False)
+        raise
     parts = [f"{done}: {state['handled']}"]
     if state.get("dryRun"):
         parts = [f"would be {done}: {state['handled']}"]

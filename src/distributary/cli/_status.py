@@ -89,7 +89,7 @@ def _readiness(address: Address) -> tuple[bool, str]:
 
 def _types(address: Address, namespace: str) -> Counter[str]:
     path = with_query(path_in(namespace, "/events"), {"limit": EVENTS})
-    found = checked(call(address, "GET", path)) or []
+    found = checked(call(address, "GET", path), list)
     return Counter(str((each["event"] or {}).get("type", "")) for each in found)
 
 

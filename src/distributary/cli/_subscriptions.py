@@ -66,7 +66,8 @@ def list_all(
 def _listed(address: Address, namespace: str, state: str | None) -> list[dict[str, Any]]:
     """The subscriptions of *namespace*; where *state* is not None, those in it."""
     path = with_query(in_namespace(namespace, "/subscriptions"), {"state": state})
-    return checked(call(address, "GET", path)) or []
+    rows: list[dict[str, Any]] = checked(call(address, "GET", path), list)
+    return rows
 
 
 def get(
@@ -175,6 +176,7 @@ def delete(
             continue
         response = call(address, "DELETE", path_of(identifier, namespace))
         if response.good:
+            checked(response)
             end = f"; dropped with it: {dropped}" if dropped else ""
             _console.output().print(f"deleted {escape(shown)}{end}")
         else:

@@ -252,9 +252,11 @@ def test_a_change_of_others_meanwhile_is_not_overwritten(server, run, editor, mo
         return await asked(method, path, headers, body)
 
     monkeypatch.setattr(server, "request", changed)
-    code, _, err = run("edit", "a")
+    code, _, err = run("edit", "a", "-n", "shop")
     assert code == 1
     assert "somebody else has changed a meanwhile" in err
+    assert "distributary subscriptions edit a --namespace shop --url http" in " ".join(err.split())
+    assert "apply" not in err
 
 
 @pytest.mark.parametrize("editor_named", ["/nowhere/editor", f"{sys.executable} -c exit(3) --"])

@@ -436,3 +436,47 @@ def test_names_of_runs_are_quoted_in_paths(server, run) -> None:
     server.says("GET /runs/..%2Fkeys", RUN)
     assert run("runs", "list", "--subscription", "a&kind=purge")[:2] == (0, "no runs\n")
     assert run("runs", "show", "../keys")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("subscriptions", "pause", "a"),
+        ("subscriptions", "disable", "a"),
+        ("subscriptions", "delete", "-y", "a"),
+        ("subscriptions", "list"),
+        ("subscriptions", "status", "a"),
+        ("subscriptions", "retry", "a"),
+        ("dead-letters", "list"),
+        ("dead-letters", "redrive", "--all"),
+        ("runs", "list"),
+        ("runs", "cancel", "x"),
+        ("key", "list"),
+        ("whoami",),
+        ("status",),
+    ],
+    ids=" ".join,
+)
+def test_the_answer_of_another_program_is_no_success(server, run, monkeypatch, words) -> None:
+    """A proxy's page to sign in has status 200: nothing was done."""
+
+    async def page(*_said: object) -> _http.Response:
+        return _http.Response(200, {"content-type": "text/html"}, b"<html>Sign in")
+
+    monkeypatch.setattr(server, "request", page)
+    code, out, err = run(*words)
+    assert (code, out) == (3, "")
+    assert "no distributary server answered: the answer is text/html" in " ".join(err.split())
+
+
+def test_who_stops_waiting_is_told_the_run(server, run, monkeypatch) -> None:
+    """It goes on, and can be cancelled."""
+    server.says("POST /dead-letters/redrive", RUN)
+
+    def interrupted(*_said: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_runs, "_ended", interrupted)
+    code, _, err = run("dead-letters", "redrive", "--all")
+    assert code == 130
+    assert "The run x goes on" in err
