@@ -56,8 +56,8 @@ def call(
 def checked(response: Response, kind: type = dict) -> Any:
     """Return the body of a 2xx response, of *kind*; None: it has none (204).
 
-    Shows any other response and exits: what is refused, and the answer of another program. A proxy's
-    sign-in page has status 200, and must not pass for "done".
+    Shows any other response and exits: what is refused, and the answer of another program. The
+    page of a proxy to sign in has status 200, and must not pass for "done".
     """
     if not response.good:
         _console.show_refusal(response)

@@ -144,6 +144,6 @@ def main() -> None:
 
 
 def _drop_output() -> None:
-    """Let Python write nothing more at its end: what failed once would fail again, with code 120."""
+    """Let Python write nothing more at its end: what failed would fail again, with code 120."""
     with contextlib.suppress(OSError, ValueError):  # a test's output has no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,8 @@ import msgspec
 
 DemandKind = Literal["resume", "redrive", "purge", "retry", "replay", "cancel"]
 
+RATE_MIN: Final = 0.001
+"""Least events a second that may be asked for: whoever wants fewer pauses."""
 RATE_MAX: Final = 100_000.0
 """Highest rate limit of a run, a second: above what any machine delivers."""
 
@@ -42,8 +44,8 @@ class DemandDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def share(self) -> float | None:
-        """Most events a second in one partition."""
-        return None if self.rate is None else self.rate / max(self.partitions, 1)
+        """Most events a second in one partition; a dry run sends none, and counts at any pace."""
+        return None if self.rate is None or self.dry else self.rate / max(self.partitions, 1)
 
 
 NO_DETAILS: Final = DemandDetails()

@@ -7,6 +7,7 @@ stand; the others are carried out once for each new value.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from distributary.core.demand import RATE_MAX, RATE_MIN
 from distributary.resource.times import parse_time_ms
 
 PREFIX: Final = "distributary.dev/"
@@ -61,8 +62,8 @@ class ReplayOrder(NamedTuple):
         since_ms = parse_time_ms(said["from"])
         until_ms = parse_time_ms(said["to"]) if "to" in said else None
         rate = float(said["rate"]) if "rate" in said else None
-        if rate is not None and not 0 < rate < float("inf"):
-            raise ValueError("rate is a number above 0")
+        if rate is not None and not RATE_MIN <= rate <= RATE_MAX:
+            raise ValueError(f"rate is a number from {RATE_MIN:g} to {RATE_MAX:,.0f}")
         if until_ms is not None and until_ms <= since_ms:
             raise ValueError("to must be after from")
         return ReplayOrder(since_ms, until_ms, rate)

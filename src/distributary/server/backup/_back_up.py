@@ -116,9 +116,9 @@ class _Copy:
             state, length = read_intact_journal(target)
         except StoreError as error:
             raise BackupError(
-                f"partition {partition}: {error}. A server on this copy would deliver again what was"
-                " delivered. Stop the server and start it once: it keeps what can be read, and says"
-                " what it delivers again. Back up then"
+                f"partition {partition}: {error}. A server on this copy would deliver again"
+                " what was delivered. Stop the server and start it once: it keeps what can be read,"
+                " and says what it delivers again. Back up then"
             ) from error
         os.truncate(target, length)
         self.cursors[partition] = state.mark.offset

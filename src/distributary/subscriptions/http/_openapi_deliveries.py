@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from distributary.core.demand import RATE_MAX
+from distributary.core.demand import RATE_MAX, RATE_MIN
 from distributary.resource import Schema, closed, ref
 from distributary.subscriptions.http._openapi_parts import (
     NEXT_PART,
@@ -42,9 +42,10 @@ ASKED: Final[dict[str, Schema]] = {
     },
     "rateLimit": {
         "type": "number",
-        "exclusiveMinimum": 0,
+        "minimum": RATE_MIN,
         "maximum": RATE_MAX,
-        "description": "Most events a second; each partition has an equal share.",
+        "description": "Most events a second; each partition has an equal share. A dry run counts"
+        " as fast as it can.",
     },
     "dryRun": {"type": "boolean", "description": "Only count what would be done."},
     "run": RUN,

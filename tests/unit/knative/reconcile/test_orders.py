@@ -366,6 +366,9 @@ def test_an_object_that_is_made_again_begins_anew(world):
         ("replay", "to=2026-01-01T00:00:00Z"),
         ("replay", "from=2026-01-02T00:00:00Z,to=2026-01-01T00:00:00Z"),
         ("replay", "from=2026-01-02T00:00:00Z,rate=0"),
+        ("replay", "from=2026-01-02T00:00:00Z,rate=1e-300"),
+        ("replay", "from=2026-01-02T00:00:00Z,rate=1e300"),
+        ("replay", "from=2026-01-02T00:00:00Z,rate=nan"),
         ("replay", "from=2026-01-02T00:00:00Z,from=2026-01-02T00:00:00Z"),
     ],
 )
