@@ -29,6 +29,10 @@ from distributary.net.otlp._span_encoding import LINKS_MAX, SpanEncoding, Value,
 CLIENT: Final = SpanKind.CLIENT
 SERVER: Final = SpanKind.SERVER
 
+TEXT_CHARS_MAX: Final = 1_024
+"""Longest text of a span: as many wait as ``OTEL_BSP_MAX_QUEUE_SIZE`` says, so all of their texts
+take some 30 MiB at most, and a request to the collector some megabytes."""
+
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _UNSAMPLED: Final = TraceFlags(TraceFlags.DEFAULT)
 _FINE: Final = Status(StatusCode.UNSET)
@@ -85,16 +89,15 @@ class Spans:
             context: Of the span.
             parent: Of its parent; None: it begins the trace.
             times_ns: Its start and end, nanoseconds of Unix time.
-            attributes: What is to be known of it.
+            attributes: What is to be known of it; texts are cut at ``TEXT_CHARS_MAX``.
             links: Other spans that it has to do with; those beyond ``LINKS_MAX`` are left out.
             error: Why it failed; None: it did not.
             kind: Whether it answers a request, makes one, or neither.
         """
         if not self._items.offer():
             return
-        self._processor.on_end(
-            _Recorded((name, kind, context, parent, times_ns, attributes, links, error))
-        )
+        what = _cut(attributes), links[:LINKS_MAX], error and error[:TEXT_CHARS_MAX]
+        self._processor.on_end(_Recorded((name, kind, context, parent, times_ns, *what)))
 
     def count_into(self, meter: Meter) -> None:
         """Add to the counters of *meter* what has happened since the last call."""
@@ -107,6 +110,14 @@ class Spans:
     def close(self, seconds: float) -> None:
         """Send what waits, for *seconds* at most, and stop."""
         sdk.within(seconds, self._processor.shutdown)
+
+
+def _cut(attributes: Mapping[str, Value]) -> Mapping[str, Value]:
+    """*attributes* as they may wait: publishers choose ids and types, of 65,536 characters each."""
+    return {
+        name: value[:TEXT_CHARS_MAX] if isinstance(value, str) else value
+        for name, value in attributes.items()
+    }
 
 
 class _Recorded(ReadableSpan):

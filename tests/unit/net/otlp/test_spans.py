@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from distributary.core.event.trace_context import TraceContext
 from distributary.core.meter import Meter
 from distributary.net.otlp import OtlpSettings
-from distributary.net.otlp.spans import CLIENT, SERVER, Spans
+from distributary.net.otlp.spans import CLIENT, SERVER, TEXT_CHARS_MAX, Spans
 
 LONG_S = 30.0
 
@@ -97,6 +97,26 @@ def test_what_is_recorded_is_sent_and_counted(collector: Collector) -> None:
 
 
 @pytest.mark.parametrize("named", ["", "shop"])
+def test_texts_and_links_that_publishers_choose_are_cut_before_they_wait(
+    collector: Collector,
+) -> None:
+    """2,048 spans with ids of 65,536 characters would take a gigabyte."""
+    spans = _spans(collector, Told())
+    context = TraceContext(1, 2, sampled=True)
+    known = {"cloudevents.event_id": "é" * 65_536, "messaging.batch.message_count": 7}
+    links = [TraceContext(3, number, sampled=True) for number in range(1, 1_001)]
+    spans.add("publish", context, None, (1, 2), known, links=links, error="x" * 65_536)
+    del known["cloudevents.event_id"]
+    spans.close(LONG_S)
+    (sent,) = collector.spans
+    assert sent.attributes == {
+        "cloudevents.event_id": "é" * TEXT_CHARS_MAX,
+        "messaging.batch.message_count": 7,
+    }
+    assert len(sent.links) == 128
+    assert sent.status.description == "x" * TEXT_CHARS_MAX
+
+
 def test_the_operator_says_what_the_process_is_called(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
