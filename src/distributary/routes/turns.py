@@ -10,6 +10,14 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable
+from typing import Final, ParamSpec, TypeVar
+
+QUESTIONS_MAX: Final = 4
+"""Requests of clients that threads answer at a time: as many as there are connections to PostgreSQL
+that read, and fewer than the five or more threads of a loop. What writes for all needs one too."""
+
+_Answer = TypeVar("_Answer")
+_Asked = ParamSpec("_Asked")
 
 
 class Turns:
@@ -121,3 +129,17 @@ class Places:
             turn = self._waiting.pop(key)
             if not turn.done():  # else its caller has been cancelled, and is about to free it
                 turn.set_result(None)
+
+
+_QUESTIONS: Final = Places(QUESTIONS_MAX)
+
+
+async def in_thread(
+    namespace: str, work: Callable[_Asked, _Answer], *asked: _Asked.args, **more: _Asked.kwargs
+) -> _Answer:
+    """Call *work*, which blocks, in a thread once it is the turn of *namespace*.
+
+    For what a client asks: however much another namespace asks, it waits for one answer of it.
+    """
+    async with _QUESTIONS.one(namespace):
+        return await asyncio.to_thread(work, *asked, **more)

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import threading
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from distributary.routes.turns import Places, Turns
+from distributary.routes.turns import QUESTIONS_MAX, Places, Turns, in_thread
 
 
 def everywhere(_host: str) -> bool:
@@ -170,3 +171,28 @@ def test_who_is_cancelled_has_no_place():
         await users.go("a5")
 
     asyncio.run(use())
+
+
+def test_what_clients_ask_is_answered_by_a_few_threads_in_turn():
+    """A namespace that asks without end leaves threads to the stores, and delays no other."""
+    began: list[str] = []
+    running, going_on = threading.Semaphore(0), threading.Event()
+
+    def answer(namespace, *, number):
+        began.append(namespace)
+        running.release()
+        assert going_on.wait(10)
+        return number
+
+    async def ask():
+        many = [asyncio.create_task(in_thread("many", answer, "many", number=n)) for n in range(9)]
+        for _ in range(QUESTIONS_MAX):
+            await asyncio.to_thread(running.acquire)
+        few = asyncio.create_task(in_thread("few", answer, "few", number=0))
+        await asyncio.sleep(0)
+        assert began == ["many"] * QUESTIONS_MAX
+        going_on.set()
+        return await asyncio.gather(*many, few)
+
+    assert asyncio.run(ask()) == [*range(9), 0]
+    assert began[: QUESTIONS_MAX + 1] == ["many"] * QUESTIONS_MAX + ["few"]

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from distributary.access import Identity, IdentityKind, KeyRecord, beyond, make_key, oversees
 from distributary.core.clock import Clock
 from distributary.core.errors import ConflictError, NotFoundError, RequestError, StoreError
+from distributary.routes.turns import Places, in_thread
 from distributary.subscriptions.api_keys._proposal import KeyProposal, read_proposal
 from distributary.subscriptions.api_keys._store import ApiKeyStore, StoredKey
 
@@ -66,7 +67,7 @@ class ApiKeys:
         self._announcer = announcer
         self._clock = clock
         self._random_bytes = random_bytes
-        self._turn = asyncio.Lock()
+        self._turns = Places(1)
 
     async def make(self, maker: Identity, body: object) -> MadeKey:
         """Make the key that the JSON value *body* proposes; receivers accept it within a second.
@@ -90,7 +91,7 @@ class ApiKeys:
             until_ms=proposal.until_ms,
         )
         key = StoredKey(record, now_ms, maker.name)
-        async with self._turn:
+        async with self._turns.one(maker.tenant or ""):
             reserved = {each.name for each in self._announcer.configured}
             await asyncio.to_thread(self._store.add, key, now_ms, reserved)
             try:
@@ -119,7 +120,7 @@ class ApiKeys:
         Raises:
             StoreError: They cannot be read now.
         """
-        return [key for key in await self._read() if oversees(reader, key.record.grants)]
+        return [key for key in await self._read(reader) if oversees(reader, key.record.grants)]
 
     async def find(self, reader: Identity, id_: str) -> StoredKey:
         """The key with this id.
@@ -141,7 +142,7 @@ class ApiKeys:
             ConflictError: The key stands in the configuration file.
             StoreError: It is not revoked, or not everywhere yet: ask again.
         """
-        async with self._turn:
+        async with self._turns.one(revoker.tenant or ""):
             key = await self.find(revoker, id_)
             if key.created_ms is None:
                 raise ConflictError(
@@ -151,9 +152,9 @@ class ApiKeys:
             await self._announcer.announce()
         return key
 
-    async def _read(self) -> list[StoredKey]:
-        stored = await asyncio.to_thread(self._store.read_all)
-        uses = await asyncio.to_thread(self._store.uses)
+    async def _read(self, reader: Identity) -> list[StoredKey]:
+        stored = await in_thread(reader.tenant or "", self._store.read_all)
+        uses = await in_thread(reader.tenant or "", self._store.uses)
         configured = [
             StoredKey(record, None, "", uses.get(record.id))
             for record in self._announcer.configured

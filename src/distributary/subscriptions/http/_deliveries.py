@@ -1,6 +1,5 @@
 """Dead letters over HTTP, and requests to redrive and purge them."""
 
-import asyncio
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +9,7 @@ from starlette.responses import Response
 from distributary.core.demand import DemandKind
 from distributary.core.errors import Fault, ResourceError
 from distributary.core.tenant import path_in
+from distributary.routes.turns import in_thread
 from distributary.subscriptions.consent import ALLOWED_RATE, CALLBACK_PATH
 from distributary.subscriptions.http._answers import (
     in_each_namespace,
@@ -19,7 +19,12 @@ from distributary.subscriptions.http._answers import (
 )
 from distributary.subscriptions.http._openapi_deliveries import NAME
 from distributary.subscriptions.http._openapi_parts import TIME
-from distributary.subscriptions.http._requests import namespace_of, read_json, read_list_parameters
+from distributary.subscriptions.http._requests import (
+    answered,
+    namespace_of,
+    read_json,
+    read_list_parameters,
+)
 from distributary.subscriptions.http._resources import Handler, Resource
 from distributary.subscriptions.http._runs import (
     asked,
@@ -44,7 +49,7 @@ def consent_resources(deliveries: Deliveries) -> dict[str, Resource]:
             return Response(media_type="text/plain")
         rates = [value.encode("latin-1") for value in request.headers.getlist(_ALLOWED_RATE)]
         name, key = str(request.path_params["name"]), request.query_params.get("key", "")
-        row = await asyncio.to_thread(deliveries.confirm, name, key, rates)
+        row = await in_thread("", deliveries.confirm, name, key, rates)  # nobody is asked who it is
         text = f"Events from {row.origin} may be sent until {time_text(row.until_ms)}"
         if row.rate_per_min is not None:
             text += f", at most {row.rate_per_min} a minute"
@@ -72,14 +77,14 @@ def dead_letter_resources(deliveries: Deliveries) -> dict[str, Resource]:
             moment(found.get("since")),
             moment(found.get("until")),
         )
-        page = await asyncio.to_thread(deliveries.dead_letters, selection, limit, cursor)
+        page = await answered(request, deliveries.dead_letters, selection, limit, cursor)
         items = [_dead_letter(dead_letter) for dead_letter in page.items]
         given = {"limit": limit, **found}
         return part_response(items, path_in(namespace, "/dead-letters"), given, page.next_cursor)
 
     async def dead_letter(request: Request) -> Response:
         id_, namespace = str(request.path_params["id"]), namespace_of(request)
-        found = await asyncio.to_thread(deliveries.dead_letter, id_, namespace)
+        found = await answered(request, deliveries.dead_letter, id_, namespace)
         return json_response(_dead_letter(found))
 
     def asking(kind: DemandKind) -> Handler:
@@ -89,7 +94,7 @@ def dead_letter_resources(deliveries: Deliveries) -> dict[str, Resource]:
             selection = DeadLetterSelection(body.get("subscription"), body.get("route"), namespace)
             details = details_of(body, by_of(request), deliveries.runs.partitions)
             run = body.get("run")
-            demand = await asyncio.to_thread(deliveries.ask, kind, selection, run, details)
+            demand = await answered(request, deliveries.ask, kind, selection, run, details)
             return asked(demand, namespace)
 
         return answer

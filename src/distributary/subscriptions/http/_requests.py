@@ -1,6 +1,7 @@
 """Reads HTTP requests: bodies within limits, conditional headers, and list parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
 
@@ -9,6 +10,7 @@ from distributary.core.errors import RequestError
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import RESOURCE_BYTES_MAX, Faults, Schema, decode_json
 from distributary.resource.schema import checked
+from distributary.routes.turns import in_thread
 from distributary.subscriptions.http.parameters import (
     LIMIT_EXPECTED,
     is_json,
@@ -17,6 +19,9 @@ from distributary.subscriptions.http.parameters import (
     precondition,
 )
 from distributary.subscriptions.store.stored import Precondition
+
+_Answer = TypeVar("_Answer")
+_Asked = ParamSpec("_Asked")
 
 
 def observes_all(request: Request) -> bool:
@@ -27,6 +32,13 @@ def observes_all(request: Request) -> bool:
 def namespace_of(request: Request) -> str:
     """The namespace in the path of *request*; of a short path ``default``."""
     return str(request.path_params.get("namespace", DEFAULT_NAMESPACE))
+
+
+async def answered(
+    request: Request, work: Callable[_Asked, _Answer], *asked: _Asked.args, **more: _Asked.kwargs
+) -> _Answer:
+    """Call *work*, which blocks, in a thread once it is the turn of the request's namespace."""
+    return await in_thread(namespace_of(request), work, *asked, **more)
 
 
 async def read_json(request: Request, what: str = "a subscription") -> object:

@@ -1,6 +1,5 @@
 """Runs over HTTP: requests that start them, their list, their progress and their ends."""
 
-import asyncio
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -21,7 +20,7 @@ from distributary.subscriptions.http._answers import (
 )
 from distributary.subscriptions.http._openapi_deliveries import NAME, SELECTION
 from distributary.subscriptions.http._openapi_runs import KIND, PHASE, REPLAY, RETRY
-from distributary.subscriptions.http._requests import namespace_of, read_list_parameters
+from distributary.subscriptions.http._requests import answered, namespace_of, read_list_parameters
 from distributary.subscriptions.http._resources import Resource
 from distributary.subscriptions.service import Deliveries, RunState, run_name
 
@@ -39,7 +38,8 @@ def run_resources(deliveries: Deliveries) -> dict[str, Resource]:
         limit = LIMIT_DEFAULT if said is None else said
         namespace = namespace_of(request)
         cursor = found.pop("cursor", None)
-        page = await asyncio.to_thread(
+        page = await answered(
+            request,
             deliveries.runs.page,
             limit,
             cursor,
@@ -55,11 +55,11 @@ def run_resources(deliveries: Deliveries) -> dict[str, Resource]:
 
     async def one(request: Request) -> Response:
         name, namespace = str(request.path_params["run"]), namespace_of(request)
-        return json_response(run_of(await asyncio.to_thread(deliveries.runs.find, name, namespace)))
+        return json_response(run_of(await answered(request, deliveries.runs.find, name, namespace)))
 
     async def cancel(request: Request) -> Response:
         name, namespace = str(request.path_params["run"]), namespace_of(request)
-        state = await asyncio.to_thread(deliveries.runs.cancel, name, by_of(request), namespace)
+        state = await answered(request, deliveries.runs.cancel, name, by_of(request), namespace)
         return json_response(run_of(state), 202)
 
     paths = {

@@ -1,6 +1,5 @@
 """How subscriptions stand, over HTTP: the whole, the short member of each, and an overview."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,8 +9,9 @@ from starlette.responses import Response
 
 from distributary.core.errors import NotFoundError
 from distributary.core.tenant import is_namespace
+from distributary.routes.turns import in_thread
 from distributary.subscriptions.http._answers import in_each_namespace, json_response, time_text
-from distributary.subscriptions.http._requests import namespace_of, observes_all
+from distributary.subscriptions.http._requests import answered, namespace_of, observes_all
 from distributary.subscriptions.http._resources import Resource
 from distributary.subscriptions.http.operations import InState
 from distributary.subscriptions.service import (
@@ -36,13 +36,13 @@ def status_resources(statuses: Statuses) -> dict[str, Resource]:
 
     async def status(request: Request) -> Response:
         id_, namespace = str(request.path_params["id"]), namespace_of(request)
-        state = await asyncio.to_thread(statuses.state, id_, namespace)
+        state = await answered(request, statuses.state, id_, namespace)
         return json_response(status_of(state))
 
     async def overview(request: Request) -> Response:
         if not is_namespace(namespace_of(request)):
             raise NotFoundError("there is no such namespace")
-        found = await asyncio.to_thread(statuses.overview, namespace_of(request))
+        found = await answered(request, statuses.overview, namespace_of(request))
         return json_response(overview_of(found, whole_server=observes_all(request)))
 
     found = {
@@ -63,8 +63,10 @@ class Shown:
         self._statuses = statuses
 
     async def __call__(self, found: Sequence[StoredSubscription]) -> list[bytes]:
-        """JSON of each of them."""
-        briefs = await asyncio.to_thread(self._statuses.briefs, found)
+        """JSON of each of them, which are of one namespace."""
+        if not found:
+            return []
+        briefs = await in_thread(found[0].namespace, self._statuses.briefs, found)
         return [
             one.encode()[:-1] + b',"status":' + msgspec.json.encode(short_of(brief)) + b"}"
             for one, brief in zip(found, briefs, strict=True)

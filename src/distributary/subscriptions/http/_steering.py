@@ -1,6 +1,5 @@
 """Pause, resume, disable, enable, retry and replay over HTTP: paths below a subscription."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from distributary.resource.schema import checked
 from distributary.subscriptions.http._answers import in_each_namespace, json_response
 from distributary.subscriptions.http._openapi_runs import DISABLE
 from distributary.subscriptions.http._requests import (
+    answered,
     namespace_of,
     read_json,
     read_json_if_any,
@@ -40,10 +40,10 @@ def steering_resources(deliveries: Deliveries) -> dict[str, Resource]:
         return await change(request, deliveries.steering.enable)
 
     async def change(request: Request, make: Callable[[str, str, str], Steering]) -> Response:
-        return json_response(_steering(await asyncio.to_thread(make, *_named(request))))
+        return json_response(_steering(await answered(request, make, *_named(request))))
 
     async def resume(request: Request) -> Response:
-        demand = await asyncio.to_thread(deliveries.steering.resume, *_named(request))
+        demand = await answered(request, deliveries.steering.resume, *_named(request))
         return json_response({"run": run_name(demand)}, 202)
 
     async def disable(request: Request) -> Response:
@@ -52,7 +52,7 @@ def steering_resources(deliveries: Deliveries) -> dict[str, Resource]:
         faults.refuse()
         id_, by, namespace = _named(request)
         reason = body.get("reason", "")
-        found = await asyncio.to_thread(deliveries.steering.disable, id_, reason, by, namespace)
+        found = await answered(request, deliveries.steering.disable, id_, reason, by, namespace)
         return json_response(_steering(found))
 
     async def retry(request: Request) -> Response:
@@ -70,7 +70,7 @@ def steering_resources(deliveries: Deliveries) -> dict[str, Resource]:
     ) -> Response:
         id_, by, namespace = _named(request)
         details = details_of(body, by, deliveries.runs.partitions)
-        demand = await asyncio.to_thread(ask, id_, body.get("run"), details, namespace)
+        demand = await answered(request, ask, id_, body.get("run"), details, namespace)
         return asked(demand, namespace)
 
     found = {

@@ -1,6 +1,5 @@
 """``POST /filters/try``: a filter on events, with the reason of each verdict. Changes nothing."""
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +18,7 @@ from distributary.routes.turns import Places
 from distributary.subscriptions.events import EventQuery, Events, position_text
 from distributary.subscriptions.http._answers import in_each_namespace, json_response
 from distributary.subscriptions.http._openapi_filters import EVENTS_TRIED_MAX, RECENT
-from distributary.subscriptions.http._requests import namespace_of, read_json
+from distributary.subscriptions.http._requests import answered, namespace_of, read_json
 from distributary.subscriptions.http._resources import Resource
 from distributary.subscriptions.resource import SELECTING, FilterSelection, read_selection
 
@@ -28,8 +27,8 @@ PARTS_MAX: Final = 20_000
 thread. Beyond it a client tries fewer events at a time."""
 
 TRIALS_AT_ONCE: Final = 2
-"""Trials that are evaluated at a time; others wait, and namespaces take turns. They take threads
-that every other request to the API needs too."""
+"""Trials that are evaluated at a time; others wait, and namespaces take turns. They take half of
+the threads that answer all requests to the API."""
 
 
 def trying_resources(events: Events) -> dict[str, Resource]:
@@ -48,7 +47,7 @@ def trying_resources(events: Events) -> dict[str, Resource]:
             tried = [Tried(event) for event in trial.events]
         # Far from the loop: a thousand expressions on a hundred events take a while.
         async with places.one(namespace_of(request)):
-            return json_response(await asyncio.to_thread(_tried, trial.selection, tried))
+            return json_response(await answered(request, _tried, trial.selection, tried))
 
     return in_each_namespace({"/filters/try": Resource({"POST": attempt})})
 

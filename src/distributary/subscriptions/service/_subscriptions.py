@@ -1,6 +1,5 @@
 """The operations of the Subscriptions API, for all protocol bindings."""
 
-import asyncio
 import base64
 import binascii
 import dataclasses
@@ -14,6 +13,7 @@ from distributary.core.errors import Fault, NotFoundError, ResourceError
 from distributary.core.quotas import QuotaTable
 from distributary.core.tenant import DEFAULT_NAMESPACE, NAME_EXPECTED, is_namespace
 from distributary.resource import ResourceRules
+from distributary.routes.turns import in_thread
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.service._orders import Orders
 from distributary.subscriptions.store.leader import RETRY_WAIT_S, Leader, RouteAppender
@@ -134,7 +134,7 @@ class Subscriptions:
             Subscriptions API 3.2.5.2.
         """
         _known_shape(id_)
-        return await asyncio.to_thread(self._store.find, id_, namespace)
+        return await in_thread(namespace, self._store.find, id_, namespace)
 
     async def query(
         self,
@@ -163,10 +163,10 @@ class Subscriptions:
             raise ResourceError([Fault("limit", "value", f"expected 1 to {PAGE_MAX}")])
         after = _read_cursor(cursor) if cursor is not None else ""
         if chosen is None:
-            found = await asyncio.to_thread(self._store.page, after, limit + 1, namespace)
+            found = await in_thread(namespace, self._store.page, after, limit + 1, namespace)
             last = found[limit - 1].id if len(found) > limit else None
         else:
-            found, last = await asyncio.to_thread(chosen, limit, after)
+            found, last = await in_thread(namespace, chosen, limit, after)
         return SubscriptionPage(found[:limit], None if last is None else _write_cursor(last))
 
     async def replace(

@@ -1,5 +1,6 @@
 """API keys, and who is who, over HTTP."""
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -74,6 +75,37 @@ def test_a_key_is_shown_once_and_kept_as_a_hash(api):
         "createdby": "local",
         "expires": "2027-01-31T00:00:00.000+00:00",
     }
+
+
+def test_namespaces_take_turns_at_changes_of_keys(api, monkeypatch):
+    """Each change waits for the receivers: many of one namespace delay no other."""
+    begun, going_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly():
+        begun.set()
+        await going_on.wait()
+
+    monkeypatch.setattr(api.announcer, "announce", slowly)
+
+    def ask(name, namespace, sender):
+        body = {"name": name, "may": ["publish"], "namespaces": [namespace]}
+        fields = [("content-type", "application/json"), sender]
+        sent = json.dumps(body).encode()
+        return asyncio.create_task(api.client.ask("POST", "/keys", sent, fields))
+
+    async def race():
+        asked = [ask(f"till-{number}", "shop", SHOP) for number in range(9)]
+        await begun.wait()
+        asked.append(ask("barn", "farm", FARM))
+        await asyncio.sleep(0)
+        done = []
+        for each in asked:
+            each.add_done_callback(done.append)
+        going_on.set()
+        assert {answer.status for answer in await asyncio.gather(*asked)} == {201}
+        return done.index(asked[-1])
+
+    assert api.client._runner.run(race()) <= 2
 
 
 @pytest.mark.parametrize("expires", ["9999-12-31T23:59:59-01:00", "9999-12-31T23:59:60Z"])

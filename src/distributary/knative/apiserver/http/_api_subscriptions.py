@@ -4,7 +4,6 @@ They are not in the object store: whoever has the subscriptions shows them throu
 ``ApiSubscriptions``.
 """
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from distributary.knative.apiserver.http._view import ListPage, ListView
 from distributary.knative.apiserver.machinery import Key, Object, StatusError
 from distributary.knative.apiserver.machinery.names import subdomain_faults
 from distributary.knative.apiserver.objects import Stored, timestamp
+from distributary.routes.turns import in_thread
 
 PAGE_MAX: Final = 500
 """Most objects of one answer: some 100 ms and a megabyte. kubectl asks for as many at once, and all
@@ -138,12 +138,12 @@ async def show_subscriptions(
         form=form,
     )
     if place.namespace is not None and place.name:
-        found = await asyncio.to_thread(source.find, place.namespace, place.name)
+        found = await in_thread(place.namespace, source.find, place.namespace, place.name)
         if found is None or name_of(found) != place.name:
             message = f'{knative.API_SUBSCRIPTION.resource} "{place.name}" not found'
             raise StatusError("NotFound", message)
         return json_answer(view.show(_stored(found), now_ms))
-    page = await asyncio.to_thread(_page, view, options, source)
+    page = await in_thread(place.namespace or "", _page, view, options, source)
     return json_answer(view.show_page(page, now_ms))
 
 
