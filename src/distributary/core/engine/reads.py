@@ -61,9 +61,9 @@ class Reads:
             self._read()
 
     def take_batch(self) -> list[RetryRow]:
-        """The rows to read now, as one batch."""
-        rows = list(self._asked)
-        self._asked.clear()
+        """The rows to read now, as one batch: those that asked first, as many as may be read."""
+        # A session may begin with reservations of all its rows: their tasks have no room together.
+        rows = [self._asked.popleft() for _ in range(min(len(self._asked), self._max))]
         self._under_way = len(rows)
         return rows
 

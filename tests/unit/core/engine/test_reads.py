@@ -30,17 +30,22 @@ def row(offset):
 
 
 def test_rows_beyond_the_room_are_read_next(reads, batches):
-    """Who asks all the same is served, and there is no room until then, nor less than none."""
-    rows = [row(offset) for offset in range(MAX + 5)]
+    """Who asks all the same is served, and there is no room until then, nor less than none.
+
+    A batch never holds more events than may be read at a time, whatever was granted.
+    """
+    rows = [row(offset) for offset in range(2 * MAX + 5)]
     for each in rows:
         reads.ask(each)
     assert reads.capacity() == 0
+    for _ in range(3):
+        reads.done()
+        reads.go_on()
+    ends = (1, MAX + 1, 2 * MAX + 1)
+    assert batches == [rows[:1], *(rows[at : at + MAX] for at in ends)]
+    assert reads.capacity() == MAX - len(batches[-1])
     reads.done()
-    reads.go_on()
-    assert batches == [rows[:1], rows[1:]]
-    assert reads.capacity() == 0
-    reads.done()
-    reads.go_on()
+    assert reads.go_on() == []
     assert reads.capacity() == MAX
 
 
