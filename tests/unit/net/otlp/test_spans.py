@@ -96,7 +96,6 @@ def test_what_is_recorded_is_sent_and_counted(collector: Collector) -> None:
     assert told == []
 
 
-@pytest.mark.parametrize("named", ["", "shop"])
 def test_texts_and_links_that_publishers_choose_are_cut_before_they_wait(
     collector: Collector,
 ) -> None:
@@ -117,6 +116,7 @@ def test_texts_and_links_that_publishers_choose_are_cut_before_they_wait(
     assert sent.status.description == "x" * TEXT_CHARS_MAX
 
 
+@pytest.mark.parametrize("named", ["", "shop"])
 def test_the_operator_says_what_the_process_is_called(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
