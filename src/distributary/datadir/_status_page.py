@@ -117,8 +117,9 @@ class MappedStatusPage:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            if os.fstat(fd).st_size < _BYTES:
-                os.ftruncate(fd, _BYTES)
+            # A hole would be filled at the first store, which kills the process where the disk is
+            # full (SIGBUS). Bytes that are there stay, so any process may do it.
+            os.posix_fallocate(fd, 0, _BYTES)
             self._map = mmap.mmap(fd, _BYTES)
         finally:
             os.close(fd)

@@ -82,6 +82,9 @@ class IssuingKeys:
         return read_private_keys(pem, "issuer_key_file")
 
 
+AHEAD_MS: Final = 1_000
+"""How far a token may have been made in the future: clocks are corrected by as much all the time.
+Sinks refuse a token that was made later, and what is refused so becomes a dead letter."""
 RETRY_MS: Final = 10_000
 """Interval of looks at keys that cannot be read, milliseconds: what needs one waits meanwhile."""
 
@@ -100,7 +103,9 @@ class DeliveryTokens:
         self._issuer = ""
         self._path = ""
         self._keys: IssuingKeys | None = None
-        self._made: dict[tuple[str, str, str], tuple[Credential, int]] = {}
+        self._made: dict[tuple[str, str, str], tuple[Credential, int, int]] = {}
+        """Each with when it was made, and is to be renewed: wall clock, milliseconds."""
+        self._newest_ms = 0
         self._next_ms: int | None = None
         self._failed: set[str] = set()
 
@@ -129,7 +134,7 @@ class DeliveryTokens:
         assert self._keys is not None
         made = self._made.get((route, subject, audience))
         now_ms = self._clock.wall_ms()
-        if made is not None and now_ms < made[1]:
+        if made is not None and not _is_due(made, now_ms):
             return made[0]
         try:
             key = self._keys.read()[0]
@@ -147,7 +152,8 @@ class DeliveryTokens:
             access_token_expires_ms=(now_s + TOKEN_S) * 1000,
         )
         renew_ms = (now_s + RENEW_S) * 1000
-        self._made[route, subject, audience] = credential, renew_ms
+        self._made[route, subject, audience] = credential, now_ms, renew_ms
+        self._newest_ms = max(self._newest_ms, now_ms)
         self._look_by(renew_ms)
         return credential
 
@@ -156,19 +162,21 @@ class DeliveryTokens:
 
     def due(self) -> bool:
         """Whether a token is to be renewed. Cheap."""
-        return self._next_ms is not None and self._clock.wall_ms() >= self._next_ms
+        if self._next_ms is None:
+            return False
+        now_ms = self._clock.wall_ms()
+        return now_ms >= self._next_ms or now_ms < self._newest_ms - AHEAD_MS
 
     def take_due(self) -> set[str]:
         """Forget the tokens to be renewed; returns their routes, and those without a token."""
         if not self.due():
             return set()
         now_ms = self._clock.wall_ms()
-        due = [key for key, (_credential, renew_ms) in self._made.items() if now_ms >= renew_ms]
+        due = [key for key, made in self._made.items() if _is_due(made, now_ms)]
         for key in due:
             del self._made[key]
-        self._next_ms = min(
-            (renew_ms for _credential, renew_ms in self._made.values()), default=None
-        )
+        self._newest_ms = max((made_ms for _, made_ms, _ in self._made.values()), default=0)
+        self._next_ms = min((renew_ms for *_, renew_ms in self._made.values()), default=None)
         failed, self._failed = self._failed, set()
         return failed | {route for route, _subject, _audience in due}
 
@@ -177,3 +185,9 @@ class DeliveryTokens:
         self._failed.discard(route)
         for key in [key for key in self._made if key[0] == route]:
             del self._made[key]
+
+
+def _is_due(made: tuple[Credential, int, int], now_ms: int) -> bool:
+    """Whether a token is to be renewed: it is old, or the clock has gone back since."""
+    _credential, made_ms, renew_ms = made
+    return now_ms >= renew_ms or now_ms < made_ms - AHEAD_MS

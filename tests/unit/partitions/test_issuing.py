@@ -163,6 +163,19 @@ def test_a_token_is_made_once_and_renewed_at_three_quarters_of_its_life(world):
     assert world.targets.refresh()
 
 
+def test_a_token_of_the_future_is_renewed(world):
+    """The clock was a day ahead and is set right: a sink would refuse it for a day."""
+    world.clock.jump(86_400_000)
+    world.put()
+    assert world.claims()["iat"] == NOW_MS // 1000 + 86_400
+    world.clock.jump(-86_400_000)
+    assert world.targets.may_have_news()
+    assert world.targets.refresh()
+    assert world.claims()["iat"] == NOW_MS // 1000
+    world.clock.jump(-1_000)  # a correction
+    assert not world.targets.refresh()
+
+
 def test_a_change_of_the_object_keeps_the_token(world):
     """A Trigger that is edited often signs no more often."""
     world.put()

@@ -71,7 +71,13 @@ class Deliveries(Protocol):
     def keep_house(
         self, gone: Collection[str], now_ms: int, namespaces: Mapping[str, str] = NO_NAMES
     ) -> KeptDeadLetters:
-        """Give up dead letters that are too old, delete those of routes in *gone*."""
+        """Give up dead letters that are too old, delete those of routes in *gone*.
+
+        Args:
+            gone: Uids of deleted routes.
+            now_ms: The wall clock, milliseconds; 0: it may be wrong, and nothing is too old.
+            namespaces: Of routes, to be noted.
+        """
 
     def chosen_letters(
         self, choice: LetterChoice, limit: int, after: int, bytes_max: int
