@@ -127,6 +127,24 @@ def test_another_route_of_the_same_sink_is_not_held_up(make_partition):
     partition.rest()
 
 
+def test_a_neighbour_whose_queued_events_find_less_room_gets_each_once(make_partition):
+    """One that is put back counts its attributes too: it starts a backfill, which has the rest."""
+    partition = make_partition(seed=8)
+    partition.put_route("r", A, types=["never"], policy=POLICY)
+    partition.put_route("q", A, policy=POLICY)
+    partition.sinks[A] = answers(204, after_s=0.5)
+    partition.start()
+    wide = "t" * 600_000
+    names = ["t"] * 4 + [wide, wide, "t", "t"]
+    events = [event for name in names for event in partition.publish(name)]
+    partition.advance(0.2)
+    partition.targets.halt("r")
+    partition.advance(60.0)
+    assert "route-lags" in [name for name, _ in partition.reports]
+    assert sorted(sent_to(partition, A)) == events
+    partition.rest()
+
+
 def test_a_new_sink_gets_what_waited_while_the_route_was_paused(two):
     """A move without a gap: nothing is lost, and nothing goes to both."""
     first = publish(two, 5)

@@ -411,6 +411,8 @@ class Sending:
             elif task.route == route and self._halts(route, task.stage):
                 self._reservations.make_idle(key_of(task))
                 self._yield(task, waits_for_resume(route))
+            elif self._has_backfill(task):
+                self._leave_to_backfill(task)  # One before it was refused here.
             else:
                 to = target.sink if task.stage is Stage.PRIMARY else target.dead_letter
                 # Without its dead letter sink, which was removed meanwhile, its row is kept.

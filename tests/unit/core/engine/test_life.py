@@ -453,3 +453,14 @@ def test_a_transition_is_made_from_its_state_with_its_effects(transition, verbs)
     called, allowed = set(rig.called), set(LIFE[step].effects)
     assert called & ACTING <= allowed
     assert called & allowed or not allowed or state in ROWS
+
+
+def test_what_is_put_back_is_left_to_a_backfill_that_has_begun_before_it():
+    """A task before it was refused there: sent as well, its event would arrive twice."""
+    rig = Rig()
+    rig.match()
+    rig.overtaken()
+    del rig.called[:]
+    rig.destination_changed()
+    assert "send" not in rig.called
+    assert not rig.state.tracker.holds(rig.task)
