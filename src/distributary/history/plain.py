@@ -1,7 +1,7 @@
 """Deliveries that succeed at the first attempt, as columns: recorded and read by batch.
 
 Nearly all rows of the history are such. Called by ``rows``, which keeps them in its blocks, and by
-``writer``, which makes files of them.
+``columns``, which makes files of them.
 """
 
 import sys

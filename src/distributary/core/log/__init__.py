@@ -1,4 +1,8 @@
-"""The embedded durable log: append-only, partitioned, one file per segment.
+"""The durable log: append-only and partitioned; here in files, in ``kafka`` on a topic.
+
+What this package exports is the log in files, one for each segment, and what both share.
+``indexer``, ``finder`` and ``indexed`` make and ask the index of ids; ``recalled`` reads files of
+records that came back from an archive.
 
 Callers: ``server`` opens folder, appenders and committers; ``partitions`` and the Spark sources
 read; the resource store appends route records. Hides: files, recovery, damage and group commit.

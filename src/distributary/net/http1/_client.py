@@ -1,7 +1,7 @@
 """A client connection: sends one request after another, and reads each whole response.
 
-Callers: the command line, and the token refresher. They dial, bound the wait and encode the
-request. Hides reading the response, keep-alive, and failures of the connection.
+Callers: the command line, the token refresher, and ``server.issuers``. They dial, bound the wait
+and encode the request. Hides reading the response, keep-alive, and failures of the connection.
 """
 
 import asyncio

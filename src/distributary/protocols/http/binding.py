@@ -1,7 +1,8 @@
 """The HTTP protocol binding: converts events from and to header fields and a body, in all modes.
 
-Called by ``server.ingest`` for requests, by the sink for deliveries and replies. Hides the content
-modes and the escaping of header values. No I/O: a message is a list of fields and a body.
+Called by ``receive`` for requests, by the sink for deliveries and replies, and by commands. Hides
+the content modes and the escaping of header values. No I/O: a message is a list of fields and a
+body.
 
 Both directions are on the hot path. The usual message, without escaped values, is decoded and
 encoded by a few operations on all values at once; any other value by value.

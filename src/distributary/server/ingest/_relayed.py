@@ -1,6 +1,6 @@
 """Classifies proxied requests: which are watches of the Kubernetes API, and how large they may be.
 
-Callers: ``_context`` (admission), ``_protocol`` (bodies), ``_proxy`` (counters).
+Callers: ``_relay_limits`` (admission), ``_protocol`` (bodies), ``_proxy`` (counters).
 """
 
 import re

@@ -1,7 +1,7 @@
 """Keys that seal credentials: from the environment, or from a file that only its owner can read.
 
-Called by ``_credentials_sealed``; ``server`` and ``spark`` pass where keys are. Keys are never in
-settings, arguments or Spark's configuration: each process reads them itself.
+Called by ``_credentials_sealed``; ``server`` and ``partitions`` pass where keys are. Keys are never
+in settings, arguments or Spark's configuration: each process reads them itself.
 
 A source may hold several keys. The first one seals, all of them open. To replace a key, put a new
 one before it, and remove it once nothing is sealed by it.
