@@ -34,10 +34,21 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
 
 
+class CountingConnector(Connector):
+    """Counts its dials, for tests of what shares a connection and what keeps one."""
+
+    dials = 0
+
+    async def dial(self, endpoint):
+        """See ``Connector.dial``."""
+        self.dials += 1
+        return await super().dial(endpoint)
+
+
 def _connector():
     """With the rule for a server on loopback."""
     rule = AddressRule(loopback_allowed=True)
-    return Connector(rule, CachingResolver(SystemResolver(), SystemClock()))
+    return CountingConnector(rule, CachingResolver(SystemResolver(), SystemClock()))
 
 
 @pytest.fixture
@@ -48,9 +59,12 @@ def connector():
 
 @contextlib.asynccontextmanager
 async def _opened(make, way):
-    transport = make(_connector(), SystemClock(), asyncio.get_running_loop())
+    connector = _connector()
+    transport = make(connector, SystemClock(), asyncio.get_running_loop())
+    here = way(transport)
+    here.connector = connector
     try:
-        yield way(transport)
+        yield here
     finally:
         await transport.close()
 

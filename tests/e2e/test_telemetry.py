@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import pytest
 
-from distributary.net.otlp import SIGNALS
 from kit.otlp_collector import CollectedSpan, OtlpCollector
 from kit.running_server import RunningServer, clean_environ, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ARRIVE_S_MAX = 60.0
+SIGNALS = {"traces", "metrics", "logs"}
 SECRET = "s3cret-of-the-collector"
 QUICK = {"retry": 3, "backoffDelay": "PT0.1S", "backoffMax": "PT0.1S"}
 
@@ -257,14 +257,14 @@ def test_a_collector_that_is_gone_costs_no_event(world: World) -> None:
         lost = [name for name, count in found if name.startswith("telemetry_dropped") and count]
         return {signal for signal in SIGNALS if any(f'"{signal}"' in name for name in lost)}
 
-    wait_until(lambda: losing() == set(SIGNALS), ARRIVE_S_MAX, "losses are counted")
+    wait_until(lambda: losing() == SIGNALS, ARRIVE_S_MAX, "losses are counted")
     lines = [json.loads(line) for line in world.server.log.read_text().splitlines() if "{" in line]
     told = [
         (one["role"], one.get("partition"), one["signal"])
         for one in lines
         if one["event"] == "telemetry-not-taken"
     ]
-    assert {signal for *_, signal in told} == set(SIGNALS)
+    assert {signal for *_, signal in told} == SIGNALS
     assert len(told) == len(set(told)), "one line for each process and signal"
     assert "opentelemetry" not in world.server.log.read_text()
     assert world.server.stop() == 0

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 from distributary.cli.ledger import Arrival, attributes_sha256, data_sha256, read_sent
 from distributary.core.event import Event, canonical
 from distributary.datadir import StatusField
-from distributary.testing.ledger import Report, RouteEvidence, check
+from distributary.testing.ledger_checker import Report, RouteEvidence, check
 from kit.broker_scenarios import SCENARIOS, BrokerScenario
 from kit.cutting_proxy import Fate, Way
 from kit.running_server import RunningServer, ServerError, wait_until

@@ -26,7 +26,7 @@ from distributary.core.outcome import DeliveryStore
 from distributary.datadir import DataDir
 from distributary.subscriptions.store.store import Store
 from distributary.testing.check_ledgers import Kept, State
-from distributary.testing.ledger import Key
+from distributary.testing.ledger_checker import Key
 
 __all__ = ["dump_state", "route_uids"]
 

@@ -123,6 +123,11 @@ class FakeNats:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
+    @property
+    def connected(self) -> int:
+        """How many clients are connected."""
+        return len(self._writers)
+
     def reset(self) -> None:
         """Cut every connection; new ones are taken."""
         for writer in tuple(self._writers):

@@ -42,7 +42,7 @@ from distributary.core.flow import (
     decode_route,
     encode_route,
 )
-from distributary.testing.ledger import Key
+from distributary.testing.ledger_checker import Key
 from distributary.testing.naive_routes import matches, published
 
 __all__ = [

@@ -35,9 +35,6 @@ from distributary.core.event import Event, binary
 from distributary.core.event import record as event_record
 from distributary.core.policy import Answer
 
-TTL_MAX: Final = 255
-"""Largest TTL in a record (passes through Brokers and Channels); events of older logs have it."""
-
 TTL_DEFAULT: Final = 32
 """Initial and largest TTL of an event, in passes through Brokers and Channels (decision 17,
 ``knativebrokerttl``). Chains made by people have a few; two replying Triggers double an event at
@@ -356,7 +353,7 @@ class AddressedEvents(NamedTuple):
     Attributes:
         address: Uid of the Broker or Channel that they were published to; empty: the default
             broker. A recreated one has another. ``TOLD``: no filter holds them back.
-        ttls: TTL of each event, 1 to ``TTL_MAX``.
+        ttls: TTL of each event, 1 to 255; above ``TTL_DEFAULT`` in older logs alone.
         events: The events, without the attribute ``knativebrokerttl`` (decision 17).
         carried: Carried header lines of all of them (``event.carried``).
         route: Uid of the only route that sees them, for events of its subscription's timer.

@@ -267,8 +267,3 @@ def _of_namespaces(saved: _Saved, namespaces: AbstractSet[str]) -> _Saved:
         {name: value for name, value in saved.gauges.items() if among(name)},
         {name: each for name, each in saved.histograms.items() if among(name)},
     )
-
-
-def render(paths: Iterable[Path], now: Meter, helps: dict[str, str]) -> bytes:
-    """Return the Prometheus text of ``Families`` of the same arguments."""
-    return Families(paths, now, helps).render()

@@ -100,10 +100,6 @@ class RouteFollower:
         """Returns the offset of the last change of *route*; 0: before the live path began."""
         return self._changed_at.get(route, 0)
 
-    def first_since(self, time_ms: int) -> int:
-        """Returns the first offset of *time_ms* or later; the end of the log where none is."""
-        return max(self._records.offset_at(time_ms), self._records.start())
-
     def begins(self, logged: Logged | None, lost: Sequence[RouteRecord]) -> list[RouteRecord]:
         """Returns those of *lost* and the change in *logged* that are new and begin in the past."""
         changes = list(lost)

@@ -30,7 +30,7 @@ from rich.text import Text
 
 from distributary.cli.ledger import Arrival, LedgerError, Sent, read_arrivals, read_sent
 from distributary.core.filter import naive_matches
-from distributary.testing.ledger import Key, Report, RouteEvidence, check, expects_keys
+from distributary.testing.ledger_checker import Key, Report, RouteEvidence, check, expects_keys
 
 __all__ = ["RouteSpec", "State", "main", "matches_of"]
 

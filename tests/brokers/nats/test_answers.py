@@ -128,7 +128,7 @@ def test_too_large_a_message_is_refused_before_it_is_sent(way, run, nats_server)
             large = an_event(data=b'"' + b"x" * 2 * 1024 * 1024 + b'"')
             assert (await here.send(destination, large)).code == "maximum-payload-violation"
             assert (await here.send(destination)).code == "flushed"
-            assert here.transport.sessions == 1
+            assert here.connector.dials == 1
 
     run(scenario())
 
@@ -149,7 +149,7 @@ def test_the_largest_message_that_the_server_takes_is_sent(way, run, name):
                 assert turn > 0
                 assert set(codes[:turn]) == {"stored"}
                 assert set(codes[turn:]) == {"maximum-payload-violation"}
-                assert here.transport.sessions == 1
+                assert here.connector.dials == 1
 
     run(scenario())
 

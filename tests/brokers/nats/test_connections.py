@@ -336,8 +336,8 @@ def test_a_wire_that_is_half_open_is_found_by_pings(way, run, until, monkeypatch
     async def scenario():
         async with FakeNats(pongs_max=1) as server, way() as here:
             assert (await here.send(here.to(server.port, "a.b"))).code == "stored"
-            assert here.transport.sessions == 1
-            await until(lambda: here.transport.sessions == 0)
+            assert server.connected == 1
+            await until(lambda: server.connected == 0)
             assert (await here.send(here.to(server.port, "a.b"))).code == "stored"
 
     run(scenario())

@@ -243,7 +243,7 @@ def test_settings_are_those_of_the_subscription_not_of_the_connection(way, run, 
                 assert (
                     await here.send(dataclasses.replace(base, settings=settings))
                 ).code == "stored"
-            assert here.transport.sessions == 1
+            assert here.connector.dials == 1
             subjects = [subject for subject, _, _ in await nats_server.stored(name)]
             assert subjects == [f"{name}.{letter}" for letter in "abc"]
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.cli.ledger import Sent, read_arrivals, read_sent
 from distributary.core.event import Event
-from distributary.testing.ledger import Report, RouteEvidence, check
+from distributary.testing.ledger_checker import Report, RouteEvidence, check
 from kit.running_server import wait_until
 from kit.traffic import Traffic
 

@@ -12,7 +12,6 @@ from distributary.core.policy._classify import (
     ResponseRule,
     classify,
     delivered,
-    response_rule,
 )
 from distributary.core.policy._delivery_policy import (
     BACKOFF_DELAY_S_DEFAULT,

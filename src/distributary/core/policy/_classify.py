@@ -66,11 +66,6 @@ _RULE_BY_STATUS: Final = {
 }
 
 
-def response_rule(status: int) -> ResponseRule:
-    """Return the row of the response table for *status*, any number that a sink may send."""
-    return _RULE_BY_STATUS.get(status, OTHER_STATUS_RULE)
-
-
 def delivered(answer: Answer) -> bool:
     """Whether the sink has accepted the event; agrees with ``classify``, faster."""
     if isinstance(answer, Reply):

@@ -157,11 +157,6 @@ class BrokerTransport:
             if link not in gone
         }
 
-    @property
-    def sessions(self) -> int:
-        """Number of open connections."""
-        return sum(link.session is not None for link in self._links.values())
-
     # -- the end ------------------------------------------------------------------------------
 
     def _close_later(self, session: BrokerSession) -> None:

@@ -6,7 +6,6 @@ the collector, and what it does not take is counted and given up.
 """
 
 from distributary.net.otlp._settings import (
-    SIGNALS,
     OtlpSettings,
     is_installed,
     settings_of,

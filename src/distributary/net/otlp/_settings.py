@@ -13,9 +13,6 @@ from distributary.core.environment import SERVICE_CREDENTIALS_VARIABLE
 from distributary.core.errors import SettingsError, StoreError
 from distributary.core.files import open_bits_of, read_private
 
-SIGNALS: Final = ("traces", "metrics", "logs")
-"""What can be sent."""
-
 RATIO_DEFAULT: Final = 0.01
 """Share of events without a trace that begin one."""
 
@@ -29,7 +26,7 @@ class OtlpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a process sends; holds no secret, so that it may stand in arguments.
 
     Attributes:
-        signals: Some of ``SIGNALS``; empty: nothing.
+        signals: Some of ``traces``, ``metrics`` and ``logs``; empty: nothing.
         endpoint: Base URL of the collector; empty: as the variables of OpenTelemetry say.
         headers_file: File with headers, which are secrets; empty: as these variables say.
         sample_ratio: Share of events without a trace that begin one, from 0 to 1.

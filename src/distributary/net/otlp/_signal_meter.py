@@ -22,7 +22,7 @@ class SignalMeter:
     of its own.
 
     Args:
-        signal: One of ``SIGNALS``.
+        signal: ``traces``, ``metrics`` or ``logs``.
         held_max: Most items held; more are given up.
         tell: Writes a line when the collector takes nothing, and when it does again.
     """

@@ -8,7 +8,7 @@ from distributary.server.settings import _shapes as shapes
 from distributary.server.settings._issuing import IssuingSettings
 from distributary.server.settings._shapes import setting
 
-_SIGNALS = ("traces", "metrics", "logs")  # of ``net.otlp``, which the command line need not load
+_SIGNALS = ("traces", "metrics", "logs")
 
 
 def _signals(raw: Any) -> tuple[str, ...]:

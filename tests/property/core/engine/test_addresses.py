@@ -13,7 +13,6 @@ from distributary.core.engine.backfills import Backfills
 from distributary.core.event import Event, record
 from distributary.core.flow import (
     TTL_DEFAULT,
-    TTL_MAX,
     Logged,
     RecordKind,
     RouteRecord,
@@ -36,7 +35,7 @@ deletes = st.tuples(st.just("delete"), st.sampled_from(ROUTES))
 published = st.tuples(
     st.just("publish"),
     st.sampled_from(ADDRESSES),
-    st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, TTL_MAX)), min_size=1, max_size=3),
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 255)), min_size=1, max_size=3),
 )
 unknown = st.tuples(st.just("unknown"))
 logs = st.lists(st.one_of(changes, published, published, deletes, unknown), max_size=20)

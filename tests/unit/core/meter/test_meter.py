@@ -3,12 +3,12 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from distributary.core.meter import Families, Histogram, Meter, render
+from distributary.core.meter import Families, Histogram, Meter
 
 
 def samples(paths, now, helps=None):
     """(name, labels) -> value, by the official parser."""
-    text = render(paths, now, helps or {}).decode()
+    text = Families(paths, now, helps or {}).render().decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -139,10 +139,9 @@ def test_help_lines_are_those_that_were_given():
     """Or the name in words."""
     now = Meter()
     now.add("events_total")
-    assert b"# HELP distributary_events_total Events read" in render(
-        [], now, {"events_total": "Events read"}
-    )
-    assert b"# HELP distributary_events_total events total" in render([], now, {})
+    told = Families([], now, {"events_total": "Events read"}).render()
+    assert b"# HELP distributary_events_total Events read" in told
+    assert b"# HELP distributary_events_total events total" in Families([], now, {}).render()
 
 
 def test_labels_of_several_keys_are_kept_apart():

@@ -15,7 +15,7 @@ from distributary.cli._listen_server import ListenServer, Request
 from distributary.core.event import Event
 from distributary.core.filter import naive_matches
 from distributary.protocols.http import binding as event_http
-from distributary.testing.ledger import FindingKind
+from distributary.testing.ledger_checker import FindingKind
 from kit.cluster import trial
 from kit.cluster.trial import Trial, table
 from kit.running_server import wait_until

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from distributary.cli.ledger import Arrival, Sent, attributes_sha256, data_sha256
-from distributary.testing.ledger import (
+from distributary.testing.ledger_checker import (
     EXAMPLES_MAX,
     FindingKind,
     Key,
