@@ -370,6 +370,7 @@ class Engine:
         self._follow_halted()
         self.outcomes.tell_dropped()
         for route in self._parking.look():
+            self._state.failing.delivered(route)  # As above: nothing was sent while it was parked.
             self.drained(waits_for_resume(route))
         self.sending.offer_anew()
         self.sending.yield_closed_queues()

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from distributary.core.deliver import Admission, BreakerState, Destination, QueueState
+from distributary.core.demand import Demand
 from distributary.core.engine import LIFE, EngineLimits, MatchState, RouteTarget, Step
 from distributary.core.engine.cuts import Cuts
 from distributary.core.engine.effects import Effects
@@ -67,6 +68,9 @@ class _Backfills:
         return True
 
     def wake_for(self, _name):
+        pass
+
+    def wake(self):
         pass
 
     def drop(self, _route):
@@ -136,6 +140,7 @@ class Rig:
                 all_go_to=lambda _uri: False,
                 changed_uris=list,
                 demands=lambda _seq: [],
+                halted=frozenset,
             ),
             effects=effects,
             meter=Meter(),
@@ -464,3 +469,20 @@ def test_what_is_put_back_is_left_to_a_backfill_that_has_begun_before_it():
     rig.destination_changed()
     assert "send" not in rig.called
     assert not rig.state.tracker.holds(rig.task)
+
+
+def test_a_resumed_route_has_not_failed_while_it_was_parked():
+    """Else its first failure would disable it at once, for a time in which nothing was sent."""
+    rig = Rig()
+    rig._target(parks=True)
+    rig.state.failing.refused(ROUTE, SINK, 1_000)
+    rig.match()
+    rig.started()
+    rig._answer(Reply(410, None, None, b""))
+    assert rig.state.parked
+    resume = Demand(1, "resume", ROUTE, "x", 1_000)
+    rig.state.targets.demands = lambda seen: [] if seen else [resume]
+    assert rig.state.failing.reported(ROUTE).since_ms == 1_000
+    rig.engine.look()
+    assert not rig.state.parked
+    assert rig.state.failing.reported(ROUTE) is None
