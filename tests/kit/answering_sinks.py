@@ -7,6 +7,7 @@ rate.
 
 import asyncio
 import contextlib
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -163,13 +164,17 @@ class AnsweringSink:
 
 
 class AnsweringSinks:
-    """An HTTP server of such sinks on one port; a context manager."""
+    """An HTTP server of such sinks on one port; a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        tls: Makes it speak HTTPS; None: HTTP.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._sinks: dict[str, AnsweringSink] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sinks", daemon=True)
-        self._server = FakeSink(self._behave)
+        self._server = FakeSink(self._behave, tls)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -1,42 +1,36 @@
 """Secrets that the server keeps, for Triggers and messaging Subscriptions that name them.
 
 Called by ``DirectoryTargets``. Values are opened when a target is made, and are in no other place.
-
-Source:
-    Standard Webhooks 1.0: ``whsec_`` and ``whsk_``.
 """
 
-import base64
-import binascii
 import dataclasses
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from distributary.core import database
-from distributary.core.deliver.credential import Credential
-from distributary.core.deliver.destination import Destination
-from distributary.core.deliver.origins import UriOrigin, origin_of
-from distributary.core.deliver.signing import SignatureScheme, SigningKey, SigningKeys
+from distributary.core.deliver.origins import origin_of
+from distributary.core.deliver.signing import SigningKeys
 from distributary.core.engine import RouteTarget
 from distributary.core.errors import StoreError
-from distributary.resource import KeptSecret, unnamed
+from distributary.resource import (
+    NOT_FOR_SINK,
+    KeptSecret,
+    Withheld,
+    credential_of,
+    signing_keys_of,
+    withheld_from,
+)
 from distributary.routes import tables as _tables
-from distributary.routes.settings import RouteSettings
-from distributary.subscriptions.resource import is_secret, is_token
+from distributary.routes.settings import RouteEndpoint, RouteSettings
 from distributary.subscriptions.store import Sealer
 
 _k: Final = _tables.kept_secret
 _c: Final = _tables.kept_secret_counter
 
-_SCHEMES: Final[Mapping[str, SignatureScheme]] = {"whsec_": "v1", "whsk_": "v1a"}
-_SEED_BYTES: Final = 32
-_SECRET_BYTES_MIN: Final = 24
-_SECRET_BYTES_MAX: Final = 64
-"""Sizes of a ``v1`` secret by the specification."""
-
 _Name = tuple[str, str]
+_T = TypeVar("_T")
 
 
 class KeptRow(NamedTuple):
@@ -129,26 +123,28 @@ class KeptSecrets:
         try:
             origin = origin_of(sink.uri)
             if settings.credential:
-                secret = self._open(route, (namespace, settings.credential), target.sink)
-                credential = _credential(settings.credential, secret, origin)
+                secret = self._open(route, (namespace, settings.credential), settings.sink)
+                credential = _usable(credential_of(settings.credential, secret, origin))
                 sink = dataclasses.replace(sink, credential=credential)
             if settings.signature:
-                secret = self._open(route, (namespace, settings.signature), target.sink)
-                signing = SigningKeys(origin, _signing(settings.signature, secret))
-                sink = dataclasses.replace(sink, signing=signing)
+                secret = self._open(route, (namespace, settings.signature), settings.sink)
+                keys = _usable(signing_keys_of(settings.signature, secret))
+                sink = dataclasses.replace(sink, signing=SigningKeys(origin, keys))
         except StoreError as error:
             sink = dataclasses.replace(target.sink, refused=target.sink.refused or str(error))
         return dataclasses.replace(target, sink=sink)
 
-    def _open(self, route: str, name: _Name, sink: Destination) -> KeptSecret:
+    def _open(self, route: str, name: _Name, sink: RouteEndpoint) -> KeptSecret:
         self._routes.setdefault(name, set()).add(route)
         row = self._rows.get(name)
         secret = None if row is None else self._sealer.open_kept(row.uid, row.sealed)
         # One answer for both: what other sinks have is nobody's business.
-        if secret is None or unnamed(secret.sinks, sink.uri, sink.dial) is not None:
-            raise StoreError(
-                f"there is no Secret {name[1]} for this sink in the namespace {name[0]}"
-            )
+        absent = f"there is no Secret {name[1]} for this sink in the namespace {name[0]}"
+        if secret is None:
+            raise StoreError(absent)
+        withheld = withheld_from(name[1], secret, sink.uri, sink.dial, sink.ca_certs)
+        if withheld is not None:
+            raise StoreError(absent if withheld.reason == NOT_FOR_SINK else withheld.message)
         return secret
 
     def close(self) -> None:
@@ -156,43 +152,7 @@ class KeptSecrets:
         self._engine.dispose()
 
 
-def _credential(name: str, secret: KeptSecret, origin: UriOrigin) -> Credential:
-    values = {key: _text(value) for key, value in secret.values.items()}
-    user, password, token = (values.get(key) for key in ("username", "password", "token"))
-    if token is not None and is_token(token):
-        kind = "Bearer"
-        return Credential("ACCESSTOKEN", access_token=token, access_token_type=kind, origin=origin)
-    if user is not None and password is not None and is_secret(password) and ":" not in user:
-        return Credential("PLAIN", identifier=user, secret=password, origin=origin)
-    raise StoreError(f"the Secret {name} has neither username and password, nor token")
-
-
-def _signing(name: str, secret: KeptSecret) -> tuple[SigningKey, ...]:
-    """Its keys, the newest first."""
-    texts = (secret.values.get(key) for key in ("secret", "previous"))
-    found = tuple(_signing_key(name, _text(each)) for each in texts if each)
-    if not found:
-        raise StoreError(f"the Secret {name} has no key secret")
+def _usable(found: _T | Withheld) -> _T:
+    if isinstance(found, Withheld):
+        raise StoreError(found.message)
     return found
-
-
-def _signing_key(name: str, text: str | None) -> SigningKey:
-    for prefix, scheme in _SCHEMES.items():
-        if text is None or not text.startswith(prefix):
-            continue
-        try:
-            value = base64.b64decode(text.removeprefix(prefix), validate=True)
-        except (binascii.Error, ValueError):  # without the cause, which may quote
-            value = b""
-        fits = _SECRET_BYTES_MIN <= len(value) <= _SECRET_BYTES_MAX
-        if fits and (scheme == "v1" or len(value) == _SEED_BYTES):
-            return SigningKey(scheme, value, 0)
-    raise StoreError(f"the Secret {name} holds no whsec_ or whsk_ key of Standard Webhooks")
-
-
-def _text(value: bytes) -> str | None:
-    """*value* as text, without the line end after it; None: it is none."""
-    try:
-        return value.decode().removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError:
-        return None

@@ -7,21 +7,46 @@ mounted file is replaced without a sign that could be relied on. Nothing here is
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from distributary.core.clock import Clock
 from distributary.core.deliver.credential import Credential
 from distributary.core.deliver.origins import origin_of
 from distributary.core.errors import StoreError
-from distributary.resource import SecretFile
-from distributary.subscriptions.resource import TOKEN_CHARS_MAX, is_secret, is_token
+from distributary.resource import (
+    TOKEN_CHARS_MAX,
+    SecretFile,
+    adds_trust,
+    fingerprints_in,
+    is_secret,
+    is_token,
+)
 
 LOOK_S: Final = 1.0
 """Interval of reads, seconds: a change is in force well within five."""
 
+CERTIFICATES_BYTES_MAX: Final = 64 * 1024
+"""Most bytes of a file of certificates: as many as a subscription may bring."""
+
 _Key = tuple[str, str]
-Texts = Mapping[_Key, str | None]
-"""Namespace and name -> the secret; None: the file cannot be read."""
+
+
+class Content(NamedTuple):
+    """What the files of one table hold.
+
+    Attributes:
+        secret: None: the file cannot be read.
+        certificates: None: there is no such file, or it cannot be read.
+    """
+
+    secret: str | None
+    certificates: str | None
+
+
+Texts = Mapping[_Key, Content]
+"""By namespace and name."""
+
+_NOTHING: Final = Content(None, None)
 
 
 class Secrets:
@@ -70,8 +95,16 @@ class Secrets:
         for routes in self._routes.values():
             routes.discard(route)
 
-    def resolve(self, route: str, namespace: str, credential: Credential) -> Credential:
+    def resolve(
+        self, route: str, namespace: str, credential: Credential, ca_certs: str | None
+    ) -> Credential:
         """Return *credential* of *route* with the secret that it names, if it names one.
+
+        Args:
+            route: Of the subscription.
+            namespace: Of the subscription.
+            credential: Of the subscription.
+            ca_certs: PEM that the subscription wants its sink to be trusted by; None: none.
 
         Raises:
             StoreError: There is no such secret for this sink now, or it cannot be used.
@@ -84,7 +117,11 @@ class Secrets:
         # One answer for both: what other sinks have is nobody's business.
         if file is None or origin is None or not _may_go(file, credential):
             raise StoreError(f"there is no secret {key[1]} for this sink in the namespace {key[0]}")
-        text = self._texts.get(key)
+        text, certificates = self._texts.get(key, _NOTHING)
+        given = fingerprints_in(certificates or "") or ()
+        if ca_certs is not None and adds_trust(fingerprints_in(ca_certs), given):
+            file_of = f"the cacerts_file of the secret {key[1]}"
+            raise StoreError(f"the cacerts of the subscription are not in {file_of}")
         if text is None:
             raise StoreError(f"the file of the secret {key[1]} cannot be read now")
         if credential.type == "PLAIN" and is_secret(text):
@@ -94,7 +131,13 @@ class Secrets:
         raise StoreError(f"the file of the secret {key[1]} holds no secret for {credential.type}")
 
     def _read(self) -> Texts:
-        return {key: _text(file.file) for key, file in self._files.items()}
+        return {
+            key: Content(
+                _text(file.file, TOKEN_CHARS_MAX + 3),
+                file.cacerts_file and _text(file.cacerts_file, CERTIFICATES_BYTES_MAX),
+            )
+            for key, file in self._files.items()
+        }
 
 
 def _may_go(file: SecretFile, credential: Credential) -> bool:
@@ -105,11 +148,11 @@ def _may_go(file: SecretFile, credential: Credential) -> bool:
     )
 
 
-def _text(path: str) -> str | None:
-    """The content of a file, without the line end after it."""
+def _text(path: str, bytes_max: int) -> str | None:
+    """The content of a file, cut at *bytes_max*, without the line end after it."""
     try:
         with Path(path).open("rb") as file:
-            text = file.read(TOKEN_CHARS_MAX + 3).decode()
+            text = file.read(bytes_max).decode()
     except (OSError, ValueError):  # without the cause: a decoder's message may quote its input
         return None
     return text.removesuffix("\n").removesuffix("\r")

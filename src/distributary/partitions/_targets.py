@@ -226,7 +226,9 @@ class DirectoryTargets:
             )
         withheld = None
         try:
-            credential = credential and self._secrets.resolve(route, listed.namespace, credential)
+            credential = credential and self._secrets.resolve(
+                route, listed.namespace, credential, spec.ca_certs
+            )
         except StoreError as error:  # the operator mends it: what is for the sink waits till then
             credential, withheld = None, str(error)
             self._report("subscription-unusable", {"route": route, "reason": withheld})
@@ -393,7 +395,7 @@ def _endpoint(
         policy=policy,
         dial=endpoint.dial,
         own=endpoint.own,
-        ca_certs=endpoint.ca_certs,
+        ca_certs=endpoint.trusted,
         namespace=settings.namespace,
         tenant=settings.namespace or DEFAULT_NAMESPACE,
     )

@@ -19,21 +19,33 @@ from distributary.resource._own import (
 )
 from distributary.resource._ports import PORTS_DENIED
 from distributary.resource._reach import ErrorData, Reach, protocols_allowed
-from distributary.resource.certificates import certificates_in
-from distributary.resource.faults import FAULTS_MAX, Faults, member, one_of
-from distributary.resource.kept_secret import (
-    SINKS,
-    KeptSecret,
-    Vault,
-    lacks_credential,
-    lacks_signing_key,
-    sinks_in,
-    unnamed,
+from distributary.resource.certificates import (
+    Fingerprints,
+    adds_trust,
+    certificates_in,
+    fingerprints_in,
 )
+from distributary.resource.credential_texts import (
+    IDENTIFIER_BYTES_MAX,
+    SECRET_BYTES_MAX,
+    TOKEN_CHARS_MAX,
+    is_secret,
+    is_token,
+)
+from distributary.resource.faults import FAULTS_MAX, Faults, member, one_of
+from distributary.resource.kept_secret import CA_CERTS, SINKS, KeptSecret, Vault, sinks_in
 from distributary.resource.maps import bounded_map
 from distributary.resource.rules import FilterCheck, ResourceRules
 from distributary.resource.schema import Schema, closed, published, ref
 from distributary.resource.secret_files import SecretFile
+from distributary.resource.secret_uses import (
+    NOT_FOR_SINK,
+    UNUSABLE,
+    Withheld,
+    credential_of,
+    signing_keys_of,
+    withheld_from,
+)
 from distributary.resource.sinks import (
     CLEARTEXT,
     DENIED_NETWORKS,

@@ -1,19 +1,28 @@
-"""A secret that this server keeps for a namespace: a ``v1/Secret``, and what it is used for.
+"""A secret that this server keeps for a namespace: a ``v1/Secret``, and whom it is for.
 
 ``knative`` takes it out of objects, ``subscriptions.store`` seals it, ``partitions`` uses it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 import msgspec
 
 from distributary.core.deliver.origins import origin_of
+from distributary.resource.certificates import Fingerprints, fingerprints_in
 
 SINKS: Final = "distributary.dev/sinks"
 """Annotation of a Secret: the sinks that it may go to, URIs apart by spaces or commas. It goes to
 their origins, and nowhere without it. A sink that is reached at another address than its URI says
 is named by both: see ``unnamed``."""
+
+CA_CERTS: Final = "caCerts"
+"""Key of a Secret: certificates in PEM. It goes to no sink that is trusted by others, besides those
+of the system and of the operator."""
+
+CA_CERTS_BYTES_MAX: Final = 64 * 1024
+"""Most certificates of a Secret, bytes of PEM: as many as a destination may bring. They are read
+for each target."""
 
 
 class KeptSecret(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +39,16 @@ class KeptSecret(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"KeptSecret({sorted(self.values)})"
+
+    @property
+    def trusted_by(self) -> Fingerprints | None:
+        """Its certificates; none where it has none. None: they cannot be read."""
+        value = self.values.get(CA_CERTS)
+        if value is None:
+            return ()
+        if len(value) > CA_CERTS_BYTES_MAX or not value.isascii():
+            return None
+        return fingerprints_in(value.decode("ascii"))
 
 
 class Vault(Protocol):
@@ -70,15 +89,3 @@ def unnamed(sinks: Iterable[str], uri: str, dial: str | None) -> str | None:
         if not any(each.covers(origin_of(place)) for each in named):
             return place
     return None
-
-
-def lacks_credential(keys: Collection[str]) -> str | None:
-    """Which of its *keys* a Secret lacks to authorize deliveries, for people; None: none."""
-    if "token" in keys or {"username", "password"} <= {*keys}:
-        return None
-    return 'neither the key "token" nor both keys "username" and "password"'
-
-
-def lacks_signing_key(keys: Collection[str]) -> str | None:
-    """Which of its *keys* a Secret lacks to sign deliveries, for people; None: none."""
-    return None if "secret" in keys or "previous" in keys else 'no key "secret"'

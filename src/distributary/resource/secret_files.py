@@ -12,9 +12,12 @@ class SecretFile:
         name: Unique in the namespace.
         file: Absolute path of the file that holds it.
         sinks: Origins of sinks that it may go to (``https://host:port``); it goes to no other.
+        cacerts_file: Absolute path of a file of certificates: subscriptions may trust *sinks* by
+            them, besides the system's; None: by the system's alone.
     """
 
     namespace: str
     name: str
     file: str
     sinks: tuple[str, ...]
+    cacerts_file: str | None = None

@@ -16,7 +16,9 @@ class RouteEndpoint(msgspec.Struct, frozen=True, omit_defaults=True):
         uri: Absolute, as the status shows it.
         dial: ``host:port`` to connect to instead of the URI's; None: the URI's.
         own: Whether it is a Broker or Channel of this server.
-        ca_certs: PEM; None: the system's certificates alone.
+        ca_certs: PEM that the object itself names; None: none. In rows of versions without
+            *bundles*, also what the operator's bundles held.
+        bundles: PEM of the operator's bundles; None: none.
         audience: Deliveries there show a token for it, where the server has a key to sign one.
             None: none.
     """
@@ -26,6 +28,12 @@ class RouteEndpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     own: bool = False
     ca_certs: str | None = None
     audience: str | None = None
+    bundles: str | None = None
+
+    @property
+    def trusted(self) -> str | None:
+        """PEM of what it is trusted by; None: the system's certificates alone."""
+        return "\n".join(filter(None, (self.ca_certs, self.bundles))) or None
 
 
 class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

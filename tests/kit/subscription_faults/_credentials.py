@@ -3,11 +3,7 @@
 # ruff: noqa: S106 - secrets that are none
 from typing import Any, Final
 
-from distributary.subscriptions.resource import (
-    IDENTIFIER_BYTES_MAX,
-    SECRET_BYTES_MAX,
-    TOKEN_CHARS_MAX,
-)
+from distributary.resource import IDENTIFIER_BYTES_MAX, SECRET_BYTES_MAX, TOKEN_CHARS_MAX
 from kit.subscription_faults._brokers import GOOD
 from kit.subscription_faults._case import SETTINGS, Mark, Rows, case, changed, http, of_http
 

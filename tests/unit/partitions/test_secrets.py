@@ -13,6 +13,7 @@ from distributary.subscriptions.service import rules
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Put
 from distributary.testing.virtual import VirtualClock
+from kit.certificates import Authority
 
 ORIGIN = "https://example.com"
 SINK = f"{ORIGIN}/hook"
@@ -41,9 +42,10 @@ class World:
         self.secret = SecretFile("default", "crm", str(self.file), (ORIGIN,))
         self.targets.keep_within(Reach(secrets=(self.secret,)))
 
-    def put(self, name="a", credential=PLAIN, sink=SINK, namespace="default"):
+    def put(self, name="a", credential=PLAIN, sink=SINK, namespace="default", **settings):
         """Create or replace; its uid begins with ``u-``."""
         body = {"sink": sink, "protocol": "HTTP", "sinkCredential": credential}
+        body["protocolsettings"] = settings
         spec = api_subscription.parse(body, rules(SinkRule(local_allowed=True)))
         self.store.apply([Put(name, spec, f"u-{name}", namespace=namespace)], 5)
         self.targets.refresh()
@@ -134,6 +136,37 @@ def test_a_secret_goes_to_the_sinks_of_its_table_in_its_namespace_alone(world):
     for name in ("elsewhere", "port", "tenant", "unknown"):
         assert "no secret" in world.sink(name).refused
         assert world.sink(name).credential is None
+
+
+def test_a_secret_goes_to_a_sink_with_certificates_only_where_its_table_has_them(world, tmp_path):
+    """Whoever writes subscriptions, and can answer at the sink, does not get the operator's."""
+    ours, theirs = (Authority(name).pem.decode() for name in ("Ours", "Theirs"))
+    reason = "the cacerts of the subscription are not in the cacerts_file of the secret crm"
+    world.put(cacerts=ours)
+    assert (world.sink().refused, world.sink().credential) == (reason, None)
+    assert world.reports == [("subscription-unusable", {"route": "u-a", "reason": reason})]
+    path = tmp_path / "own.pem"
+    table = dataclasses.replace(world.secret, cacerts_file=str(path))
+    world.targets.keep_within(Reach(secrets=(table,)))
+    assert world.sink().credential is None
+    for text, goes in ((theirs, False), (f"{theirs}ours:\n{ours}", True), ("", False)):
+        path.write_text(text)
+        world.targets.refresh()
+        assert (world.sink().credential is not None) is goes
+    world.put()
+    assert world.sink().credential.secret == "canary"
+
+
+@pytest.mark.parametrize(("size", "goes"), [(65_536, True), (65_537, False)])
+def test_a_file_of_certificates_has_a_bound(world, tmp_path, size, goes):
+    """What is beyond is not read."""
+    ours = Authority().pem.strip()
+    path = tmp_path / "own.pem"
+    path.write_bytes((b"\n" + ours).rjust(size))
+    table = dataclasses.replace(world.secret, cacerts_file=str(path))
+    world.targets.keep_within(Reach(secrets=(table,)))
+    world.put(cacerts=ours.decode())
+    assert (world.sink().credential is not None) is goes
 
 
 def test_a_table_that_is_taken_away_or_added_holds_at_once(world):

@@ -100,8 +100,8 @@ def destination_members(prefix: str, resolution: Resolution | None) -> Object:
     if not isinstance(resolution, Resolved):
         return {f"{prefix}Uri": ""}
     members: Object = {f"{prefix}Uri": resolution.endpoint.uri}
-    if resolution.ca_certs is not None:
-        members[f"{prefix}CACerts"] = resolution.ca_certs
+    if resolution.endpoint.ca_certs is not None:
+        members[f"{prefix}CACerts"] = resolution.endpoint.ca_certs
     if resolution.audience is not None:
         members[f"{prefix}Audience"] = resolution.audience
     return members

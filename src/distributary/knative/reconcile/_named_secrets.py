@@ -1,5 +1,7 @@
 """Looks at the Secrets that a Trigger or messaging Subscription names."""
 
+from distributary.core.deliver.origins import origin_of
+from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import Stored
 from distributary.knative.kinds import SECRET, SINK_CREDENTIAL, conditions, secrets_named_by
@@ -11,11 +13,11 @@ from distributary.knative.reconcile._resolve import (
     not_found,
 )
 from distributary.resource import (
-    SINKS,
-    lacks_credential,
-    lacks_signing_key,
-    sinks_in,
-    unnamed,
+    UNUSABLE,
+    Withheld,
+    credential_of,
+    signing_keys_of,
+    withheld_from,
 )
 from distributary.routes.settings import RouteEndpoint
 
@@ -23,9 +25,8 @@ from distributary.routes.settings import RouteEndpoint
 def secret_findings(view: ObjectView, stored: Stored, sink: Resolution) -> dict[str, Finding]:
     """The condition of the Secrets that *stored* names; none where it names none.
 
-    Deliveries wait until they are there, may go to *sink* and hold what is asked of them:
-    ``partitions`` decides by the values as they are sealed, this says why. Objects have no values,
-    so one that cannot be used (an empty token) is not told of here.
+    Deliveries wait until they are there, may go to *sink* and can be used: ``partitions`` decides
+    so by the same functions.
     """
     named = secrets_named_by(stored.content)
     if not named:
@@ -35,27 +36,28 @@ def secret_findings(view: ObjectView, stored: Stored, sink: Resolution) -> dict[
         if secret is None:
             message = not_found(SECRET, stored.key.namespace, name)
             return {conditions.SECRETS_RESOLVED: Finding("False", "SecretNotFound", message)}
-        finding = _fault(use, name, secret, sink) if isinstance(sink, Resolved) else None
-        if finding is not None:
-            return {conditions.SECRETS_RESOLVED: finding}
+        withheld = (
+            _withheld(view, use, secret, sink.endpoint) if isinstance(sink, Resolved) else None
+        )
+        if withheld is not None:
+            return {conditions.SECRETS_RESOLVED: Finding("False", *withheld)}
     return {conditions.SECRETS_RESOLVED: HOLDS}
 
 
-def _fault(use: str, name: str, secret: Stored, sink: Resolved) -> Finding | None:
-    place = _place_unnamed(secret, sink.endpoint)
-    if place is not None:  # its keys are nobody's business then
-        message = f'the annotation {SINKS} of the Secret "{name}" does not name {place}'
-        return Finding("False", "SecretNotForSink", message)
-    keys = secret.content.get("data") or {}
-    lacking = lacks_credential(keys) if use == SINK_CREDENTIAL else lacks_signing_key(keys)
-    if lacking is not None:
-        return Finding("False", "SecretUnusable", f'the Secret "{name}" has {lacking}')
-    return None
-
-
-def _place_unnamed(secret: Stored, sink: RouteEndpoint) -> str | None:
-    annotations = secret.content["metadata"].get("annotations") or {}
-    place = unnamed(sinks_in(annotations.get(SINKS)), sink.uri, sink.dial)
-    if place is None:
-        return None
-    return "the sink" if place == sink.uri else f"{place}, where the sink is reached"
+def _withheld(view: ObjectView, use: str, stored: Stored, sink: RouteEndpoint) -> Withheld | None:
+    """Why *sink* gets nothing of the Secret *stored*, to be used as *use*."""
+    name = stored.key.name
+    try:
+        secret = view.opened(stored)
+    except StoreError:  # without its text, which is for the operator: it says where keys are
+        message = f'the values of the Secret "{name}" cannot be opened: send them again'
+        return Withheld(UNUSABLE, message)
+    withheld = withheld_from(name, secret, sink.uri, sink.dial, sink.ca_certs)
+    if withheld is not None:  # what it holds is nobody's business then
+        return withheld
+    found = (
+        credential_of(name, secret, origin_of(sink.uri))
+        if use == SINK_CREDENTIAL
+        else signing_keys_of(name, secret)
+    )
+    return found if isinstance(found, Withheld) else None

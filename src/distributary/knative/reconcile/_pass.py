@@ -35,6 +35,7 @@ from distributary.knative.reconcile._steered import Steered
 from distributary.knative.reconcile._subscribers import Subscribers, entry_of, with_lists
 from distributary.knative.reconcile._trust import BUNDLES, Bundles
 from distributary.knative.reconcile._work_queue import WorkQueue
+from distributary.resource import Vault
 from distributary.routes.batch import ActiveRoute, standing
 from distributary.routes.changes import DropRoute, PutRoute
 
@@ -83,8 +84,10 @@ class ReconcilePass:
         failures: Failures,
         gatekeeper: Gatekeeper,
         steered: Steered,
+        vault: Vault | None,
     ) -> None:
         self.steered = steered
+        self._vault = vault
         self.policies = EventPolicies(objects, gatekeeper)
         self.addresses = KnownChannels()
         self.subscribers = Subscribers()
@@ -290,6 +293,7 @@ class ReconcilePass:
             self.site,
             self._trusted,
             self._objects.own_addresses,
+            vault=self._vault,
         )
         try:
             return plan(view, stored)

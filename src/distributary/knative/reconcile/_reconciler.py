@@ -51,6 +51,7 @@ from distributary.knative.reconcile._status import condition_of
 from distributary.knative.reconcile._steered import Steered
 from distributary.knative.reconcile._trust import BUNDLES, concerns
 from distributary.knative.reconcile._work_queue import WorkQueue
+from distributary.resource import Vault
 
 TURN_MAX: Final = 256
 """Objects in one pass: one batch of the leader, and one transaction of statuses. Changes that
@@ -80,6 +81,7 @@ class Reconciler:
         over: See ``FailureFiles``.
         gatekeeper: Decides who may send what; None: everybody everything.
         steering: Carries out what annotations say about deliveries; None: nobody does.
+        vault: Opens the values of Secrets; for this object alone. None: there are none.
         count: Called with the name of a counter and its increment.
     """
 
@@ -95,6 +97,7 @@ class Reconciler:
         over: Callable[[], AbstractSet[str]] = frozenset,
         gatekeeper: Gatekeeper | None = None,
         steering: Steering | None = None,
+        vault: Vault | None = None,
         count: Callable[[str, int], None] = lambda _name, _count: None,
     ) -> None:
         self._objects = objects
@@ -113,6 +116,7 @@ class Reconciler:
             failures=self._failures,
             gatekeeper=gatekeeper or OpenGate(),
             steered=Steered(steering or NoSteering(), clock, self._keys.__contains__),
+            vault=vault,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -187,6 +191,7 @@ class Reconciler:
         if (
             change.type != "MODIFIED"
             or before is None
+            or before.sealed != stored.sealed
             or (_read_by_others(before.content) != _read_by_others(stored.content))
         ):
             self._queue.add_all(self._pass.dependents.of(stored.key))
@@ -282,5 +287,4 @@ def _read_by_others(content: Object) -> tuple[object, ...]:
     if isinstance(spec, dict) and "subscribers" in spec:  # a Channel's, written by ourselves
         spec = {name: value for name, value in spec.items() if name != "subscribers"}
     ready = condition_of(content, conditions.READY).get("status")
-    keys = sorted(content.get("data") or ())  # of a Secret, whose values are never here
-    return metadata["uid"], metadata.get("annotations"), spec, keys, ready
+    return metadata["uid"], metadata.get("annotations"), spec, ready

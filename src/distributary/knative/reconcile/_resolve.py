@@ -14,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
+from distributary.core.errors import StoreError
 from distributary.core.tenant import NO_ADDRESSES
 from distributary.knative.apiserver.machinery import Key, Kind
 from distributary.knative.apiserver.objects import Stored, own_address
@@ -28,6 +29,7 @@ from distributary.knative.kinds import (
 from distributary.knative.kinds.specs import DuckDestination, KReference
 from distributary.knative.reconcile._site import Site
 from distributary.knative.reconcile._trust import BUNDLES
+from distributary.resource import KeptSecret, Vault
 from distributary.routes.settings import RouteEndpoint
 
 _PORTS: Final = {"http": 80, "https": 443}
@@ -44,12 +46,10 @@ class Resolved:
     Attributes:
         endpoint: Where.
         audience: OIDC audience that the destination itself names, for the status.
-        ca_certs: PEM that the destination itself names, for the status.
     """
 
     endpoint: RouteEndpoint
     audience: str | None = None
-    ca_certs: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,7 @@ class ObjectView:
         site: This server.
         trusted: PEM of further certificates trusted for every https destination.
         own_addresses: For ``own_address``.
+        vault: Opens the values of Secrets; None: there are none.
 
     Attributes:
         asked: Every object that was read.
@@ -104,7 +105,10 @@ class ObjectView:
         site: Site,
         trusted: Callable[[], str] = str,
         own_addresses: Mapping[str, str] = NO_ADDRESSES,
+        *,
+        vault: Vault | None = None,
     ) -> None:
+        self._vault = vault
         self._own_addresses = own_addresses
         self._trusted = trusted
         self._find = find
@@ -116,6 +120,16 @@ class ObjectView:
         """The object with this key; None: there is none."""
         self.asked.add(key)
         return self._find(key)
+
+    def opened(self, secret: Stored) -> KeptSecret:
+        """The values of the Secret *secret*.
+
+        Raises:
+            StoreError: They cannot be opened here.
+        """
+        if self._vault is None:
+            raise StoreError("this server keeps no secrets")
+        return self._vault.open_kept(secret.uid, secret.sealed)
 
     def address(self, stored: Stored) -> str:
         """Where the routes of this Broker or Channel listen."""
@@ -144,7 +158,7 @@ class ObjectView:
             return endpoint
         if destination.audience is not None and not endpoint.own:
             endpoint = msgspec.structs.replace(endpoint, audience=destination.audience)
-        return Resolved(endpoint, destination.audience, destination.ca_certs)
+        return Resolved(endpoint, destination.audience)
 
     def _endpoint(self, uri: str, base: _Base, ca_certs: str | None) -> RouteEndpoint | Unresolved:
         parts = urlsplit(uri)
@@ -164,10 +178,11 @@ class ObjectView:
         )
         if refusal is not None:
             return Unresolved(BLOCKED_ADDRESS, refusal)
+        bundles = None
         if parts.scheme == "https":
             self.asked.add(BUNDLES)
-            ca_certs = "\n".join(filter(None, (ca_certs, self._trusted()))) or None
-        return RouteEndpoint(uri, dial=dial, ca_certs=ca_certs)
+            bundles = self._trusted() or None
+        return RouteEndpoint(uri, dial=dial, ca_certs=ca_certs, bundles=bundles)
 
     def named(self, ref: KReference) -> Stored | Unresolved:
         """The object that *ref* names."""

@@ -282,7 +282,7 @@ class Server:
             clock=self._clock,
             meter=meter,
             access=self._access,
-            vault=Sealer(self._keys()),
+            vault=lambda: Sealer(self._keys()),
             place=self._form.store,
         )
 

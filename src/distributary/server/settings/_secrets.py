@@ -18,7 +18,7 @@ SECRETS_MAX: Final = 256
 SECRET_SINKS_MAX: Final = 64
 """Most origins of one table: they are compared one by one."""
 
-_KEYS: Final = ("namespace", "name", "file", "sinks")
+_KEYS: Final = ("namespace", "name", "file", "sinks", "cacerts_file")
 
 
 def read_secrets(
@@ -38,7 +38,8 @@ def read_secrets(
         wrong = dict(_wrong(table))
         if not wrong:
             namespace = table.get("namespace", DEFAULT_NAMESPACE)
-            file = SecretFile(namespace, table["name"], table["file"], tuple(table["sinks"]))
+            name, path, sinks = (table[key] for key in ("name", "file", "sinks"))
+            file = SecretFile(namespace, name, path, tuple(sinks), table.get("cacerts_file"))
             if (namespace, file.name) in found:
                 wrong["name"] = "the namespace has a table of this name already"
             found[namespace, file.name] = file
@@ -59,12 +60,18 @@ def _wrong(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if not isinstance(name, str) or not is_namespace(name):
             yield key, NAME_EXPECTED
     file, sinks = table.get("file"), table.get("sinks")
-    if not isinstance(file, str) or "\0" in file or not PurePath(file).is_absolute():
+    if not _is_path(file):
         yield "file", "expected the absolute path of a file that holds the secret alone"
+    if "cacerts_file" in table and not _is_path(table["cacerts_file"]):
+        yield "cacerts_file", "expected the absolute path of a file of certificates in PEM"
     if not isinstance(sinks, list) or not 0 < len(sinks) <= SECRET_SINKS_MAX:
         yield "sinks", f"expected 1 to {SECRET_SINKS_MAX} origins such as https://example.com"
     elif not all(map(_is_origin, sinks)):
         yield "sinks", "expected origins alone, such as https://example.com:8443"
+
+
+def _is_path(text: object) -> bool:
+    return isinstance(text, str) and "\0" not in text and PurePath(text).is_absolute()
 
 
 def _is_origin(text: object) -> bool:

@@ -35,7 +35,7 @@ def targets_of(listed: Listed | ListedRoute, reach: Reach) -> list[Target]:
         return [
             _target(
                 settings.namespace or DEFAULT_NAMESPACE,
-                Destination(way.uri, dial=way.dial, ca_certs=way.ca_certs),
+                Destination(way.uri, dial=way.dial, ca_certs=way.trusted),
             )
             for way in ways
             if way is not None and not way.own

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from distributary.subscriptions.resource import is_token
+from distributary.resource import is_token
 
 LIFETIME_S_DEFAULT: Final = 3600.0
 """Default where the response omits ``expires_in``: what most endpoints give, seconds."""

@@ -16,12 +16,7 @@ from distributary.subscriptions.resource._config import (
 from distributary.subscriptions.resource._credentials import (
     CREDENTIAL_MEMBERS,
     CREDENTIAL_SHAPE,
-    IDENTIFIER_BYTES_MAX,
-    SECRET_BYTES_MAX,
-    TOKEN_CHARS_MAX,
     credential_faults,
-    is_secret,
-    is_token,
 )
 from distributary.subscriptions.resource._parse import parse
 from distributary.subscriptions.resource._restore import restore

@@ -16,24 +16,15 @@ from distributary.core.deliver.credential import (
 )
 from distributary.core.protocol import protocols
 from distributary.resource import is_loopback, patterns
+from distributary.resource.credential_texts import IDENTIFIER, SECRET, TOKEN
 from distributary.resource.faults import Faults, one_of
 from distributary.resource.rules import ResourceRules
-from distributary.resource.schema import Schema, checked, fits
+from distributary.resource.schema import Schema, checked
 from distributary.resource.times import parse_time_ms
 from distributary.resource.uri import check_http_sink
 
 CREDENTIAL_MEMBERS: Final = ("sinkCredential", "sinkcredential")
 """Names of the member: the reference's, and the later spelling."""
-
-TOKEN_CHARS_MAX: Final = 8 * 1024
-"""Longest token. It goes into one header field; common servers accept 8 KiB for it."""
-
-IDENTIFIER_BYTES_MAX: Final = 1024
-"""Longest account name, bytes of UTF-8: with the longest secret it comes to 6.8 KiB of Base64,
-which fits into a header field of 8 KiB."""
-
-SECRET_BYTES_MAX: Final = 4 * 1024
-"""Longest password or key, bytes of UTF-8; see ``IDENTIFIER_BYTES_MAX``."""
 
 TOKEN_TYPE_CHARS_MAX: Final = 64
 """Longest ``accessTokenType``; registered authentication schemes have at most 20 characters."""
@@ -59,31 +50,10 @@ REFERENCE_SHAPE: Final[dict[CredentialType, dict[str, bool]]] = {
 has no expiry here."""
 
 
-def _account(bytes_max: int, description: str) -> Schema:
-    """Half of an account, without control characters: NUL separates the two in SASL PLAIN."""
-    return {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": bytes_max,
-        "pattern": patterns.PLAIN_TEXT,
-        "description": description,
-        "x-utf8": True,
-        "x-expected": "control characters cannot stand in a credential",
-    }
-
-
-_TOKEN: Final[Schema] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": TOKEN_CHARS_MAX,
-    "pattern": "^[!-~](?:[ -~]*[!-~])?$",
-    "x-expected": "a token is printable ASCII, and neither begins nor ends with a space",
-}
-
 CREDENTIAL_PROPERTIES: Final[dict[str, Schema]] = {
-    "identifier": _account(IDENTIFIER_BYTES_MAX, "Account name; for HTTP without a colon."),
-    "secret": _account(SECRET_BYTES_MAX, "Password."),
-    "accessToken": _TOKEN,
+    "identifier": IDENTIFIER,
+    "secret": SECRET,
+    "accessToken": TOKEN,
     "accessTokenType": {
         "type": "string",
         "minLength": 1,
@@ -97,7 +67,7 @@ CREDENTIAL_PROPERTIES: Final[dict[str, Schema]] = {
         "format": "date-time",
         "description": "Expiry: the token is not used after this time (RFC 3339).",
     },
-    "refreshToken": _TOKEN,
+    "refreshToken": TOKEN,
     "refreshTokenEndpoint": {
         "$ref": "#/components/schemas/HttpSink",
         "description": "Token endpoint, to refresh the access token; https, or on this machine.",
@@ -135,16 +105,6 @@ class ReadCredential(NamedTuple):
 
     credential: Credential
     realized: dict[str, Any]
-
-
-def is_secret(text: str) -> bool:
-    """Whether *text* can be the password of an account."""
-    return fits(CREDENTIAL_PROPERTIES["secret"], text)
-
-
-def is_token(text: str) -> bool:
-    """Whether *text* can be an access or refresh token, in a header field."""
-    return fits(_TOKEN, text)
 
 
 def refuse_credentials(faults: Faults, path: str, value: Mapping[str, Any]) -> None:

@@ -113,6 +113,7 @@ class World:
             failing=[self.failing],
             gatekeeper=self.gatekeeper,
             steering=Orders(self.store, self.clock, 2),
+            vault=Sealer(Keys(self.folder / "credentials.key")),
             count=lambda name, by: self.counts.update({name: self.counts.get(name, 0) + by}),
         )
 

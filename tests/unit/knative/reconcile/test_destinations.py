@@ -65,16 +65,17 @@ def test_trust_bundles_are_trusted_by_every_destination_with_https(world, tmp_pa
     bind("no", "false", pem=later)
     bind("bad", "true", pem="no certificate")
     secure = world.to("https://one.example/", CACerts=own)
-    assert sink(world, secure).ca_certs == f"{own}\n{bundle}"
+    found = sink(world, secure)
+    assert (found.ca_certs, found.bundles, found.trusted) == (own, bundle, f"{own}\n{bundle}")
     assert world.get("Trigger", "t")["status"]["subscriberCACerts"] == own
-    assert sink(world, world.to("https://two.example/"), "plain").ca_certs == bundle
+    assert sink(world, world.to("https://two.example/"), "plain").trusted == bundle
     assert "subscriberCACerts" not in world.get("Trigger", "plain")["status"]
-    assert sink(world, world.to("http://three.example/"), "http").ca_certs is None
+    assert sink(world, world.to("http://three.example/"), "http").trusted is None
     bind("b", "true", pem=later)
-    assert world.settings(world.get("Trigger", "plain")).sink.ca_certs == later
+    assert world.settings(world.get("Trigger", "plain")).sink.trusted == later
     world.runner.run(world.objects.delete(Key("configmaps", "knative-eventing", "b")))
     world.settle(all_of="default")
-    assert world.settings(world.get("Trigger", "plain")).sink.ca_certs is None
+    assert world.settings(world.get("Trigger", "plain")).sink.trusted is None
 
 
 def test_a_trust_bundle_that_cannot_be_read_is_told_once(world):
@@ -85,7 +86,7 @@ def test_a_trust_bundle_that_cannot_be_read_is_told_once(world):
         key = Key("configmaps", "knative-eventing", "bad")
         world.runner.run(world.objects.put(key, lambda _: made))
         for name in ("one", "two"):
-            assert sink(world, world.to(f"https://{name}.example/"), name).ca_certs is None
+            assert sink(world, world.to(f"https://{name}.example/"), name).trusted is None
     assert [line["event"] for line in told].count("trust-bundle-left-out") == 1
 
 

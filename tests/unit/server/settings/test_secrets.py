@@ -38,6 +38,10 @@ def test_a_table_names_a_file_and_its_sinks():
         ({"sinks": ["canary"]}, "sinks"),
         ({"sinks": ["https://canary"] * 65}, "sinks"),
         ({"value": "canary"}, "value"),
+        ({"cacerts_file": "canary.pem"}, "cacerts_file"),
+        ({"cacerts_file": "/canary\0"}, "cacerts_file"),
+        ({"cacerts_file": ""}, "cacerts_file"),
+        ({"cacerts_file": ["canary"]}, "cacerts_file"),
     ],
 )
 def test_a_fault_names_its_place_and_no_value(change, place):
@@ -46,6 +50,12 @@ def test_a_fault_names_its_place_and_no_value(change, place):
     assert found == ()
     assert fault.startswith(f"secrets[0].{place} (configuration file): ")
     assert "canary" not in fault
+
+
+def test_a_table_may_name_certificates_that_its_sinks_are_trusted_by():
+    """Owners read that file, as they read the secret."""
+    (found,), faults = read_secrets([GOOD | {"cacerts_file": "/etc/own.pem"}])
+    assert (found.cacerts_file, faults) == ("/etc/own.pem", [])
 
 
 def test_a_name_stands_once_in_a_namespace_and_tables_are_counted():

@@ -13,7 +13,7 @@ from distributary.knative.apiserver.machinery.names import forbidden
 from distributary.knative.apiserver.objects._rules import ObjectRules
 from distributary.knative.apiserver.objects._values import Stored
 from distributary.knative.kinds import SECRET
-from distributary.resource import SINKS, KeptSecret, sinks_in
+from distributary.resource import CA_CERTS, SINKS, KeptSecret, adds_trust, sinks_in
 
 
 class Taken(NamedTuple):
@@ -32,8 +32,9 @@ def take_values(new: Object, before: Stored | None, rules: ObjectRules) -> Taken
     """Take the values out of the admitted Secret *new*, which replaces *before*.
 
     Raises:
-        StatusError: ``Invalid``: a value that is kept may not go to other sinks, or it is
-            immutable; ``ServiceUnavailable``: values cannot be sealed here.
+        StatusError: ``Invalid``: a value that is kept may not go to other sinks, or to sinks that
+            are trusted by other certificates, or it is immutable; ``ServiceUnavailable``: values
+            cannot be sealed here.
     """
     vault = rules.vault
     if vault is None:
@@ -66,7 +67,12 @@ def _sinks(content: Object) -> tuple[str, ...]:
 def _faults(secret: KeptSecret, old: KeptSecret, before: Object, kept: set[str]) -> list[Cause]:
     if before.get("immutable") and secret.values != old.values:
         return [forbidden("data", "field is immutable when `immutable` is set")]
+    again = f"send the values of {', '.join(sorted(kept))} again to let them go to"
+    causes: list[Cause] = []
     if kept and not set(secret.sinks) <= set(old.sinks):
-        why = f"send the values of {', '.join(sorted(kept))} again to let them go to other sinks"
-        return [forbidden(f"metadata.annotations[{SINKS}]", why)]
-    return []
+        causes.append(forbidden(f"metadata.annotations[{SINKS}]", f"{again} other sinks"))
+    changed = secret.values.get(CA_CERTS) != old.values.get(CA_CERTS)
+    if kept and changed and adds_trust(secret.trusted_by, old.trusted_by or ()):
+        why = f"{again} sinks that are trusted by other certificates"
+        causes.append(forbidden(f"data[{CA_CERTS}]", why))
+    return causes

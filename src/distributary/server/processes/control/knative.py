@@ -33,7 +33,7 @@ class Knative:
         clock: For timestamps and waits.
         meter: Counts reconciliations.
         access: Decides by EventPolicies, and answers who may do what.
-        vault: Seals the values of Secrets; for this object alone.
+        vault: Makes what seals and opens the values of Secrets, one for each thread.
         place: Where the resource store lies; None: in the data directory.
 
     Attributes:
@@ -52,7 +52,7 @@ class Knative:
         clock: Clock,
         meter: Meter,
         access: Access,
-        vault: Vault,
+        vault: Callable[[], Vault],
         place: StorePlace | None = None,
     ) -> None:
         self.over: Callable[[], AbstractSet[str]] = frozenset
@@ -65,7 +65,7 @@ class Knative:
             clock=clock,
             new_uid=lambda: str(uuid.uuid4()),
             quotas=lambda: subscriptions.quotas,
-            vault=vault,
+            vault=vault(),
             leader=leader,
         )
         self._log = log
@@ -80,6 +80,7 @@ class Knative:
             count=meter.add,
             gatekeeper=access,
             steering=subscriptions.orders(partitions),
+            vault=vault(),
         )
         self.api = KubernetesApi(
             self._objects, self._reconciler.settled, clock, SystemRandom(), access.gate

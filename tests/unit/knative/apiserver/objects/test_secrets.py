@@ -1,15 +1,16 @@
 """Values of Secrets: sealed in a table of their own, and in no object."""
 
 import base64
-import contextlib
-import sqlite3
 
 import pytest
+import sqlalchemy as sa
 
+from distributary.core import database
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.kinds import SECRET
 from distributary.resource import SINKS
 from distributary.subscriptions.store import Keys, Sealer
+from kit.certificates import Authority
 
 SINK, OTHER = "https://a.example/", "https://b.example/"
 
@@ -44,8 +45,10 @@ def put(world, *, sinks=SINK, **data):
 
 def kept(world, keys):
     """What is kept of the Secret ``s``; None: nothing."""
-    with contextlib.closing(sqlite3.connect(world.url.database)) as store:
-        row = store.execute("SELECT uid, sealed FROM kept_secret WHERE name = 's'").fetchone()
+    engine = database.open_reader(world.url, "test")
+    with database.reading(engine) as store:
+        row = store.execute(sa.text("SELECT uid, sealed FROM kept_secret WHERE name = 's'")).first()
+    engine.dispose()
     return None if row is None else Sealer(Keys(keys)).open_kept(*row)
 
 
@@ -90,6 +93,25 @@ def test_who_lets_a_value_go_to_another_sink_must_have_it(world, keys):
     assert "send the values of token again" in str(caught.value)
     put(world, sinks=f"{SINK} {OTHER}", token=coded("canary"))
     assert kept(world, keys).sinks == (SINK, OTHER)
+
+
+def test_who_lets_a_value_go_to_sinks_trusted_by_others_must_have_it(world, keys):
+    """Fewer certificates, or the same in other words, need no values; more need all kept ones."""
+    ours, theirs = (Authority(name).pem.decode() for name in ("Ours", "Theirs"))
+    put(world, token=coded("canary"))
+    for certificates in (ours, "none"):
+        with pytest.raises(StatusError) as caught:
+            put(world, token="", caCerts=coded(certificates))
+        assert "data[caCerts]" in str(caught.value)
+        assert "send the values of token again" in str(caught.value)
+    put(world, token=coded("canary"), caCerts=coded(ours + theirs))
+    put(world, token="", caCerts="")
+    put(world, token="", caCerts=coded(f"ours\n{ours}"))
+    with pytest.raises(StatusError):
+        put(world, token="", caCerts=coded(theirs))
+    assert kept(world, keys).values == {"token": b"canary", "caCerts": f"ours\n{ours}".encode()}
+    put(world, token="")
+    assert kept(world, keys).values == {"token": b"canary"}
 
 
 def test_values_go_with_their_object(world, keys):
