@@ -49,6 +49,9 @@ class Credential:
             ``access_token``; None: they are its own.
         origin: Origin of the sink that it was given for; it is sent to no other. None: unknown, as
             in credentials sealed by a version without origins. Not part of equality.
+        trusted_by: Fingerprints of the certificates, besides the system's, of the sink that it was
+            given for; it is sent to none that is trusted by others. None: unknown, as in
+            credentials sealed by a version without. Not part of equality.
     """
 
     type: CredentialType
@@ -61,6 +64,7 @@ class Credential:
     refresh_token_endpoint: str | None = None
     secret_ref: str | None = None
     origin: UriOrigin | None = field(default=None, compare=False, repr=False)
+    trusted_by: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
 
     @property
     def complete(self) -> bool:

@@ -29,12 +29,16 @@ from distributary.subscriptions.resource._schemas import (
 )
 from distributary.subscriptions.resource._secret_settings import (
     MASK,
+    Party,
     SecretSettings,
+    another,
     has_secrets,
     kept,
     put_back,
     sink_origin,
+    sink_party,
     take_out,
+    with_trust,
 )
 from distributary.subscriptions.resource._selection import (
     SELECTING,

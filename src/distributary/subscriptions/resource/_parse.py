@@ -20,7 +20,7 @@ from distributary.subscriptions.resource._revisions import read_filters
 from distributary.subscriptions.resource._schemas import SELECTION, members
 from distributary.subscriptions.resource._secret_settings import (
     refuse_masks,
-    sink_origin,
+    sink_party,
     take_out,
 )
 from distributary.subscriptions.resource._settings import check_protocol, realize_target
@@ -65,7 +65,8 @@ def parse(body: object, rules: ResourceRules, *, secrets_kept: bool = False) -> 
     spec = restore(text)
     credential = None
     if read is not None:
-        credential = dataclasses.replace(read.credential, origin=sink_origin(realized))
+        origin, trusted_by = sink_party(realized)
+        credential = dataclasses.replace(read.credential, origin=origin, trusted_by=trusted_by)
     return dataclasses.replace(spec, credential=credential, secrets=secrets)
 
 

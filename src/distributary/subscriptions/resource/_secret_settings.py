@@ -5,7 +5,7 @@ the data plane (puts them back). The realized object never holds one.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,6 +15,7 @@ from distributary.core.deliver.origins import UriOrigin, origin_of
 from distributary.core.deliver.signing import SigningKeys
 from distributary.core.protocol import protocols
 from distributary.core.shown import is_secret
+from distributary.resource.certificates import Fingerprints, adds_trust, fingerprints_in
 from distributary.resource.faults import Faults, member
 
 CLIENT_CERTIFICATE: Final = "clientcertificate"
@@ -26,6 +27,19 @@ MASK: Final = "***"
 """Replaces secret values in responses. In a request it keeps the stored value."""
 
 
+class Party(NamedTuple):
+    """Whom a secret is for: the sink that it was given for.
+
+    Attributes:
+        origin: Of the sink.
+        trusted_by: Fingerprints of the certificates that it is trusted by, besides the system's.
+            None: unknown, or of no concern.
+    """
+
+    origin: UriOrigin
+    trusted_by: Fingerprints | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class SecretValues:
     """The secret settings of one sink.
@@ -33,10 +47,17 @@ class SecretValues:
     Attributes:
         origin: Of the sink that they are for.
         values: Name -> value; None: the client sent the mask, so the stored value is kept.
+        trusted_by: As in ``Party``.
     """
 
     origin: UriOrigin
     values: dict[str, Scalar | None] = field(repr=False)
+    trusted_by: Fingerprints | None = None
+
+    @property
+    def party(self) -> Party:
+        """Whom they are for."""
+        return Party(self.origin, self.trusted_by)
 
     @property
     def complete(self) -> bool:
@@ -91,12 +112,19 @@ class _Place(NamedTuple):
         path: JSON path of the map.
         sink: URI that they are for.
         entries: The map.
+        settings: The ``protocolsettings`` that it is in.
     """
 
     which: str
     path: str
     sink: Any
     entries: dict[str, Any]
+    settings: Mapping[str, Any]
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the sink is sent the values; a private key stays here."""
+        return self.which in {"sink", "dead_letter"}
 
 
 def refuse_masks(faults: Faults, body: Mapping[str, Any]) -> None:
@@ -107,12 +135,12 @@ def refuse_masks(faults: Faults, body: Mapping[str, Any]) -> None:
                 no_value_kept(faults, member(place.path, name))
 
 
-def no_value_kept(faults: Faults, path: str, *, moved: bool = False) -> None:
-    """Note a mask at *path* without a stored value; *moved*: without one for this sink."""
+def no_value_kept(faults: Faults, path: str, *, elsewhere: str | None = None) -> None:
+    """Note a mask at *path* without a stored value; *elsewhere*: whose the stored one is."""
     why = (
-        "the stored value was given for another origin of the sink (scheme, host, port)"
-        if moved
-        else "no value is stored under this name"
+        "no value is stored under this name"
+        if elsewhere is None
+        else f"the stored value was given for {elsewhere}"
     )
     faults.add(path, "missing", f"{MASK} keeps a stored value, and {why}: send the value again")
 
@@ -132,7 +160,8 @@ def take_out(realized: dict[str, Any], *, stored: bool = False) -> SecretSetting
                 values[name] = None if value == MASK and not stored else value
                 place.entries[name] = MASK
         if values:
-            found[place.which] = SecretValues(_origin(realized, place), values)
+            origin, trusted_by = _party(realized, place)
+            found[place.which] = SecretValues(origin, values, trusted_by)
     return _settings_of(found)
 
 
@@ -153,6 +182,33 @@ def sink_origin(subscription: Mapping[str, Any]) -> UriOrigin:
     return origin_of(subscription["sink"], user)
 
 
+def sink_party(subscription: Mapping[str, Any]) -> Party:
+    """Whom the credential of *subscription* (realized) is for."""
+    return Party(sink_origin(subscription), _trusted_by(subscription["protocolsettings"]))
+
+
+def another(held: Party, now: Party) -> str | None:
+    """Whose a secret is that is for *held*, for people; None: it may go to *now*."""
+    if not held.origin.covers(now.origin):
+        return "another origin of the sink (scheme, host, port)"
+    if held.trusted_by is not None and adds_trust(now.trusted_by, held.trusted_by):
+        return "a sink that is trusted by other certificates (cacerts)"
+    return None
+
+
+def with_trust(stored: SecretSettings, realized: Mapping[str, Any]) -> SecretSettings:
+    """*stored* of the subscription *realized*, with what its sinks are trusted by.
+
+    A version that did not look at certificates has sealed none.
+    """
+    found: dict[str, Any] = {}
+    for place in _places(realized):
+        held: SecretValues | None = getattr(stored, place.which)
+        if held is not None and held.trusted_by is None:
+            found[place.which] = replace(held, trusted_by=_party(realized, place).trusted_by)
+    return replace(stored, **found)
+
+
 def kept(
     faults: Faults,
     realized: Mapping[str, Any],
@@ -167,13 +223,15 @@ def kept(
         if wanted is None:
             continue
         held: SecretValues | None = getattr(stored, which)
-        allowed = held is not None and held.origin.covers(wanted.origin)
+        elsewhere = None if held is None else another(held.party, wanted.party)
         values = dict(wanted.values)
         for name in [name for name, value in values.items() if value is None]:
             values[name] = held.find(name) if held is not None else None
-            if values[name] is None or not allowed:
-                no_value_kept(faults, member(path, name), moved=values[name] is not None)
-        found[which] = SecretValues(wanted.origin, values)
+            if values[name] is None:
+                no_value_kept(faults, member(path, name))
+            elif elsewhere is not None:
+                no_value_kept(faults, member(path, name), elsewhere=elsewhere)
+        found[which] = replace(wanted, values=values)
     return _settings_of(found)
 
 
@@ -199,8 +257,9 @@ def put_back(realized: bytes, secrets: SecretSettings) -> bytes:
             found = held.find(name) if held is not None else None
             if held is None or found is None:
                 raise ValueError("a stored secret setting is missing")
-            if not held.origin.covers(_origin(value, place)):
-                raise ValueError("a stored secret setting is for another sink")
+            elsewhere = another(held.party, _party(value, place))
+            if elsewhere is not None:
+                raise ValueError(f"a stored secret setting is for {elsewhere}")
             place.entries[name] = found
     if _is_signed(value):
         if secrets.signing is None:
@@ -214,10 +273,16 @@ def _is_signed(realized: Mapping[str, Any]) -> bool:
     return "signature" in realized["protocolsettings"]
 
 
-def _origin(subscription: Mapping[str, Any], place: _Place) -> UriOrigin:
+def _party(subscription: Mapping[str, Any], place: _Place) -> Party:
     # A dead letter sink never gets the subscription's credential, so no user is part of its origin.
     own = place.which in {"sink", "certificate"}
-    return sink_origin(subscription) if own else origin_of(place.sink)
+    origin = sink_origin(subscription) if own else origin_of(place.sink)
+    return Party(origin, _trusted_by(place.settings) if place.is_sent else None)
+
+
+def _trusted_by(settings: Mapping[str, Any]) -> Fingerprints:
+    text = settings.get("cacerts")
+    return () if text is None else fingerprints_in(text) or (text,)  # compared as it stands
 
 
 def _places(subscription: Mapping[str, Any]) -> Iterator[_Place]:
@@ -243,4 +308,4 @@ def _place(which: str, path: str, holder: Mapping[str, Any], protocol: object) -
         entries = settings.get(member_name) if member_name is not None else None
         if isinstance(entries, dict):
             where = f"{path}.protocolsettings.{member_name}"
-            yield _Place(of, where, holder.get("sink"), entries)
+            yield _Place(of, where, holder.get("sink"), entries, settings)

@@ -8,13 +8,14 @@ belongs to, and each secret in it the origin that it is for, so that no other si
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 
 from distributary.core.deliver.credential import Credential
-from distributary.core.deliver.origins import UriOrigin, origin_of
+from distributary.core.deliver.origins import origin_of
 from distributary.core.deliver.signing import SigningKeys
 from distributary.core.errors import Fault, ResourceError
 from distributary.resource import Faults
@@ -22,8 +23,10 @@ from distributary.subscriptions.resource import (
     CREDENTIAL_MEMBERS,
     ApiSubscriptionSpec,
     Draw,
+    Party,
     Rotation,
     SecretSettings,
+    another,
     credential_faults,
     is_signed,
     kept,
@@ -31,7 +34,8 @@ from distributary.subscriptions.resource import (
     keys_of,
     restore,
     rotate,
-    sink_origin,
+    sink_party,
+    with_trust,
 )
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
 from distributary.subscriptions.store.stored import StoredSubscription
@@ -159,7 +163,8 @@ class CredentialChanges:
         sealed = self.stored.get(uid, Sealed()).settings
         if before is None or not sealed:
             return SecretSettings()
-        return self.sealer.open_settings(uid, sealed)
+        found = self.sealer.open_settings(uid, sealed)
+        return with_trust(found, msgspec.json.decode(before.realized))
 
     def _sign(
         self, uid: str, spec: ApiSubscriptionSpec, before: StoredSubscription | None
@@ -193,7 +198,7 @@ class CredentialChanges:
             credential_faults(faults, _PATH, new.type)
             return spec
         shown_before = msgspec.json.decode(before.realized)
-        elsewhere = _elsewhere(new, old, old.origin or sink_origin(shown_before))
+        elsewhere = _elsewhere(new, old, _party(old, shown_before))
         if elsewhere is not None:
             credential_faults(faults, _PATH, new.type, elsewhere)
             return spec
@@ -213,16 +218,25 @@ class CredentialChanges:
             refresh_token=old.refresh_token,
             refresh_token_endpoint=new.refresh_token_endpoint or old.refresh_token_endpoint,
             origin=new.origin,
+            trusted_by=new.trusted_by,
         )
         text = msgspec.json.encode(realized | {_MEMBER: shown})
         return dataclasses.replace(spec, realized=text, credential=credential)
 
 
-def _elsewhere(new: Credential, old: Credential, origin: UriOrigin) -> str | None:
-    """Why *new* may not keep the secrets of *old*, which are for *origin*; None: it may."""
+def _party(credential: Credential, realized: Mapping[str, Any]) -> Party:
+    """Whom *credential* of *realized* is for, also where an older version did not seal it."""
+    origin, trusted_by = sink_party(realized)
+    sealed = credential.trusted_by
+    return Party(credential.origin or origin, trusted_by if sealed is None else sealed)
+
+
+def _elsewhere(new: Credential, old: Credential, held: Party) -> str | None:
+    """Why *new* may not keep the secrets of *old*, which are for *held*; None: it may."""
     assert new.origin is not None
-    if not origin.covers(new.origin):
-        return "the stored one was given for another origin of the sink (scheme, host, port)"
+    found = another(held, Party(new.origin, new.trusted_by))
+    if found is not None:
+        return f"the stored one was given for {found}"
     before, now = old.refresh_token_endpoint, new.refresh_token_endpoint
     if now is not None and (before is None or not origin_of(before).covers(origin_of(now))):
         return "the stored one was given for another origin of refreshTokenEndpoint"

@@ -18,11 +18,13 @@ from distributary.routes.settings import RouteSettings, decode_settings
 from distributary.subscriptions.resource import (
     CREDENTIAL_MEMBERS,
     ApiSubscriptionSpec,
+    Party,
     SecretSettings,
+    another,
     has_secrets,
     put_back,
     restore,
-    sink_origin,
+    sink_party,
 )
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer, sealer_beside
 from distributary.subscriptions.store.demands import DEMANDS_MAX, read_demands
@@ -336,12 +338,14 @@ class Directory:
         if sealed:
             credential = self._sealer.open(uid, sealed)
             # Sealed before origins existed: in one row with this sink.
-            if credential.origin is None or credential.origin.covers(
-                sink_origin(listed.spec.to_json())
-            ):
+            if credential.origin is None:
+                return credential
+            held = Party(credential.origin, credential.trusted_by)
+            elsewhere = another(held, sink_party(listed.spec.to_json()))
+            if elsewhere is None:
                 return credential
             raise StoreError(
-                "the stored credential is for another sink: send the subscription with its"
+                f"the stored credential is for {elsewhere}: send the subscription with its"
                 " secrets again"
             )
         if _has_credential(listed.spec):

@@ -148,7 +148,7 @@ def test_readers_do_not_use_a_credential_for_another_sink(store, spec, directory
     put(store, spec(sinkCredential=PLAIN))
     with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("UPDATE api_subscription SET spec_json = replace(spec_json, ':9/', '/')")
-    with pytest.raises(StoreError, match="another sink"):
+    with pytest.raises(StoreError, match="another origin of the sink"):
         seen(directory)
 
 
@@ -291,7 +291,7 @@ def test_readers_do_not_send_a_secret_setting_to_another_sink(store, spec, direc
     put(store, spec(protocolsettings={"headers": HEADERS}))
     with closing(sqlite3.connect(str(url.database))) as connection, connection:
         connection.execute("UPDATE api_subscription SET spec_json = replace(spec_json, ':9/', '/')")
-    with pytest.raises(StoreError, match="another sink"):
+    with pytest.raises(StoreError, match="another origin of the sink"):
         sent(directory)
 
 
