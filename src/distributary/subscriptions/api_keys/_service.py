@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from distributary.access import Identity, IdentityKind, KeyRecord, beyond, make_key, oversees
 from distributary.core.clock import Clock
 from distributary.core.errors import ConflictError, NotFoundError, RequestError, StoreError
-from distributary.routes.turns import Places, in_thread
+from distributary.core.turns import Places, in_thread
 from distributary.subscriptions.api_keys._proposal import KeyProposal, read_proposal
 from distributary.subscriptions.api_keys._store import ApiKeyStore, StoredKey
 

@@ -24,8 +24,8 @@ from distributary.core.deliver import Destination, Endpoint
 from distributary.core.errors import StoreError, TransportError
 from distributary.core.periodic import finish, keep_looking
 from distributary.core.shown import shown_uri
+from distributary.core.turns import Turns
 from distributary.resource import Reach
-from distributary.routes.turns import Turns
 from distributary.subscriptions.consent import _steps as steps
 from distributary.subscriptions.consent._answer import Allowed, Withheld, read_answer
 from distributary.subscriptions.consent._asker import OptionsReply, Question

@@ -20,9 +20,9 @@ from distributary.core.journal_frames import HistoryBlock
 from distributary.core.log.finder import SearchedLog, read_one
 from distributary.core.log.taken import OnceLimits
 from distributary.core.tenant import BROKER_NAME, is_lifecycle, path_in
+from distributary.core.turns import Places
 from distributary.history.attempts import EventRows
 from distributary.history.newest import Newest, NewestRows
-from distributary.routes.turns import Places
 from distributary.subscriptions.events._query import EventPage, EventQuery, FoundEvent
 from distributary.subscriptions.events._search import Scope, decoded, earlier_of, search
 from distributary.subscriptions.events._way import EventWay, Routes, matches_of

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from distributary.core.demand import DemandKind
 from distributary.core.errors import Fault, ResourceError
 from distributary.core.tenant import path_in
-from distributary.routes.turns import in_thread
+from distributary.core.turns import in_thread
 from distributary.subscriptions.consent import ALLOWED_RATE, CALLBACK_PATH
 from distributary.subscriptions.http._answers import (
     in_each_namespace,

@@ -8,9 +8,9 @@ from starlette.requests import Request
 from distributary.access import ALL_NAMESPACES, Demand, Verb, sender_of
 from distributary.core.errors import RequestError
 from distributary.core.tenant import DEFAULT_NAMESPACE
+from distributary.core.turns import in_thread
 from distributary.resource import RESOURCE_BYTES_MAX, Faults, Schema, decode_json
 from distributary.resource.schema import checked
-from distributary.routes.turns import in_thread
 from distributary.subscriptions.http.parameters import (
     LIMIT_EXPECTED,
     is_json,

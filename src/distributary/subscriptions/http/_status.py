@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from distributary.core.errors import NotFoundError
 from distributary.core.tenant import is_namespace
-from distributary.routes.turns import in_thread
+from distributary.core.turns import in_thread
 from distributary.subscriptions.http._answers import in_each_namespace, json_response, time_text
 from distributary.subscriptions.http._requests import answered, namespace_of, observes_all
 from distributary.subscriptions.http._resources import Resource

@@ -12,9 +12,9 @@ from distributary.core.errors import EventError, Fault, NotFoundError
 from distributary.core.event import Event, json_format
 from distributary.core.filter import Explanation
 from distributary.core.tenant import is_namespace
+from distributary.core.turns import Places
 from distributary.resource import Faults
 from distributary.resource.schema import checked
-from distributary.routes.turns import Places
 from distributary.subscriptions.events import EventQuery, Events, position_text
 from distributary.subscriptions.http._answers import in_each_namespace, json_response
 from distributary.subscriptions.http._openapi_filters import EVENTS_TRIED_MAX, RECENT

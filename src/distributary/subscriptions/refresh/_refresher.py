@@ -23,7 +23,7 @@ from distributary.core.clock import Clock, Random
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError, TransportError
 from distributary.core.periodic import finish, keep_looking
-from distributary.routes.turns import Turns
+from distributary.core.turns import Turns
 from distributary.subscriptions.refresh._answer import Refused, Token, TokenReply, read_answer
 from distributary.subscriptions.store.credentials_rows import CredentialRows, Held
 

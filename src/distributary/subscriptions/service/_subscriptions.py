@@ -12,8 +12,8 @@ from distributary.core.clock import Clock
 from distributary.core.errors import Fault, NotFoundError, ResourceError
 from distributary.core.quotas import QuotaTable
 from distributary.core.tenant import DEFAULT_NAMESPACE, NAME_EXPECTED, is_namespace
+from distributary.core.turns import in_thread
 from distributary.resource import ResourceRules
-from distributary.routes.turns import in_thread
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.service._orders import Orders
 from distributary.subscriptions.store.leader import RETRY_WAIT_S, Leader, RouteAppender

@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from distributary.core.turns import in_thread
 from distributary.knative import kinds as knative
 from distributary.knative.apiserver.http._answers import json_answer
 from distributary.knative.apiserver.http._negotiation import choose_form
@@ -21,7 +22,6 @@ from distributary.knative.apiserver.http._view import ListPage, ListView
 from distributary.knative.apiserver.machinery import Key, Object, StatusError
 from distributary.knative.apiserver.machinery.names import subdomain_faults
 from distributary.knative.apiserver.objects import Stored, timestamp
-from distributary.routes.turns import in_thread
 
 PAGE_MAX: Final = 500
 """Most objects of one answer: some 100 ms and a megabyte. kubectl asks for as many at once, and all

@@ -11,11 +11,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
 from distributary.access import has_its_share, sender_of
+from distributary.core.turns import Places
 from distributary.knative.apiserver.http._protobuf import PROTOBUF, read_protobuf
 from distributary.knative.apiserver.machinery import Object, StatusError
 from distributary.knative.apiserver.machinery.limits import BODY_BYTES_MAX
 from distributary.knative.apiserver.machinery.read import check_depth, read_object, read_value
-from distributary.routes.turns import Places
 
 ASIDE_BYTES: Final = 64 * 1024
 """Bodies of this size and more are parsed off the event loop: a megabyte of YAML takes up to a

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from distributary.routes.turns import QUESTIONS_MAX, Places, Turns, in_thread
+from distributary.core.turns import QUESTIONS_MAX, Places, Turns, in_thread
 
 
 def everywhere(_host: str) -> bool:
