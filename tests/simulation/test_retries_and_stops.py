@@ -11,6 +11,7 @@ A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 STEADY = DeliveryPolicy(
     retry=3, backoff_policy=BackoffPolicy.LINEAR, backoff_delay_s=2.0, timeout_s=1.0
 )
+PATIENT = DeliveryPolicy(retry=50, backoff_delay_s=3_000.0, backoff_max_s=3_600.0)
 
 
 def arrivals(partition, uri):
@@ -122,6 +123,30 @@ def test_a_drain_starts_nothing_and_makes_everything_durable(partition):
     assert len(partition.sends) == sent
     assert partition.checker.undurable_count == 0
     partition.start()
+    partition.rest()
+
+
+def test_a_retry_that_was_asked_for_before_a_drain_begins_nothing_in_it(make_partition):
+    """Its look-up comes back from the thread once everything has stopped."""
+    partition = make_partition(seed=3)
+    partition.put_route("r", A, types=["t"], policy=PATIENT)
+    partition.put_route("slow", B, types=["u"])
+    partition.sinks[A], partition.sinks[B] = answers(404), answers(after_s=2.0)
+    partition.start()
+    for _ in range(5):
+        partition.publish("t")
+    partition.advance(30.0)
+    partition.sinks[A] = answers()
+    (slow,) = partition.publish("u")
+    partition.advance(0.1)
+    partition.targets.ask("retry", "r")
+    while not partition.store.runs([1]):
+        partition.advance(0.001)
+    assert partition.rollover(5.0) == 0
+    assert partition.sends[-1][1] == slow
+    partition.start()
+    partition.advance(2.0)
+    assert len(arrivals(partition, A)) == 2 * 5
     partition.rest()
 
 

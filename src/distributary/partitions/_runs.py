@@ -303,24 +303,28 @@ class Runs:
 
         def done(_error: StoreError | None) -> None:
             self._busy = False
+            if self._state.stopped:
+                return  # The next owner looks them up again.
             for row in found:  # Also where the next one could not be looked up.
                 demand = self._new.popleft()
-                if row.done:
-                    continue
-                if demand.kind == "retry":
-                    self._retry(demand, row)
-                else:
-                    if demand.kind == "replay" and self._context.recalls is None:
-                        self.keep_from(row.at)
-                    run = Run(demand, row)
-                    if demand.kind == "replay" and not demand.details.dry:
-                        run.replay = self._state.replays.begin(row)
-                    self._runs.append(run)
+                if not row.done:
+                    self._begin_run(demand, row)
             if found:
                 self._turn_soon(0.0)
 
         self._busy = True
         self._context.aside.run(work, done)
+
+    def _begin_run(self, demand: Demand, row: RunRow) -> None:
+        if demand.kind == "retry":
+            self._retry(demand, row)
+            return
+        if demand.kind == "replay" and self._context.recalls is None:
+            self.keep_from(row.at)
+        run = Run(demand, row)
+        if demand.kind == "replay" and not demand.details.dry:
+            run.replay = self._state.replays.begin(row)
+        self._runs.append(run)
 
     def _first(self, demand: Demand, *, cancelled: bool) -> RunRow:
         """The first progress of a run. Blocks."""
