@@ -1,6 +1,7 @@
 """Turns among the namespaces that wait for places which all of them share.
 
-Callers: ``subscriptions.refresh`` and ``subscriptions.consent``, whose requests to foreign hosts
+Callers: ``net``, where domains take turns at look-ups of names as namespaces do elsewhere;
+``subscriptions.refresh`` and ``subscriptions.consent``, whose requests to foreign hosts
 have so many places in all; and what takes a few threads for long, for requests of the APIs. Hides:
 who is next. A namespace with ten thousand requests that are due delays another one until the next
 of its requests ends, and no longer.
@@ -82,6 +83,10 @@ class Turns:
                 self._held[namespace] = self._held.get(namespace, 0) + 1
                 return key
         return None
+
+    def holder(self, key: str) -> str:
+        """The namespace whose *key* holds a place."""
+        return self._holders[key]
 
     def end(self, key: str) -> None:
         """Free the place of *key*."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import socket
 import threading
 from collections import Counter
@@ -10,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from distributary.core.clock import Clock
 from distributary.core.errors import TransportError
+from distributary.core.turns import Turns
 
 LOOKUP_S_MAX: Final = 5.0
 """Longest look-up: glibc tries its second server after 5 s; there is no wait for a third."""
@@ -27,7 +29,10 @@ a silent server), so one bad name must not delay the others."""
 
 LOOKUPS_EACH_MAX: Final = 8
 """Concurrent look-ups in one domain: a domain with a silent name server may have any number of
-names."""
+names. One whose last look-up had no answer in time has 1: more would be lost on it."""
+
+SILENT_MAX: Final = 10_000
+"""Domains that are known to be silent; the oldest is forgotten first."""
 
 PLACE_S_MAX: Final = 30.0
 """Longest wait for a free slot, besides the look-up's time: as long as an attempt by default."""
@@ -74,60 +79,81 @@ class SystemResolver:
 
     def __init__(self, look_up: Callable[[str, Finish], None] | None = None) -> None:
         self._look_up = look_up or _look_up_aside
-        self._places = asyncio.Semaphore(LOOKUPS_MAX)
-        self._shares: dict[str, asyncio.Semaphore] = {}
-        self._users: Counter[str] = Counter()
+        self._free = LOOKUPS_MAX
+        self._turns = Turns()
+        self._numbers = itertools.count()
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._held: Counter[str] = Counter()
+        self._silent: dict[str, None] = {}
 
     async def resolve(self, host: str) -> list[str]:
         """Returns every address of *host*; see ``Resolver``."""
         domain = domain_of(host)
         try:
             async with asyncio.timeout(PLACE_S_MAX):
-                await self._enter(domain)
+                place = await self._enter(domain)
         except TimeoutError as error:
             text = f"No place to look {host} up in {PLACE_S_MAX:g} s"
             raise TransportError("dns", text) from error
-        answer = self._start(host, domain)
+        answer = self._start(host, domain, place)
         try:
             async with asyncio.timeout(LOOKUP_S_MAX):
                 return await answer
         except TimeoutError as error:
+            self._silent.pop(domain, None)
+            if len(self._silent) >= SILENT_MAX:
+                del self._silent[next(iter(self._silent))]
+            self._silent[domain] = None
             raise TransportError("dns", f"No answer about {host} in {LOOKUP_S_MAX:g} s") from error
         except OSError as error:
             raise TransportError("dns", f"Cannot resolve {host}: {error.strerror}") from error
 
-    async def _enter(self, domain: str) -> None:
-        """Acquire a slot of the domain, then a global one, so that waiting holds no global slot."""
-        share = self._shares.setdefault(domain, asyncio.Semaphore(LOOKUPS_EACH_MAX))
-        self._users[domain] += 1
+    async def _enter(self, domain: str) -> str:
+        """Wait for a place; returns its key. The domain that holds fewest has the next one."""
+        place = str(next(self._numbers))
+        turn = self._waiting[place] = asyncio.get_running_loop().create_future()
+        self._turns.put(place, domain, domain)
+        self._give()
         try:
-            await share.acquire()
-            try:
-                await self._places.acquire()
-            except BaseException:
-                share.release()
-                raise
+            await turn
         except BaseException:
-            self._forget(domain)
+            if place in self._turns:
+                self._turns.discard(place)
+                del self._waiting[place]
+            else:  # its turn came in the moment in which its caller gave up
+                self._leave(domain, place)
             raise
+        return place
 
-    def _leave(self, domain: str) -> None:
-        self._places.release()
-        self._shares[domain].release()
-        self._forget(domain)
+    def _give(self) -> None:
+        while self._free and (place := self._turns.take(self._may_start)) is not None:
+            self._free -= 1
+            turn, domain = self._waiting.pop(place), self._turns.holder(place)
+            self._held[domain] += 1
+            if not turn.done():
+                turn.set_result(None)
 
-    def _forget(self, domain: str) -> None:
-        self._users[domain] -= 1
-        if not self._users[domain]:
-            del self._users[domain], self._shares[domain]
+    def _may_start(self, domain: str) -> bool:
+        return self._held[domain] < (1 if domain in self._silent else LOOKUPS_EACH_MAX)
 
-    def _start(self, host: str, domain: str) -> asyncio.Future[list[str]]:
+    def _leave(self, domain: str, place: str) -> None:
+        self._turns.end(place)
+        self._free += 1
+        self._held[domain] -= 1
+        if not self._held[domain]:
+            del self._held[domain]
+        self._give()
+
+    def _start(self, host: str, domain: str, place: str) -> asyncio.Future[list[str]]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[str]] = loop.create_future()
 
         def finish(addresses: list[str], error: OSError | None) -> None:
-            self._leave(domain)
-            if answer.cancelled():
+            in_time = not answer.cancelled()
+            if in_time:
+                self._silent.pop(domain, None)  # whatever the answer says
+            self._leave(domain, place)
+            if not in_time:
                 return
             if error is None:
                 answer.set_result(addresses)

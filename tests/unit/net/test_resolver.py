@@ -163,6 +163,75 @@ def test_waiting_for_a_place_is_not_the_time_of_the_look_up():
     assert took_s > _resolver.LOOKUP_S_MAX
 
 
+def test_domains_that_were_silent_before_hold_a_place_each():
+    """Twenty-five with twenty names each have all places once, and never again."""
+    domains = tuple(f"d{n}.silent{n}" for n in range(25))
+    resolver = SystemResolver(Script(*domains, hangs_s=12.0))
+
+    async def scenario():
+        waits = []
+        for _ in range(4):
+            stuck = [
+                asyncio.ensure_future(resolver.resolve(f"n{n}.{domain}"))
+                for domain in domains
+                for n in range(20)
+            ]
+            await asyncio.sleep(0.0)
+            begun = asyncio.get_running_loop().time()
+            await resolver.resolve("victim.example")
+            waits.append(asyncio.get_running_loop().time() - begun)
+            await asyncio.gather(*stuck, return_exceptions=True)
+            await asyncio.sleep(30.0)
+        return waits
+
+    waits, _ = in_virtual_time(scenario)
+    assert waits[0] > 5.0
+    assert max(waits[1:]) < 0.1
+
+
+def test_a_domain_that_answers_again_has_its_places_again():
+    """Also where the answer is that there is no such name."""
+    script = Script("late.example", hangs_s=12.0)
+    resolver = SystemResolver(script)
+
+    async def scenario():
+        await asyncio.gather(resolver.resolve("a.late.example"), return_exceptions=True)
+        await asyncio.sleep(12.0)
+        script.hangs_s = 1.0
+        names = [f"n{n}.late.example" for n in range(5)]
+        begun = asyncio.get_running_loop().time()
+        await asyncio.gather(*map(resolver.resolve, names), return_exceptions=True)
+        return asyncio.get_running_loop().time() - begun
+
+    took_s, _ = in_virtual_time(scenario)
+    assert took_s == pytest.approx(2.0, abs=0.1)
+
+
+def test_the_domain_that_holds_fewest_places_is_next():
+    """However many names of the others have waited for longer."""
+    domains = tuple(f"d{n}.slow{n}" for n in range(8))
+    script = Script(*domains, hangs_s=3.0)
+    resolver = SystemResolver(script)
+
+    async def scenario():
+        stuck = [
+            asyncio.ensure_future(resolver.resolve(f"n{n}.{domain}"))
+            for domain in domains
+            for n in range(80)
+        ]
+        await asyncio.sleep(0.0)
+        begun = asyncio.get_running_loop().time()
+        await resolver.resolve("victim.example")
+        took_s = asyncio.get_running_loop().time() - begun
+        for each in stuck:
+            each.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+        return took_s
+
+    took_s, _ = in_virtual_time(scenario)
+    assert took_s == pytest.approx(3.0, abs=0.1)
+
+
 @pytest.mark.parametrize(
     ("host", "domain"),
     [

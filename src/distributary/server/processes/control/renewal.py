@@ -52,11 +52,15 @@ class Renewal:
     ) -> None:
         url, leader = place_of_store(paths, place)
         self._reach = reach
-        connector = Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
+        # Each with a resolver of its own: silent names of webhooks hold up no renewal of a token.
+        renewing, connector = (
+            Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
+            for _ in range(2)
+        )
         self._rows = CredentialRows(url, new_sealer(), leader=leader)
         self._refresher = Refresher(
             self._rows,
-            HttpTokenEndpoint(connector),
+            HttpTokenEndpoint(renewing),
             clock,
             SystemRandom(),
             count=meter.add,
