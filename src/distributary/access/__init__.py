@@ -34,7 +34,7 @@ from distributary.access.policies import Policies, PolicyRecord, all_targets
 from distributary.access.presented import CertificateRecord, Credentials, PeerCertificate
 from distributary.access.refusals import ForbiddenError, UnauthenticatedError, challenge
 from distributary.access.shares import TENANT_SHARE, has_its_share
-from distributary.access.snapshot import AccessSnapshot, decode_snapshot
+from distributary.access.snapshot import AccessSnapshot, SnapshotReader, decode_snapshot
 
 __all__ = [
     "ALL_NAMESPACES",
@@ -60,6 +60,7 @@ __all__ = [
     "PeerCertificate",
     "Policies",
     "PolicyRecord",
+    "SnapshotReader",
     "UnauthenticatedError",
     "Verb",
     "all_targets",

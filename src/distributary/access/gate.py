@@ -87,6 +87,9 @@ class Gate:
         self.admitted: dict[tuple[Credentials, str], Identity] = {}
         self.generation = 0
         self.uses: dict[str, int] = {}
+        self._keys: dict[str, keys.KeyRecord] = {}
+        self._ids: dict[str, str] = {}
+        self._policies = Policies()
         self._minute_ms = self._minute()
         self.replace(AccessSnapshot())
 
@@ -105,9 +108,10 @@ class Gate:
             kept = {shown: one for shown, one in each if one.how is IdentityKind.TOKEN}
         self._identities = kept
         self.required = snapshot.required
-        self._policies = Policies(snapshot.policies)
-        self._keys = {record.id: record for record in snapshot.keys}
-        self._ids = {record.identity().name: record.id for record in snapshot.keys}
+        self._policies = Policies(snapshot.policies, self._policies)
+        if snapshot.keys is not before.keys:
+            self._keys = {record.id: record for record in snapshot.keys}
+            self._ids = {record.identity().name: record.id for record in snapshot.keys}
         self.uses = {each: used for each, used in self.uses.items() if each in self._keys}
         self._forget_admitted()
 
@@ -200,9 +204,11 @@ class Gate:
         Raises:
             ForbiddenError: It may not.
         """
+        local = identity.how is IdentityKind.LOCAL
+        if not local:  # first: who has no grant costs no look at policies, and learns of none
+            self.check(identity, demand)
         judgement = self._policies.judge(target, identity.subject)
-        # First: the answer to who has no grant must not tell whether anything is there.
-        if not (judgement.allowed and identity.how is IdentityKind.LOCAL):
+        if local and not judgement.allowed:
             self.check(identity, demand)
         if judgement.applies and not judgement.allowed:
             raise ForbiddenError(identity, demand, f"no EventPolicy lets {identity.subject} send")

@@ -1,6 +1,6 @@
 """What a gate knows: one file that the control process writes, and every receiver reads."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -13,7 +13,18 @@ KEYS_MAX: Final = 10_000
 """Most valid keys: some megabytes in each receiver, and in the file at each change."""
 
 
-class AccessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+class _Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What is decoded anew each time, and small."""
+
+    number: int = 0
+    required: bool = False
+    internal: str = ""
+    certificates: tuple[CertificateRecord, ...] = ()
+    issuers: tuple[IssuerRecord, ...] = ()
+    stored: int = 0
+
+
+class AccessSnapshot(_Known, frozen=True, kw_only=True):
     """Everything that decides who a client is, and what it may do. Holds no secret.
 
     Attributes:
@@ -27,14 +38,8 @@ class AccessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         policies: They narrow who may send what to some Brokers and Channels.
     """
 
-    number: int = 0
-    required: bool = False
-    internal: str = ""
     keys: tuple[KeyRecord, ...] = ()
-    certificates: tuple[CertificateRecord, ...] = ()
-    issuers: tuple[IssuerRecord, ...] = ()
     policies: tuple[PolicyRecord, ...] = ()
-    stored: int = 0
 
     def configured_alone(self) -> "AccessSnapshot":
         """The snapshot without the keys of the store, for who cannot hear of their end."""
@@ -43,7 +48,56 @@ class AccessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     def encode(self) -> bytes:
         """The snapshot as JSON."""
-        return msgspec.json.encode(self)
+        keys = msgspec.Raw(msgspec.json.encode(self.keys))
+        policies = tuple(msgspec.Raw(policy.json) for policy in self.policies)
+        return msgspec.json.encode(_Parts(keys=keys, policies=policies, **_small(self)))
+
+
+class _Parts(_Known, frozen=True, kw_only=True):
+    """An ``AccessSnapshot`` of which what may be long is still JSON."""
+
+    keys: msgspec.Raw = msgspec.Raw(b"[]")
+    policies: tuple[msgspec.Raw, ...] = ()
+
+
+def _small(snapshot: _Known) -> dict[str, Any]:
+    return {name: getattr(snapshot, name) for name in _Known.__struct_fields__}
+
+
+class SnapshotReader:
+    """Decodes snapshots that follow one another: what is as before is not decoded again.
+
+    So a change costs what has changed, not what all tenants have. No step holds the interpreter
+    for longer than one policy, or all keys, take. For one thread at a time.
+
+    Attributes:
+        changed: Policies of the last snapshot that the one before did not have.
+    """
+
+    def __init__(self) -> None:
+        self.changed: tuple[PolicyRecord, ...] = ()
+        self._keys: tuple[bytes, tuple[KeyRecord, ...]] = (b"[]", ())
+        self._policies: dict[bytes, PolicyRecord] = {}
+
+    def read(self, data: bytes) -> AccessSnapshot:
+        """The snapshot in *data*; its keys and policies are the objects of before where they can.
+
+        Raises:
+            msgspec.ValidationError, msgspec.DecodeError: It is none.
+        """
+        parts = msgspec.json.decode(data, type=_Parts)
+        keys = bytes(parts.keys)
+        if keys != self._keys[0]:
+            self._keys = keys, msgspec.json.decode(keys, type=tuple[KeyRecord, ...])
+        before = self._policies
+        found = [
+            (json, before.get(json) or msgspec.json.decode(json, type=PolicyRecord))
+            for json in map(bytes, parts.policies)
+        ]
+        self._policies = dict(found)
+        self.changed = tuple(policy for json, policy in found if json not in before)
+        policies = tuple(policy for _, policy in found)
+        return AccessSnapshot(keys=self._keys[1], policies=policies, **_small(parts))
 
 
 def decode_snapshot(data: bytes) -> AccessSnapshot:
@@ -52,4 +106,4 @@ def decode_snapshot(data: bytes) -> AccessSnapshot:
     Raises:
         msgspec.ValidationError, msgspec.DecodeError: It is none.
     """
-    return msgspec.json.decode(data, type=AccessSnapshot)
+    return SnapshotReader().read(data)

@@ -140,6 +140,30 @@ def test_a_judgement_is_of_its_subject_and_target():
             found.judge(TARGET, str(number))
 
 
+def test_who_has_no_grant_costs_no_look_at_policies(monkeypatch):
+    """Whatever they hold: a name that somebody makes up is a new question each time."""
+    asked = gate(policy("key:till"), namespaces=("elsewhere",))
+    with monkeypatch.context() as patch:
+        patch.setattr(Policies, "judge", lambda *_asked: pytest.fail("policies were asked"))
+        with pytest.raises(ForbiddenError):
+            send(asked)
+
+
+def test_what_is_remembered_of_a_namespace_is_its_own():
+    """One that has many senders, or changes its policies, makes no other forget anything."""
+    bank = PolicyRecord(name="bank/p", targets=("brokers/bank/a",), subjects=("a",))
+    policies = Policies([policy("a"), bank])
+    found = policies.judge("brokers/bank/a", "a")
+    for number in range(JUDGED_MAX + 1):
+        policies.judge(TARGET, str(number))
+    assert policies.judge("brokers/bank/a", "a") is found
+    changed = Policies([policy("b"), bank], policies)
+    assert changed.judge("brokers/bank/a", "a") is found
+    assert changed.judge(TARGET, "b").allowed
+    assert not changed.judge(TARGET, "a").allowed
+    assert not Policies([policy("b")], changed).judge("brokers/bank/a", "a").applies
+
+
 def test_names_that_somebody_makes_up_are_not_remembered():
     """Whoever has no grant may ask for any namespace."""
     policies = Policies([PolicyRecord(name="shop/p", targets=("brokers/shop/a",))])

@@ -1,18 +1,10 @@
 """Checks events by the filters of policies."""
 
-import functools
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from distributary.access import PolicyRecord
-from distributary.core import filter as filter_room
 from distributary.core.errors import EventError, Fault
 from distributary.core.event import Event
-
-FILTERS_KEPT_MAX = 256
-"""Compiled filters that are kept: one for each policy with filters, of those in use."""
-
 
 CHARS_COMPARED = 64
 """Characters of attributes that cost as much as a comparison where a filter searches them."""
@@ -69,7 +61,7 @@ def check_policies(events: Sequence[Event], policies: Sequence[PolicyRecord]) ->
     """
     if not policies:
         return
-    filters = [_compiled(msgspec.json.encode(policy.filters)) for policy in policies]
+    filters = [policy.passing for policy in policies]
     _check_work(events, sum(each.comparisons_max for each in filters))
     message = "the filters of no EventPolicy that lets you send pass it"
     faults = [
@@ -93,8 +85,3 @@ def _check_work(events: Sequence[Event], comparisons: int) -> None:
             f"request where the filters of EventPolicies make {comparisons} comparisons; send fewer"
         )
         raise FilterWorkError([Fault("$", "too-many", message)])
-
-
-@functools.lru_cache(FILTERS_KEPT_MAX)
-def _compiled(filters: bytes) -> filter_room.Filter:
-    return filter_room.compile(msgspec.json.decode(filters))

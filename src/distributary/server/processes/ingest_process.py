@@ -17,7 +17,7 @@ import msgspec
 import structlog
 import uvloop
 
-from distributary.access import AccessSnapshot, decode_snapshot
+from distributary.access import AccessSnapshot
 from distributary.core.clock import SystemClock, boot_s, until_next_s
 from distributary.core.cluster import SharedPlaces, take_places
 from distributary.core.errors import StoreError
@@ -52,6 +52,7 @@ from distributary.server.processes.base.logging import configure, set_level
 from distributary.server.processes.base.memory import give_back, map_large_blocks
 from distributary.server.processes.base.owned import role_of
 from distributary.server.processes.base.tls import ReceiverTls, count_handshakes
+from distributary.server.processes.receiver.access_file import AccessFile
 from distributary.server.processes.receiver.channel_paths import ChannelPaths, book_of
 from distributary.server.processes.receiver.file_log import FileLog, ReceiverLog
 from distributary.server.processes.receiver.namespace_counters import namespace_counters
@@ -144,7 +145,7 @@ class IngestProcess:
         self._paths = DataDir.of(start.data_dir)
         self._places = places
         self._live = LiveFile(self._paths.live if places is None else self._paths.receivers_live)
-        self._access = PolledFile(self._paths.access)
+        self._access = AccessFile(self._paths.access)
         self._asked_keys = PolledFile(self._paths.asked_keys(number))
         self._start = start = self._newest() or start
         self._number = number
@@ -187,9 +188,7 @@ class IngestProcess:
 
     def _first_access(self) -> AccessSnapshot:
         """Who may do what: the control process has written it before it starts receivers."""
-        data = self._access.look()
-        first = AccessSnapshot(required=True) if data is None else decode_snapshot(data)
-        self._snapshot = first
+        self._snapshot = first = self._access.first()
         self._status_page[StatusField.ACCESS] = first.number
         return first
 
@@ -247,7 +246,8 @@ class IngestProcess:
         self._server.record_refusals(self._refusal_log().write)
         self._addresses.tell(self._server.learn)
         # In a task: publishers to ``/events`` need not wait for the Brokers' store.
-        tasks = [loop.create_task(each) for each in (self._look(), give_back())]
+        self._following = loop.create_task(self._follow_access())
+        tasks = [self._following, *map(loop.create_task, (self._look(), give_back()))]
         if isinstance(self._addresses, ChannelPaths):
             tasks.append(loop.create_task(follow(self._addresses)))
         log.begin_upkeep()
@@ -326,6 +326,18 @@ class IngestProcess:
                 self._log.error("receiver-look-failed", error=str(error))
             await asyncio.sleep(until_next_s(LOOK_S, time.monotonic()))
 
+    async def _follow_access(self) -> None:
+        """Decide by each newer snapshot of access; never returns."""
+        while True:
+            try:
+                snapshot = await asyncio.to_thread(self._access.look)
+            except OSError as error:
+                self._log.error("receiver-look-failed", error=str(error))
+            else:
+                if snapshot is not None:
+                    self._decide_by(snapshot)
+            await asyncio.sleep(until_next_s(LOOK_S, time.monotonic()))
+
     def _ask_for_keys(self) -> None:
         urls = self._server.take_asked()
         if urls:
@@ -346,9 +358,8 @@ class IngestProcess:
             self._stop.set()
             return
         log.use_partitions(self._start.partitions)
-        access = self._access.look()
-        if access is not None:
-            self._decide_by(decode_snapshot(access))
+        if self._following.done():
+            self._following.result()  # what it met ends the looks, and so this process
         self._ask_for_keys()
         news = self._newest()
         if news is not None:

@@ -6,6 +6,7 @@ from tests.unit.server.ingest.conftest import event
 from tests.unit.server.ingest.test_gate import SNAPSHOT, shown
 
 from distributary.access import AccessSnapshot, PolicyRecord
+from distributary.core import filter as filter_room
 
 
 @pytest.fixture
@@ -118,6 +119,20 @@ def test_the_filter_work_of_a_request_is_limited(guarded, subject):
     guarded.context.gate.replace(of_policies(*policies * 40))
     assert guarded.statuses(batch(one)) == [202]
     assert guarded.statuses(batch({**one, "source": "/none"})) == [403]
+
+
+def test_an_event_costs_nothing_of_the_texts_of_filters(guarded, monkeypatch):
+    """Of however many policies: they are compiled once, and no event encodes or hashes them."""
+    policies = [
+        policy("key:till", filters=({"sql": f"type <> '{number}{'x' * 1_000}'"},))
+        for number in range(300)
+    ]
+    guarded.context.gate.replace(of_policies(*policies))
+    assert guarded.statuses(event(more=shown("till"))) == [202]
+    monkeypatch.setattr(filter_room, "compile", lambda _filters: pytest.fail("compiled again"))
+    monkeypatch.setattr(msgspec.json, "encode", lambda _value: pytest.fail("encoded"))
+    for _ in range(5):
+        assert guarded.statuses(event(more=shown("till"))) == [202]
 
 
 def test_policies_count_for_nobody_where_none_is_asked(client):
