@@ -40,7 +40,10 @@ from distributary.knative.kinds._shape_check import unknown_fields
 from distributary.knative.kinds.policies import (
     COMPARISONS_MAX,
     POLICIES_MAX,
-    comparisons_of,
+    POLICY_BYTES_MAX,
+    PolicyCost,
+    cost_of,
     policy_of,
     selects,
+    targets_of,
 )

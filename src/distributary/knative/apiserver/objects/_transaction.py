@@ -350,7 +350,8 @@ class Transaction:
         if sealed is None:
             sealed = b"" if before is None else before.sealed
         early = before is not None and before.early and (write.by_server or bool(write.subresource))
-        stored = _content.stored_as(key, uid, self.version + 1, content, early=early)
+        version = self.version + 1
+        stored = _content.stored_as(key, uid, version, content, early=early, before=before)
         stored = stored._replace(sealed=sealed)
         if type_ != "DELETED" and not write.by_server:
             check_size(len(stored.json))

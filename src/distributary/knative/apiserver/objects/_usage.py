@@ -13,9 +13,9 @@ from distributary.knative.kinds import (
     COMPARISONS_MAX,
     EVENT_POLICY,
     POLICIES_MAX,
+    POLICY_BYTES_MAX,
     SUBSCRIPTION,
     TRIGGER,
-    comparisons_of,
 )
 
 _SUBSCRIBING: Final = frozenset((TRIGGER.resource, SUBSCRIPTION.resource))
@@ -30,12 +30,14 @@ class Used(NamedTuple):
         json_bytes: All objects as JSON.
         policies: EventPolicies.
         comparisons: What their filters cost an event at most.
+        policy_bytes: Their specs as JSON.
     """
 
     subscriptions: int = 0
     json_bytes: int = 0
     policies: int = 0
     comparisons: int = 0
+    policy_bytes: int = 0
 
     def plus(self, more: "Used", sign: int = 1) -> "Used":
         """Both together; with *sign* -1 this without *more*."""
@@ -44,12 +46,12 @@ class Used(NamedTuple):
 
 def _used_by(stored: Stored) -> Used:
     resource = stored.key.resource
-    policy = resource == EVENT_POLICY.resource
     return Used(
         subscriptions=resource in _SUBSCRIBING,
         json_bytes=len(stored.json),
-        policies=policy,
-        comparisons=comparisons_of(stored.content) if policy else 0,
+        policies=resource == EVENT_POLICY.resource,
+        comparisons=stored.cost.comparisons,
+        policy_bytes=stored.cost.spec_bytes,
     )
 
 
@@ -102,12 +104,14 @@ class Quota(NamedTuple):
             if count >= own.subscriptions:
                 raise _exceeded(stored, "subscriptions", 1, count, own.subscriptions)
         grown = _used_by(stored).plus(Used() if before is None else _used_by(before), -1)
-        if grown.policies and used.policies >= POLICIES_MAX:
-            raise _exceeded(stored, "eventpolicies", 1, used.policies, POLICIES_MAX)
-        more = grown.comparisons
-        if more > 0 and used.comparisons + more > COMPARISONS_MAX:
-            name = "eventpolicies.comparisons"
-            raise _exceeded(stored, name, more, used.comparisons, COMPARISONS_MAX)
+        for name, more, has, limit in (
+            ("eventpolicies", grown.policies, used.policies, POLICIES_MAX),
+            ("eventpolicies.comparisons", grown.comparisons, used.comparisons, COMPARISONS_MAX),
+            ("eventpolicies.bytes", grown.policy_bytes, used.policy_bytes, POLICY_BYTES_MAX),
+        ):
+            # What exceeds a newer limit stays, and may shrink.
+            if more > 0 and has + more > limit:
+                raise _exceeded(stored, name, more, has, limit)
         size = grown.json_bytes
         if own.stored_bytes and size > 0 and used.json_bytes + size > own.stored_bytes:
             raise _exceeded(stored, "stored_bytes", size, used.json_bytes, own.stored_bytes)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from distributary.knative.apiserver.machinery import Key, Kind, Object
+from distributary.knative.kinds import PolicyCost
 
 
 class Stored(NamedTuple):
@@ -21,6 +22,7 @@ class Stored(NamedTuple):
             (``knative.kinds``); it keeps that meaning until a client writes it again. Writes of the
             server and of the status do not count.
         sealed: Values of a Secret; empty: another kind.
+        cost: Of an EventPolicy; nothing: another kind.
     """
 
     key: Key
@@ -30,6 +32,7 @@ class Stored(NamedTuple):
     json: bytes
     early: bool = False
     sealed: bytes = b""
+    cost: PolicyCost = PolicyCost()
 
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]

@@ -7,13 +7,15 @@ import sqlite3
 import threading
 from collections import Counter
 
+import msgspec
 import pytest
 
+from distributary.core import filter as filter_room
 from distributary.core.errors import StoreError
 from distributary.core.quotas import Quotas, QuotaTable
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.machinery.limits import OBJECT_BYTES_MAX
-from distributary.knative.apiserver.objects import Write
+from distributary.knative.apiserver.objects import Write, _usage
 from distributary.knative.kinds import (
     BROKER,
     CONFIG_MAP,
@@ -122,6 +124,53 @@ def test_filters_of_the_policies_of_a_namespace_are_limited_together(make_world)
     world.edit(made.key, with_spec(**filters(399), **{"from": [{"sub": "*"}]}))
     world.edit(made.key, with_spec(**filters(397)))
     assert world.run(world.objects.create(EVENT_POLICY, "shop", content))
+
+
+def test_policies_of_a_namespace_are_limited_in_bytes_together(make_world, monkeypatch):
+    """Filters, subjects and targets, whatever they cost an event; a status does not count.
+
+    What an older version took goes on, and may shrink, but not grow.
+    """
+    long = {"filters": [{"cesql": f"type <> '{'x' * 60_000}'"}]}
+    subjects = {"from": [{"sub": f"key:{number:06}*"} for number in range(3_000)]}
+    world = make_world()
+    for name in ("a", "b"):
+        made = world.make(EVENT_POLICY, name, "shop")
+        world.edit(made.key, with_spec(**long))
+        world.edit(made.key, with_spec(**long, **subjects))
+    status = {"status": {"from": [{"sub": "x" * 100_000}]}}
+    world.edit(made.key, lambda old: {**old, **status}, Write(subresource="status"))
+    world.restart()
+    content = {"metadata": {"name": "x"}, "spec": long}
+    error = world.refused(world.objects.create(EVENT_POLICY, "shop", content))
+    assert error.reason == "Forbidden"
+    used = 2 * len(msgspec.json.encode(long | subjects))
+    told = f"requested: eventpolicies.bytes={len(msgspec.json.encode(long))}, used: "
+    assert f"{told}eventpolicies.bytes={used}, limited: eventpolicies.bytes=262144" in str(error)
+    assert world.make(EVENT_POLICY, "x", "bank")
+    monkeypatch.setattr(_usage, "POLICY_BYTES_MAX", 10_000)
+    more = {"from": [*subjects["from"], {"sub": "key:more"}]}
+    error = world.refused(world.objects.edit(made.key, with_spec(**long, **more)))
+    assert "exceeded quota" in str(error)
+    world.edit(made.key, lambda old: {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}})
+    world.edit(made.key, with_spec(**long))
+    world.edit(made.key, with_spec())
+
+
+def test_the_cost_of_a_policy_is_reckoned_when_its_spec_changes(make_world, monkeypatch):
+    """However many there are, and however often their statuses change."""
+    world = make_world()
+    policies = [world.make(EVENT_POLICY, f"p{number}", f"n{number}") for number in range(300)]
+    for each in policies:
+        world.edit(each.key, with_spec(filters=[{"exact": {"type": each.key.namespace}}]))
+    compiled, plain = [], filter_room.compile
+    monkeypatch.setattr(filter_room, "compile", lambda of: compiled.append(of) or plain(of))
+    for each in policies:
+        status = {"status": {"from": [{"sub": "x"}]}}
+        world.edit(each.key, lambda old, new=status: {**old, **new}, Write(subresource="status"))
+    assert compiled == []
+    world.edit(each.key, with_spec(filters=[{"exact": {"type": "u"}}]))
+    assert compiled == [({"exact": {"type": "u"}},)]
 
 
 def test_objects_of_a_namespace_are_limited_in_bytes(make_world):
