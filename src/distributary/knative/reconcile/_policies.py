@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+import msgspec
 import structlog
 
 from distributary.access import PolicyRecord, all_targets
@@ -13,10 +14,12 @@ from distributary.knative.kinds import (
     BROKER,
     CHANNEL,
     EVENT_POLICY,
+    POLICY_BYTES_MAX,
     Receivers,
     conditions,
     policy_of,
     selects,
+    targets_of,
 )
 from distributary.knative.reconcile._findings import HOLDS, Finding
 from distributary.knative.reconcile._ports import Gatekeeper
@@ -68,6 +71,18 @@ class _Read(NamedTuple):
     by_target: Mapping[str, tuple[str, ...]]
     unready: Mapping[str, Finding]
 
+    @property
+    def made(self) -> "_Made":
+        """Spec and policy of those that can count, by uid."""
+        pairs = zip(self.asked.specs, self.records, strict=True)
+        return {
+            uid: (spec, record)
+            for (_, uid, spec), record in pairs
+            if record.name not in self.unready
+        }
+
+
+_Made = Mapping[str, tuple[object, PolicyRecord]]
 
 _NOTHING: Final = _Read(_Asked([], {}), (), {}, {})
 
@@ -92,6 +107,7 @@ class EventPolicies:
         self._read: dict[str, _Read] = {}
         self._applied: dict[str, _Read] = {}
         self._unreadable: set[str] = set()
+        self._large: set[str] = set()
 
     def tell(self) -> list[Key]:
         """Tell the gate at first, and if anything has changed. Idempotent.
@@ -189,17 +205,28 @@ class EventPolicies:
         if known is not None and known.asked == asked:
             return known
         receivers, unready = Receivers(labels), dict[str, Finding]()
-        records = tuple(self._record(each, receivers, unready) for each in policies)
-        for name in unready.keys() - (known.unready if known is not None else {}):
+        known = known or _NOTHING
+        made = known.made
+        records = tuple(self._record(each, receivers, unready, made) for each in policies)
+        for name in unready.keys() - known.unready:
             _log.warning("policy-closes-its-namespace", policy=name, reason=unready[name].message)
+        self._tell_size(namespace, sum(each.cost.spec_bytes for each in policies))
         return _Read(asked, records, _by_target(records), unready)
 
+    def _tell_size(self, namespace: str, size: int) -> None:
+        """Say once that policies are larger than new ones may be: an older version took them."""
+        if size > POLICY_BYTES_MAX and namespace not in self._large:
+            self._large.add(namespace)
+            _log.warning(
+                "policies-too-large", namespace=namespace, bytes=size, bytes_max=POLICY_BYTES_MAX
+            )
+
     def _record(
-        self, stored: Stored, receivers: Receivers, unready: dict[str, Finding]
+        self, stored: Stored, receivers: Receivers, unready: dict[str, Finding], made: _Made
     ) -> PolicyRecord:
         """The policy *stored*; one that cannot count closes its namespace, and stops no other."""
         try:
-            return policy_of(stored.key, stored.content, receivers)
+            return _policy(stored, receivers, *made.get(stored.uid, (None, None)))
         except ResourceError as error:
             why = error.faults[0].message
             unready[_name(stored.key)] = Finding("False", "TooManySelected", why)
@@ -211,18 +238,30 @@ class EventPolicies:
         return policy_of(stored.key, {}, receivers)
 
     def findings(self, stored: Stored) -> tuple[dict[str, Finding], Object]:
-        """Conditions of the EventPolicy *stored*, and further members of its status."""
-        unready: dict[str, Finding] = {}
-        record = self._record(stored, Receivers(), unready)
-        unready |= self._read.get(stored.key.namespace, _NOTHING).unready
-        resolved = unready.get(record.name, HOLDS)
-        subjects = record.subjects if resolved is HOLDS else ()
+        """Conditions of the EventPolicy *stored*, which ``has_told``, and members of its status."""
+        read, name = self._read[stored.key.namespace], _name(stored.key)
+        (record,) = (each for each in read.records if each.name == name)
+        resolved = read.unready.get(name, HOLDS)
         required = self._gatekeeper.required
         findings = {
             conditions.AUTHENTICATION_ENABLED: HOLDS if required else _OFF,
             conditions.SUBJECTS_RESOLVED: resolved,
         }
-        return findings, {"from": list(subjects)}
+        return findings, {"from": list(record.subjects)}
+
+
+def _policy(
+    stored: Stored, receivers: Receivers, spec: object, made: PolicyRecord | None
+) -> PolicyRecord:
+    """The policy *stored*: the one that was *made* of the same *spec*, where it can be.
+
+    So filters are checked once, and not whenever something else of their namespace changes.
+    """
+    key, content = stored.key, stored.content
+    if made is None or content.get("spec") != spec:
+        return policy_of(key, content, receivers)
+    targets = targets_of(key, content, receivers) if selects(content) else made.targets
+    return made if targets == made.targets else msgspec.structs.replace(made, targets=targets)
 
 
 def _may_select(content: Object) -> bool:

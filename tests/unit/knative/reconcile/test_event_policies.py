@@ -1,8 +1,10 @@
 """EventPolicies reach the gate before anything is received, and say in their status what holds."""
 
+import msgspec
 import pytest
 import structlog
 
+from distributary.core import filter as filter_room
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.kinds import BROKER, EVENT_POLICY, Receivers
@@ -159,6 +161,55 @@ def test_policies_are_made_anew_where_something_has_changed(world):
     before, now = gatekeeper.told
     assert now["bank/gold"].targets == ("brokers/bank/b",)
     assert now["shop/all"] is before["shop/all"]
+
+
+def test_a_change_checks_the_filters_of_no_other_policy(world, monkeypatch):
+    """Of its namespace neither: who changes one often makes nobody wait for all of them."""
+    gatekeeper = Gatekeeper()
+    policies = EventPolicies(world.objects, gatekeeper)
+    labels = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "matchLabels": {"a": "b"}}
+    filters = [{"exact": {"type": "t"}}]
+    for name in ("p", "q"):
+        world.apply("EventPolicy", name, {**POLICY, "filters": filters}, namespace="shop")
+    selecting = {"to": [{"selector": labels}], "filters": filters}
+    world.apply("EventPolicy", "r", selecting, namespace="shop")
+    policies.tell()
+    checked, plain = [], filter_room.check
+    with monkeypatch.context() as patch:
+        patch.setattr(filter_room, "check", lambda *of: checked.append(of) or plain(*of))
+        (stored, *_) = world.objects.list(EVENT_POLICY)[0]
+        edit = world.objects.edit(stored.key, lambda old: {**old, "spec": POLICY})
+        world.runner.run(edit)
+        world.apply("Broker", "later", {}, namespace="shop", labels={"a": "b"})
+        policies.tell()
+        for each in world.objects.list(EVENT_POLICY)[0]:
+            policies.findings(each)
+    assert set(checked) == {((),)}
+    before, now = gatekeeper.told[0], gatekeeper.told[-1]
+    assert now["shop/p"].filters == ()
+    assert now["shop/q"] is before["shop/q"]
+    assert now["shop/r"].filters is before["shop/r"].filters
+    assert now["shop/r"].targets == ("brokers/shop/later",)
+
+
+def test_policies_of_an_older_version_that_are_too_large_go_on_and_are_told(world, monkeypatch):
+    """Once for each namespace."""
+    gatekeeper = Gatekeeper()
+    for name in ("p", "q"):
+        world.apply("EventPolicy", name, POLICY, namespace="shop")
+    world.apply("EventPolicy", "p", POLICY, namespace="bank")
+    size = len(msgspec.json.encode(POLICY))
+    monkeypatch.setattr(_policies, "POLICY_BYTES_MAX", 2 * size - 1)
+    policies = EventPolicies(world.objects, gatekeeper)
+    with structlog.testing.capture_logs() as log:
+        policies.tell()
+    (told,) = [line for line in log if line["event"] == "policies-too-large"]
+    assert (told["namespace"], told["bytes"], told["bytes_max"]) == ("shop", 2 * size, 2 * size - 1)
+    world.apply("EventPolicy", "r", {}, namespace="shop")
+    with structlog.testing.capture_logs() as log:
+        policies.tell()
+    assert log == []
+    assert gatekeeper.told[-1]["shop/q"].subjects == ("key:till",)
 
 
 def test_each_broker_is_looked_at_again_where_a_policy_of_all_comes_or_goes(world):
