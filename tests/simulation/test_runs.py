@@ -8,7 +8,7 @@ from distributary.core.flow import Stage
 from distributary.core.outcome import Changes, DeliveryStore, LetterChoice
 from distributary.core.policy import DeliveryPolicy
 from distributary.testing import simulation
-from distributary.testing.simulation import answers, hangs
+from distributary.testing.simulation import answers, hangs, replies
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 ONCE = DeliveryPolicy(retry=1, backoff_delay_s=0.1, timeout_s=1.0)
@@ -85,6 +85,30 @@ def test_a_redrive_survives_a_crash_wherever_it_stands(refused):
     assert {fate.final for fate in ended} == {"delivered"}
     assert {dead_letter.key.route for dead_letter in refused.store.dead_letters(1_000)} == {"q"}
     refused.rest()
+
+
+@pytest.mark.parametrize(
+    ("fails", "ending"), [(answers(400), ""), (replies(), ".reply")], ids=["event", "reply"]
+)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_dead_letter_of_a_redriven_one_is_never_what_was_redriven(
+    make_partition, seed, fails, ending
+):
+    """Its row had an event already, which is the older one until the next flush."""
+    partition = make_partition(seed=seed)
+    partition.engine_limits = EngineLimits(row_events_bytes_max=0)
+    partition.put_route("r", A, policy=ONCE, reply=B)
+    partition.sinks[A] = partition.sinks[B] = answers(400)
+    partition.start()
+    events = [event for _ in range(5) for event in partition.publish("t")]
+    partition.advance(5.0)
+    partition.put_route("r", A, policy=ONCE, reply=B, dead_letter=DEAD)
+    partition.sinks[A] = fails
+    ask(partition, "redrive", "r")
+    partition.advance(10.0)
+    assert sorted(arrivals(partition, DEAD)) == [f"{event}{ending}" for event in events]
+    assert partition.store.dead_letters(1_000) == []
+    partition.rest()
 
 
 def test_what_fails_again_is_a_dead_letter_again_and_no_more_of_the_run(refused):

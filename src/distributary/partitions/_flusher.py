@@ -109,6 +109,7 @@ class Flusher:
         self._history = history
         self._filed = ownership.state.filed
         self._changes = Changes()
+        self._writing = Changes()  # of the flush under way
         self._done: list[tuple[DoneKey, int]] = []
         self._caught_up: list[tuple[DoneKey, int]] = []
         self._durable = Point(ownership.state.mark)
@@ -159,6 +160,11 @@ class Flusher:
             row = row._replace(event=self._changes.rows[row.key].event)  # It is on its way there.
         self._changes.rows[row.key] = row
         self._arm()
+
+    def brings_event(self, key: DoneKey) -> bool:
+        """Whether an event of the row of *key* is not durable yet: the store may have an older."""
+        rows = (self._changes.rows.get(key), self._writing.rows.get(key))
+        return any(row is not None and row.event for row in rows)
 
     def put_backfill(self, backfill: BackfillRow) -> None:
         """Write the row of a backfill."""
@@ -238,6 +244,7 @@ class Flusher:
             self._call_idle()
             return
         self._flushing = True
+        self._writing = batch.changes
         given_up: list[GivenUp] = []
 
         def finished(error: StoreError | None) -> None:
@@ -247,6 +254,7 @@ class Flusher:
                 self._failed(error)
                 self._call_idle()
                 return
+            self._writing = Changes()
             self.flush_count += 1
             self.durable_round = self.begun_round
             self._durable = point

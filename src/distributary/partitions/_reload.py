@@ -5,7 +5,7 @@ from collections.abc import Callable
 from distributary.core.engine.dead_letter import dead_letter_event
 from distributary.core.engine.reads import NoTask
 from distributary.core.event import record as event_record
-from distributary.core.flow import TOLD, Origin, Position, Stage, Task, events_of
+from distributary.core.flow import TOLD, DoneKey, Origin, Position, Stage, Task, events_of
 from distributary.core.outcome import RetryRow
 from distributary.partitions._log_thread import LogThread
 from distributary.partitions.context import PartitionContext
@@ -17,13 +17,17 @@ class Reload:
     Args:
         context: Ports of the consumer.
         thread: Where reads run.
+        brings_event: Tells whether the event of a row is still on its way to the store.
     """
 
-    def __init__(self, context: PartitionContext, thread: LogThread) -> None:
+    def __init__(
+        self, context: PartitionContext, thread: LogThread, brings_event: Callable[[DoneKey], bool]
+    ) -> None:
         self._partition = context.partition
         self._records = context.kept()
         self._store = context.ownership.store
         self._thread = thread
+        self._brings_event = brings_event
 
     def close(self) -> None:
         """Close the log's files after reads under way, whose results are discarded."""
@@ -34,10 +38,11 @@ class Reload:
     ) -> None:
         """Call *then* with each of *rows* and its task, or the reason why it has none."""
         found: list[Task | NoTask] = []
+        coming = {row.key for row in rows if self._brings_event(row.key)}
 
         def read() -> None:
             del found[:]
-            found.extend(map(self._task, rows))
+            found.extend(NoTask.LATER if row.key in coming else self._task(row) for row in rows)
 
         self._thread.run(read, lambda: then(list(zip(rows, found, strict=True))))
 

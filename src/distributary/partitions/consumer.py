@@ -69,7 +69,6 @@ class PartitionConsumer:
         self._keeping = Keeping(context, context.follower.table.__contains__)
         self._resources = Resources(context, news=self._on_news, fail=self.fail)
         self._log_thread = LogThread(context, self.fail)
-        self._reload = Reload(context, self._log_thread)
         self._backfilling = Backfilling(
             context,
             resources=self._resources,
@@ -82,6 +81,7 @@ class PartitionConsumer:
             context.partition, self._names, failures_only=context.failures_only
         )
         self._flusher = self._make_ledger(context)
+        self._reload = Reload(context, self._log_thread, self._flusher.brings_event)
         self._state = PartitionState(
             partition=context.partition,
             mark=mark,

@@ -4,7 +4,6 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark, Stage
-from distributary.core.journal import NO_ROWS, JournalState
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,
@@ -20,130 +19,22 @@ from distributary.partitions._flusher import (
     FLUSH_AWAY_S,
     FLUSH_COUNT,
     FLUSH_S,
-    Flusher,
     Point,
 )
 
 BACKFILL = BackfillRow("q", 3, 0, 3, None, b"{}")
 
 
-class FakeHistory:
-    """Rows that wait for a flush."""
-
-    def __init__(self):
-        self.rows = NO_ROWS
-        self.filed = 0
-        self.flushes = []
-
-    def take(self):
-        """What the next flush takes along."""
-        taken, self.rows = self.rows, NO_ROWS
-        return taken
-
-    def flushed(self, taken, filed):
-        """A flush is durable."""
-        self.flushes.append((taken, filed))
-
-
-class Small:
-    """Counts the flushes that are small, and runs them like the others."""
-
-    def __init__(self, rig):
-        self._rig = rig
-        self.count = 0
-
-    def run(self, work, done):
-        self.count += 1
-        self._rig.run(work, done)
-
-
-class Rig:
-    """A flusher whose medium writes down what reaches it, when the test lets it."""
-
-    def __init__(self, clock, timers, *, local=True):
-        self.local = local
-        self.calls = []
-        self.failures = []
-        self.asked = ""
-        self.works = []
-        self.error = None
-        self.state = JournalState([Mark(5, 50)])
-        self.point = Point(Mark(5, 50))
-        self.forgettable = []
-        self.over = []
-        self.given_up = []
-        self.history = FakeHistory()
-        self.small = Small(self)
-        self.flusher = Flusher(
-            self,
-            self,
-            blocking=self,
-            journaling=self.small,
-            timers=timers,
-            clock=clock,
-            point=lambda: self.point,
-            forgettable=lambda _durable: (self.forgettable, self.over),
-            failed=self.failures.append,
-            given_up=self.given_up.extend,
-            history=self.history,
-        )
-
-    def flush(self, batch):
-        if self.error:
-            raise self.error
-        self.calls.append(("flush", batch))
-        return []
-
-    @property
-    def batch(self):
-        """What the last flush wrote."""
-        return next(batch for what, batch, *_ in reversed(self.calls) if what == "flush")
-
-    @property
-    def changes(self):
-        """What it changed."""
-        return self.batch.changes
-
-    @property
-    def waiting(self):
-        return bool(self.asked)
-
-    def take(self):
-        asked, self.asked = self.asked, ""
-        return asked
-
-    def before(self, asked):
-        if asked:
-            self.calls.append(("before", asked))
-
-    def after(self, asked):
-        if asked:
-            self.calls.append(("after", asked))
-
-    def run(self, work, done):
-        self.works.append((work, done))
-
-    def medium(self):
-        """Let the flush under way reach the medium, and the loop learn of it."""
-        work, done = self.works.pop(0)
-        try:
-            work()
-        except StoreError as error:
-            done(error)
-        else:
-            done(None)
-
-
 @pytest.fixture
-def rig(clock, timers):
+def rig(make_flusher_rig):
     """A flusher at the cursor 5."""
-    return Rig(clock, timers)
+    return make_flusher_rig()
 
 
 @pytest.fixture
-def away(clock, timers):
+def away(make_flusher_rig):
     """A flusher whose state is on another machine."""
-    return Rig(clock, timers, local=False)
+    return make_flusher_rig(local=False)
 
 
 def row(offset):
@@ -457,6 +348,19 @@ def test_a_row_that_changes_before_its_flush_keeps_its_event(rig, timers):
     timers.advance(FLUSH_S)
     rig.medium()
     assert rig.changes.rows == {dead_letter.key: dead_letter._replace(done=True, event=None)}
+
+
+def test_the_event_of_a_row_is_on_its_way_until_its_flush_is_durable(rig, timers):
+    """Also while the flush is under way, and while a later one changes the row alone."""
+    dead_letter = row(8)._replace(stage=Stage.DEAD_LETTER, event=b"reply")
+    assert not rig.flusher.brings_event(dead_letter.key)
+    rig.flusher.put_row(dead_letter)
+    assert rig.flusher.brings_event(dead_letter.key)
+    timers.advance(FLUSH_S)
+    rig.flusher.put_row(dead_letter._replace(attempt=3, event=IN_STORE))
+    assert rig.flusher.brings_event(dead_letter.key)
+    rig.medium()
+    assert not rig.flusher.brings_event(dead_letter.key)
 
 
 def test_a_tick_flushes_a_cursor_that_rests_and_sets_no_timer(rig, timers):

@@ -38,10 +38,29 @@ def test_a_row_with_an_event_of_its_own_needs_no_record(records):
         kept=lambda: LogAlone(log),
         ownership=SimpleNamespace(store=SimpleNamespace(row_event=stored.get)),
     )
-    Reload(context, AtOnce()).read([row], told.extend)
+    Reload(context, AtOnce(), lambda _key: False).read([row], told.extend)
     ((_, task),) = told
     assert task.event == kept
     assert task.route == row.key.route
+
+
+def test_a_row_whose_newer_event_is_on_its_way_to_the_store_waits_for_it():
+    """The store still has the one before: a redriven dead letter, not the one that it became."""
+    older = Event(ATTRIBUTES | {"id": "older"}, b"")
+    row = RetryRow(DoneKey(0, 0, "r"), 1, Stage.PRIMARY, 1, 0, None, done=False, event=IN_STORE)
+    store = SimpleNamespace(row_event={row.key: event_record.encode([older])}.get)
+    context = SimpleNamespace(
+        partition=0,
+        kept=lambda: LogAlone(MemoryLog(VirtualClock())),
+        ownership=SimpleNamespace(store=store),
+    )
+    told, coming = [], {row.key}
+    reload = Reload(context, AtOnce(), coming.__contains__)
+    reload.read([row], told.extend)
+    coming.clear()
+    reload.read([row], told.extend)
+    (_, first), (_, then) = told
+    assert (first, then.event) == (NoTask.LATER, older)
 
 
 class Arriving:
@@ -75,7 +94,7 @@ def test_a_row_waits_for_what_arrives_while_it_is_read():
         kept=lambda: records,
         ownership=SimpleNamespace(store=None),
     )
-    reload = Reload(context, AtOnce())
+    reload = Reload(context, AtOnce(), lambda _key: False)
     reload.read([row], told.extend)
     reload.read([row], told.extend)
     assert [task if isinstance(task, NoTask) else task.event for _, task in told] == [
