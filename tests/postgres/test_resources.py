@@ -267,10 +267,14 @@ def test_a_store_of_an_earlier_version_is_brought_up(make_store, url, postgres) 
         connection.execute("ALTER TABLE demand DROP COLUMN details")
         connection.execute("ALTER TABLE generation DROP COLUMN steering_seq")
         connection.execute("ALTER TABLE address DROP COLUMN open")
+        connection.execute("DROP INDEX object_uid")
         connection.execute("INSERT INTO address VALUES ('brokers/default/b', 'u')")
         connection.execute("UPDATE control_schema SET version = 6")
     brought_up = make_store()
     assert brought_up.pause("a", "anna", 5).changed
+    with postgres.connected(url.database) as connection:
+        found = connection.execute("SELECT to_regclass('distributary.object_uid')").fetchone()
+    assert found != (None,)
     assert brought_up.demand("redrive", "a", "run", 5).seq == 1
     book = AddressBook(url)
     assert book.read()["brokers/default/b"] == "u"

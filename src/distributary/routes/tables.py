@@ -9,8 +9,9 @@ from distributary.core.database import big_number, text
 from distributary.core.errors import StoreError
 from distributary.core.tenant import DEFAULT_NAMESPACE
 
-SCHEMA_VERSION: Final = 10
-"""Incremented by every change that an older version could not read, or would misunderstand.
+SCHEMA_VERSION: Final = 11
+"""Incremented by every change that an older version could not read, or would misunderstand, and by
+what an older store is given once.
 
 ==  ==========================================================================================
 1   the first
@@ -25,6 +26,7 @@ SCHEMA_VERSION: Final = 10
 8   secrets of Triggers and messaging Subscriptions: an older version would deliver without them
 9   addresses that are not open yet: an older version would accept events that no route matches
 10  addresses of subscriptions: an older version would leave them outdated
+11  an index of objects by uid: given once
 ==  ==========================================================================================
 """
 
@@ -285,6 +287,9 @@ object_ = sa.Table(
     sa.Column("content_json", sa.LargeBinary, nullable=False),
 )
 """Objects of the Kubernetes API: current state; no history."""
+
+BY_UID: Final = sa.Index("object_uid", object_.c.uid)
+"""Finds the object whose uid a row of another table has: a scan would read all contents."""
 
 object_counter = sa.Table(
     "object_counter",

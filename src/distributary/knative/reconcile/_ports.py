@@ -101,8 +101,14 @@ class Steering(Protocol):
     def obey(self, uid: str, namespace: str, orders: Mapping[str, str]) -> str | None:
         """Carry out new *orders*; returns why one could not be, for people."""
 
-    def halted(self) -> Mapping[str, Halt]:
-        """Routes to which nothing is sent, by uid."""
+    def halted(self, uid: str) -> Halt | None:
+        """Why nothing is sent to a route; None: it is not halted."""
+
+    def changed(self, after: int) -> tuple[int, Mapping[str, Halt | None]]:
+        """What holds since changes after number *after*, by uid, and the newest number.
+
+        Numbers begin at 1. Routes of others may be among them.
+        """
 
 
 class NoSteering:
@@ -115,6 +121,9 @@ class NoSteering:
     def obey(self, uid: str, namespace: str, orders: Mapping[str, str]) -> str | None:
         """Nothing is done."""
 
-    def halted(self) -> Mapping[str, Halt]:
+    def halted(self, uid: str) -> Halt | None:
+        """It is not."""
+
+    def changed(self, after: int) -> tuple[int, Mapping[str, Halt | None]]:
         """None are."""
-        return {}
+        return after, {}

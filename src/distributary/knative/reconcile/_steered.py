@@ -16,8 +16,8 @@ AGAIN_S: Final = 60.0
 are kept, up to a week."""
 
 AGAIN_MAX: Final = 16
-"""Most objects whose refused orders are tried again at one look: each reads what is noted of all
-objects, some milliseconds."""
+"""Most objects whose refused orders are tried again at one look: each asks the store for a run,
+which takes its writer for a millisecond."""
 
 _HOLDS: Final = Finding("True", severity="Info")
 
@@ -36,7 +36,8 @@ class Steered:
         self._clock = clock
         self._exists = exists
         self._known: dict[str, dict[str, str]] | None = None
-        self._halted: Mapping[str, Halt] = {}
+        self._halted: dict[str, Halt] = {}
+        self._seq = 0  # of the newest change of steering that was read
         self._faults: dict[str, str] = {}
         self._again_s: dict[str, float] = {}  # when to try refused orders again, by uid
 
@@ -82,6 +83,7 @@ class Steered:
     async def _obeyed(self, uid: str) -> Mapping[str, str]:
         """The orders of *uid* that were carried out."""
         if self._known is None:
+            await self._read_changes()  # before the first status is written
             known = await asyncio.to_thread(self._steering.known)
             self._known = {uid: dict(said) for uid, said in known.items() if self._exists(uid)}
         return self._known.get(uid, {})
@@ -99,13 +101,22 @@ class Steered:
         if fault is not None:
             self._faults[stored.uid] = fault
             self._again_s[stored.uid] = now_s + AGAIN_S
-        await self._look_at(stored.uid)
+        self._note(stored.uid, await asyncio.to_thread(self._steering.halted, stored.uid))
 
-    async def _look_at(self, uid: str) -> None:
-        """Note whether the route *uid* is halted; of the others, ``news`` tells."""
-        halted = (await asyncio.to_thread(self._steering.halted)).get(uid)
-        others = {other: halt for other, halt in self._halted.items() if other != uid}
-        self._halted = others if halted is None else {**others, uid: halted}
+    async def _read_changes(self) -> list[str]:
+        """Read which routes are newly halted, or not any more; returns those."""
+        self._seq, changed = await asyncio.to_thread(self._steering.changed, self._seq)
+        return [uid for uid, halt in changed.items() if self._note(uid, halt)]
+
+    def _note(self, uid: str, halt: Halt | None) -> bool:
+        """Note whether the route *uid* is halted; False: that is known."""
+        if not self._exists(uid) or self._halted.get(uid) == halt:
+            return False
+        if halt is None:
+            del self._halted[uid]
+        else:
+            self._halted[uid] = halt
+        return True
 
     async def news(self) -> list[str]:
         """Uids of routes that are newly halted, or not any more, or have orders to try again.
@@ -113,18 +124,18 @@ class Steered:
         Raises:
             StoreError: Not now; call it again.
         """
-        before, self._halted = self._halted, await asyncio.to_thread(self._steering.halted)
+        news = await self._read_changes()
         now_s = self._clock.monotonic_s()
         again = [uid for uid, again_s in self._again_s.items() if now_s >= again_s][:AGAIN_MAX]
         for uid in again:  # to the end: the next look is for others
             self._again_s[uid] = self._again_s.pop(uid)
-        turned = {*before, *self._halted}
-        return [*again, *(uid for uid in turned if before.get(uid) != self._halted.get(uid))]
+        return [*again, *news]
 
     def forget(self, uid: str) -> None:
         """Forget a deleted object."""
         self._faults.pop(uid, None)
         self._again_s.pop(uid, None)
+        self._halted.pop(uid, None)
         if self._known is not None:
             self._known.pop(uid, None)
 

@@ -68,9 +68,19 @@ class Orders:
         """The orders that were carried out, by uid."""
         return {uid: _without_turn(obeyed) for uid, obeyed in self._store.obeyed().items()}
 
-    def halted(self) -> dict[str, Halted]:
-        """Routes to which nothing is sent, by uid."""
-        return {one.uid: _halted(one) for one in self._store.halted()}
+    def halted(self, uid: str) -> Halted | None:
+        """Why nothing is sent to a route; None: it is not halted."""
+        one = self._store.steering([uid]).get(uid)
+        return None if one is None else _halted(one)
+
+    def changed(self, after: int) -> tuple[int, dict[str, Halted | None]]:
+        """Routes that were halted, or not any more, after a change of this number, by uid.
+
+        Returns:
+            Number of the newest change, and what holds by then.
+        """
+        newest, changed = self._store.steered(after)
+        return newest, {one.uid: _halted(one) for one in changed}
 
     def obey(self, uid: str, namespace: str, orders: Mapping[str, str]) -> str | None:
         """Carry out those of *orders* that are new; none where its object is gone.
@@ -83,7 +93,7 @@ class Orders:
         Raises:
             StoreError: Not now; call it again.
         """
-        before = self._store.obeyed().get(uid, {})
+        before = self._store.obeyed_of(uid)
         turn = int(before.get(_TURN, "0")) + 1
         fault = None
         done = dict(orders)
@@ -138,7 +148,9 @@ def _without_turn(obeyed: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in obeyed.items() if name != _TURN}
 
 
-def _halted(one: Steering) -> Halted:
+def _halted(one: Steering) -> Halted | None:
     if one.disabled_ms is not None:
         return Halted(True, one.disabled_ms, one.disabled_reason or f"by {one.disabled_by}")
-    return Halted(False, one.paused_ms or 0, f"by {one.paused_by}")
+    if one.paused_ms is not None:
+        return Halted(False, one.paused_ms, f"by {one.paused_by}")
+    return None

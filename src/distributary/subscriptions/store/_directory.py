@@ -28,7 +28,7 @@ from distributary.subscriptions.resource import (
 )
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer, sealer_beside
 from distributary.subscriptions.store.demands import DEMANDS_MAX, read_demands
-from distributary.subscriptions.store.steering import read_halted
+from distributary.subscriptions.store.steering import Steering, read_changed
 
 _t = _tables.api_subscription
 _g = _tables.generation
@@ -95,7 +95,7 @@ class News(NamedTuple):
         routes: Rows of the routes of Triggers and messaging Subscriptions.
         renewed: Credentials that were resealed.
         demands: New demands to partition consumers.
-        steered: Routes whose steering changed, and whether nothing is sent to each.
+        steered: What is set about routes whose steering changed.
     """
 
     seq: int
@@ -107,7 +107,7 @@ class News(NamedTuple):
     routes: Sequence[Any]
     renewed: Sequence[Any]
     demands: Sequence[Demand]
-    steered: Sequence[tuple[str, bool]]
+    steered: Sequence[Steering]
 
     def __repr__(self) -> str:
         # Without its rows: custom headers may hold secrets.
@@ -241,9 +241,9 @@ class Directory:
                 demands = read_demands(connection, self._demand_seq)
                 # One may have come between the two statements: once read, it is not read again.
                 demand_seq = max([demand_seq, *(demand.seq for demand in demands[-1:])])
-            steered: Sequence[tuple[str, bool]] = ()
+            steered: Sequence[Steering] = ()
             if newest.steering_seq != self._steering_seq:
-                steered = read_halted(connection, self._steering_seq)
+                _, steered = read_changed(connection, self._steering_seq)
         numbers = newest.seq, newest.credential_seq, demand_seq, newest.steering_seq
         everything = everything and newest.seq != self._seq
         return News(*numbers, everything, rows, routes, renewed, demands, steered)
@@ -286,8 +286,8 @@ class Directory:
         self._demand_seq, self._steering_seq = news.demand_seq, news.steering_seq
 
     def _steer(self, news: News) -> None:
-        ended = {uid for uid, halts in news.steered if not halts}
-        begun = {uid for uid, halts in news.steered if halts}
+        ended = {one.uid for one in news.steered if not one.halted}
+        begun = {one.uid for one in news.steered if one.halted}
         if news.everything:  # The steering of a route is kept for a while when it is deleted.
             begun &= self._listed.keys()
         self._halted = (self._halted - ended) | begun

@@ -29,6 +29,9 @@ _TENANTS_IN: Final = 6
 _ADDRESSES_IN: Final = 10
 """First version that keeps where a subscription listens."""
 
+_BY_UID_IN: Final = 11
+"""First version in which objects are found by their uid."""
+
 _ROWS: Final = 1_000
 """Subscriptions per read: some 2 MB."""
 
@@ -57,6 +60,8 @@ def bring_up(connection: Connection, version: int, sealer: Sealer) -> None:
         count_all(connection)
     if version < _ADDRESSES_IN:
         _note_addresses(connection)
+    if version < _BY_UID_IN:
+        _tables.BY_UID.create(connection, checkfirst=True)
     connection.execute(sa.update(_tables.schema).values(version=_tables.SCHEMA_VERSION))
 
 

@@ -69,10 +69,12 @@ def read_steering(connection: Connection, uids: Collection[str]) -> dict[str, St
     return {row.uid: Steering._make(row) for row in found}
 
 
-def read_halted(connection: Connection, after_seq: int) -> list[tuple[str, bool]]:
-    """Routes changed after number *after_seq*, and whether nothing is sent to each."""
-    changed = sa.select(*_COLUMNS).where(_s.c.seq > after_seq)
-    return [(row.uid, Steering._make(row).halted) for row in connection.execute(changed)]
+def read_changed(connection: Connection, after_seq: int) -> tuple[int, list[Steering]]:
+    """Number of the newest change, and what is set since *after_seq*, of deleted routes too."""
+    changed = sa.select(*_COLUMNS, _s.c.seq).where(_s.c.seq > after_seq).order_by(_s.c.seq)
+    rows = connection.execute(changed).all()
+    newest = rows[-1].seq if rows else after_seq
+    return newest, [Steering._make(row[:-1]) for row in rows]
 
 
 def read_all_halted(connection: Connection) -> list[Steering]:
@@ -148,6 +150,12 @@ def obeyed_by(connection: Connection) -> dict[str, dict[str, str]]:
     """The orders that were carried out, by uid of the object that has, or had, them."""
     found = connection.execute(sa.select(_s.c.uid, _s.c.obeyed).where(_s.c.obeyed.is_not(None)))
     return {row.uid: msgspec.json.decode(row.obeyed, type=dict[str, str]) for row in found}
+
+
+def obeyed_of(connection: Connection, uid: str) -> dict[str, str]:
+    """The orders of one object that were carried out."""
+    value = connection.execute(sa.select(_s.c.obeyed).where(_s.c.uid == uid)).scalar()
+    return {} if value is None else msgspec.json.decode(value, type=dict[str, str])
 
 
 def note_obeyed(connection: Connection, uid: str, orders: Mapping[str, str]) -> None:

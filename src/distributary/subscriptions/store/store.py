@@ -322,6 +322,11 @@ class Store:
         with database.reading(self._reader) as connection:
             return _steering.obeyed_by(connection)
 
+    def obeyed_of(self, uid: str) -> dict[str, str]:
+        """The orders of one object that were carried out."""
+        with database.reading(self._reader) as connection:
+            return _steering.obeyed_of(connection, uid)
+
     def note_obeyed(self, uid: str, orders: Mapping[str, str]) -> None:
         """Note that *orders* of an object are carried out."""
         with self._writer.changing() as connection:
@@ -331,6 +336,11 @@ class Store:
         """Every route that is paused or disabled, and is not deleted."""
         with database.reading(self._reader) as connection:
             return _steering.read_all_halted(connection)
+
+    def steered(self, after_seq: int) -> tuple[int, list[_steering.Steering]]:
+        """What is set since a number; see ``steering.read_changed``."""
+        with database.reading(self._reader) as connection:
+            return _steering.read_changed(connection, after_seq)
 
     def route_names(self, uids: Collection[str]) -> dict[str, RouteName]:
         """Names of these routes' owners, those that exist."""

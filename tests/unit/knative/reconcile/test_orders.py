@@ -1,11 +1,13 @@
 """Annotations pause, replay and retry: each order is carried out once, and conditions tell."""
 
 import asyncio
+import threading
 
 import pytest
 
 from distributary.core.errors import RequestError, StoreError
 from distributary.knative.apiserver.machinery import Key
+from distributary.knative.reconcile._failures import FailureFiles
 from distributary.subscriptions.store.lifecycle_rows import LifecycleOutbox
 from distributary.subscriptions.store.store import Store
 
@@ -219,6 +221,29 @@ def test_an_order_of_one_hides_no_news_of_another(world):
     world.fail()
     told = world.get("Trigger", "other")
     assert world.condition(told, "DeliveriesEnabled") == ("False", "Disabled")
+
+
+def test_a_start_changes_no_status_of_what_is_halted(world, monkeypatch):
+    """It is known when the first status is written, though nobody has looked for news yet."""
+    annotated(world, paused="true")
+    before, settled = world.get("Trigger", "t"), threading.Event()
+    monkeypatch.setattr(FailureFiles, "look", lambda _: settled.wait(10) and None)
+    world.restart()
+    world.settle()
+    assert world.get("Trigger", "t") == before
+    settled.set()
+
+
+def test_an_order_reads_nothing_of_other_objects(world, monkeypatch):
+    """However many are halted, or had orders: what was carried out is read once, at the start."""
+    annotated(world, retry="1")
+    for name in ("obeyed", "halted"):
+        monkeypatch.setattr(world.store, name, None)
+    assert steering(world, annotated(world, paused="true")).halted
+    told = world.get("Trigger", "t")
+    assert world.condition(told, "DeliveriesEnabled") == ("False", "Paused")
+    world.fail()
+    assert world.get("Trigger", "t") == told
 
 
 def test_a_value_is_carried_out_once(world):

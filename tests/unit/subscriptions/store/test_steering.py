@@ -1,13 +1,17 @@
 """What is set about the deliveries of a route is durable, and each change has a number."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
+import sqlalchemy as sa
 
+from distributary.core import database
 from distributary.core.demand import DemandDetails
 from distributary.core.errors import NotFoundError, RequestError
-from distributary.subscriptions.store import Directory, demands
+from distributary.routes import tables
+from distributary.subscriptions.store import Directory, demands, steering
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Delete, Put
 
@@ -100,12 +104,91 @@ def test_readers_learn_of_changes_alone(one, url):
     reader.close()
 
 
+def test_what_has_changed_is_read_from_a_number_on(one, spec):
+    """In the order of the changes, each route once; what has no row yet begins at 0."""
+    one.apply([Put("b", spec(), "u2")], 6)
+    one.note_obeyed("u2", {"retry": "1"})  # an order of its object changes nothing that is set
+    assert one.steered(0) == (0, [])
+    one.pause("u1", "anna", 10)
+    one.disable("u2", "why", "anna", 10)
+    one.resume("u1", "anna", 20)
+    newest, changed = one.steered(0)
+    assert [(each.uid, each.halted) for each in changed] == [("u2", True), ("u1", False)]
+    assert one.steered(newest) == (newest, [])
+    one.pause("u1", "anna", 30)
+    assert one.steered(newest) == (newest + 1, [one.steering(["u1"])["u1"]])
+
+
+def test_orders_of_one_object_are_read_alone(one):
+    """None where none was carried out."""
+    one.note_obeyed("u1", {"retry": "1"})
+    one.note_obeyed("u2", {"retry": "2"})
+    assert one.obeyed_of("u1") == {"retry": "1"}
+    assert one.obeyed_of("u3") == {}
+
+
+def steps_of(url: sa.URL, read: Callable[[sa.Connection], object]) -> int:
+    """Thousands of steps of SQLite's machine that *read* takes."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    reader = database.open_reader(url, "store")
+    with database.reading(reader) as connection:
+        raw = connection.connection.driver_connection
+        raw.set_progress_handler(count, 1_000)
+        read(connection)
+        raw.set_progress_handler(None, 0)
+    reader.dispose()
+    return steps
+
+
+def paused_objects(url: sa.URL) -> list[str]:
+    """Add 5,000 Triggers, of which 50 are paused; the uids of these."""
+    columns = {"resource": "triggers", "namespace": "n", "version": 1, "written_ms": 1}
+    columns["content_json"] = b"{}"
+    uids = [f"object-{number}" for number in range(5_000)]
+    writer = database.open_writer(url, "store")
+    with database.writing(writer) as connection:
+        rows = [columns | {"name": uid, "uid": uid} for uid in uids]
+        connection.execute(sa.insert(tables.object_), rows)
+        paused = [{"uid": uid, "seq": 1, "paused_ms": 5} for uid in uids[:50]]
+        connection.execute(sa.insert(tables.steering), paused)
+    writer.dispose()
+    return uids[:50]
+
+
+def test_many_objects_do_not_slow_down_who_asks_about_some(one, url):
+    """Whoever looks at all of them takes 6,000 steps or more."""
+    paused = paused_objects(url)
+    assert {each.uid for each in one.halted()} == set(paused)
+    assert steps_of(url, steering.read_all_halted) <= 4
+    assert steps_of(url, lambda connection: demands.read_route_names(connection, paused)) <= 4
+    assert steps_of(url, lambda connection: steering.check_exists(connection, paused[0])) == 0
+
+
 _AS_VERSION_6 = """
 DROP TABLE steering;
 ALTER TABLE generation DROP COLUMN steering_seq;
 ALTER TABLE demand DROP COLUMN details;
 UPDATE control_schema SET version = 6;
 """
+
+
+def test_an_earlier_store_finds_its_objects_by_uid(one, url):
+    """It is given the index once, when it is opened."""
+    paused = paused_objects(url)
+    one.close()
+    with closing(sqlite3.connect(url.database)) as connection, connection:
+        connection.executescript("DROP INDEX object_uid; UPDATE control_schema SET version = 10")
+    opened = Store(url)
+    assert {each.uid for each in opened.halted()} == set(paused)
+    opened.close()
+    assert steps_of(url, steering.read_all_halted) <= 4
+    Store(url).close()
 
 
 def test_a_store_of_an_earlier_version_is_brought_up(one, url):
