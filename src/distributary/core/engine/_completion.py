@@ -133,7 +133,7 @@ class Completion:
         failure = failure_of(attempt.answer, verdict.reason, attempt.sink)
         self._outcomes.wait(attempt.task, failure, 0.0, attempt=1)
         if attempt.sink == target.sink.uri and self._parking.park(route, target, failure):
-            self._sending.take_back(route, target.sink.queue)
+            self._sending.take_back(target.sink.queue)
 
     def _unmade(self, attempt: Attempt, target: RouteTarget, uri: str) -> Verdict | None:
         """The verdict on an attempt that was not made; None: it was made, or can never be.

@@ -212,8 +212,7 @@ class Engine:
     def _follow_halted(self) -> None:
         """Take back what is queued for paused routes; continue those that are not any more."""
         begun, ended = self._parking.follow()
-        for route in begun:
-            self.sending.take_back_all(route)
+        self.sending.take_back_all(begun)
         for route in ended:
             self._state.failing.delivered(route)  # What failed before is no reason to halt it now.
             self.drained(waits_for_resume(route))

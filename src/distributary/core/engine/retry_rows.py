@@ -4,16 +4,18 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from itertools import islice
+from typing import Final
 
 from distributary.core.deliver.limits import attribute_bytes
 from distributary.core.engine.limits import ROW_TASK_BYTES, EngineLimits
 from distributary.core.flow import DoneKey, Task
 from distributary.core.outcome.rows import RetryRow
 
-OFFSETS_SPARE = 1_024
-"""Stale heap entries allowed, besides as many as there are rows."""
+STALE_SPARE = 1_024
+"""Stale entries allowed in a heap, besides as many as there are rows."""
 DEFERRED_LOOK_COUNT = 256
 """Sinks with deferred rows tried at a tick, in turn: 10,000 of them take four seconds."""
+_NONE: Final[dict[DoneKey, int]] = {}
 
 
 class RetryRows:
@@ -30,7 +32,9 @@ class RetryRows:
         self.finished: dict[DoneKey, RetryRow] = {}
         """Finished rows that the cursor has not passed yet (DESIGN rule 1, the cursor)."""
         self._due: list[tuple[float, int, DoneKey]] = []
-        self._turns: dict[DoneKey, int] = {}  # the entry of ``_due`` that counts for a row
+        self._turns: dict[str, dict[DoneKey, int]] = {}
+        """By route: the entry of ``_due`` that counts for a row."""
+        self._timed = 0  # rows in ``_turns``
         self._count = 0
         self._deferred: dict[str, deque[DoneKey]] = {}
         self._tasks: dict[DoneKey, tuple[Task, int]] = {}  # and its size
@@ -60,7 +64,7 @@ class RetryRows:
         """Make the log keep the record of this row, which has no event of its own."""
         self._needed.add(key)
         if key.offset not in self._at:
-            if len(self._offsets) > 2 * len(self._needed) + OFFSETS_SPARE:
+            if len(self._offsets) > 2 * len(self._needed) + STALE_SPARE:
                 self._forget_offsets()
             heapq.heappush(self._offsets, key.offset)
         self._at[key.offset] += 1
@@ -110,8 +114,29 @@ class RetryRows:
         if task is not None:
             self.hold(row.key, task)
         self._count += 1
-        self._turns[row.key] = self._count
+        turns = self._turns.setdefault(row.key.route, {})
+        self._timed += row.key not in turns
+        turns[row.key] = self._count
+        if len(self._due) > 2 * self._timed + STALE_SPARE:
+            self._forget_due()
         heapq.heappush(self._due, (due_s, self._count, row.key))
+
+    def _forget_due(self) -> None:
+        """Compact the heap: entries of rows that were put again stay until their time, for days."""
+        self._due = [entry for entry in self._due if self._turn(entry[2]) == entry[1]]
+        heapq.heapify(self._due)
+
+    def _turn(self, key: DoneKey) -> int | None:
+        """The entry that counts for the row of *key*; None: it has no due time."""
+        return self._turns.get(key.route, _NONE).get(key)
+
+    def _end_turn(self, key: DoneKey) -> None:
+        turns = self._turns.get(key.route, _NONE)
+        if key in turns:
+            del turns[key]
+            self._timed -= 1
+            if not turns:
+                del self._turns[key.route]
 
     def hasten(self, rows: Collection[RetryRow], now_s: float) -> None:
         """Let idle *rows* be due now; they wait for nothing else then."""
@@ -141,14 +166,14 @@ class RetryRows:
         found: list[RetryRow] = []
         while self._due and self._due[0][0] <= now_s and len(found) < limit:
             _, turn, key = heapq.heappop(self._due)
-            if self._turns.get(key) == turn:
-                del self._turns[key]
+            if self._turn(key) == turn:
+                self._end_turn(key)
                 found.append(self.rows[key])
         return found
 
     def waiting(self, routes: Collection[str]) -> list[RetryRow]:
-        """Rows of *routes* with a due time. Looks at all rows."""
-        return [self.rows[key] for key in self._turns if key.route in routes and key in self.rows]
+        """Rows of *routes* with a due time."""
+        return [self.rows[key] for route in routes for key in self._turns.get(route, _NONE)]
 
     def defer(self, key: DoneKey, uri: str) -> None:
         """Let a due row wait until its sink has room."""
@@ -190,7 +215,7 @@ class RetryRows:
             if not self._by_route[key.route]:
                 del self._by_route[key.route]
         self._let_go(key)
-        self._turns.pop(key, None)
+        self._end_turn(key)
         return row
 
     def drop(self, key: DoneKey) -> None:
@@ -213,7 +238,7 @@ class RetryRows:
 
     def idle(self) -> set[DoneKey]:
         """Keys of rows without an attempt in flight; may include removed rows."""
-        return set(self._turns).union(*self._deferred.values())
+        return set[DoneKey]().union(*self._turns.values(), *self._deferred.values())
 
     def idle_below(self, offset: int) -> list[RetryRow]:
         """Rows below *offset* that need the log and have no attempt in flight."""

@@ -5,6 +5,7 @@ destination (rule 5), and a match of a counted subscription is sent only with a 
 """
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from typing import Final
 
 from distributary.core.deliver.consent import AWAITS_CONSENT
@@ -400,17 +401,17 @@ class Sending:
                 else:
                     self._yield(task, uri)
 
-    def take_back(self, route: str, uri: str) -> None:
-        """Defer queued tasks of the halted *route*; put tasks of other routes back."""
+    def take_back(self, uri: str) -> None:
+        """Defer queued tasks of halted routes; put tasks of other routes back."""
         for task in self._effects.take_queued(uri):
             target = self._targets.get(task.route)
             if task.stage is Stage.REPLY:
                 self._replies.hand_back(task)
             elif target is None:
                 self._outcomes.drop(task)
-            elif task.route == route and self._halts(route, task.stage):
+            elif task.route in self._halted and self._halts(task.route, task.stage):
                 self._reservations.make_idle(key_of(task))
-                self._yield(task, waits_for_resume(route))
+                self._yield(task, waits_for_resume(task.route))
             elif self._has_backfill(task):
                 self._leave_to_backfill(task)  # One before it was refused here.
             else:
@@ -421,10 +422,10 @@ class Sending:
                 else:
                     self._state.step(Step.QUEUE, key_of(task), task)
 
-    def take_back_all(self, route: str) -> None:
-        """Defer what is queued of *route*, which has been paused."""
-        for name in self._queues_of(route):
-            self.take_back(route, name)
+    def take_back_all(self, routes: Iterable[str]) -> None:
+        """Defer what is queued of *routes*, which have been paused; looks at each queue once."""
+        for name in {name: None for route in routes for name in self._queues_of(route)}:
+            self.take_back(name)
 
     def probe(self, route: str) -> None:
         """Let the sinks of *route* be tried now, those behind an open breaker."""

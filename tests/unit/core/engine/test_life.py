@@ -83,7 +83,7 @@ class Rig:
     def __init__(self):
         self.called, self.sent, self.offsets = [], [], itertools.count(1)
         self.admission = {}
-        self.queued, self.batch, self.told = [], [], []
+        self.queued, self.batch, self.told, self.taken = [], [], [], []
         self.targets, self.records = {}, {ROUTE: RECORD}
         self.checker = LifeChecker()
         self.checker.met = type(self.checker.met)()
@@ -165,7 +165,8 @@ class Rig:
             self.queued.append(task)
         return admission
 
-    def _take_queued(self, _name):
+    def _take_queued(self, name):
+        self.taken.append(name)
         taken, self.queued = self.queued, []
         return taken
 
@@ -337,7 +338,7 @@ class Rig:
 
     def destination_changed(self):
         self.full_is_exhausted = True
-        self.engine.sending.take_back("other", SINK)
+        self.engine.sending.take_back(SINK)
 
     def spilled(self):
         self.engine.outcomes.demote(self.task)
@@ -486,3 +487,14 @@ def test_a_resumed_route_has_not_failed_while_it_was_parked():
     rig.engine.look()
     assert not rig.state.parked
     assert rig.state.failing.reported(ROUTE) is None
+
+
+def test_the_queue_of_many_routes_that_are_paused_at_once_is_taken_back_once():
+    """However many share it: each time it may hold thousands of matches of others."""
+    rig = Rig()
+    others = [f"other-{number}" for number in range(300)]
+    rig.targets |= dict.fromkeys(others, rig.targets[ROUTE])
+    rig.state.targets.halted = lambda: frozenset(others)
+    rig.match()
+    rig.engine.resources_changed()
+    assert (rig.taken, rig.queued) == ([SINK], [rig.task])

@@ -176,3 +176,24 @@ def test_hastened_rows_are_due_now_and_wait_for_nothing_else(waiting):
     assert waiting.pop_deferred(URI) == row(2)
     assert waiting.pop_deferred(URI) is None
     assert waiting.idle() == set()
+
+
+def test_nothing_is_remembered_of_a_time_that_a_row_had_before(waiting):
+    """A row that waits for a day may be made due, and fail again, many times a second."""
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for _ in range(20_000):
+        waiting.put(row(1), 86_400.0, None)
+    now, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert now - before < 500_000
+    assert waiting.pop_due(86_400.0, 9) == [row(2), row(3), row(1)]
+    assert waiting.next_due_s() is None
+
+
+def test_the_rows_of_a_route_that_have_a_time(waiting):
+    """Neither those of a route whose name holds this one, nor those under way."""
+    waiting.put(row(4)._replace(key=DoneKey(4, 0, "r2")), 5.0, None)
+    waiting.pop_due(10.0, 9)
+    assert waiting.waiting(["r"]) == [row(1), row(3)]
+    assert waiting.waiting(["r2", "s"]) == []
