@@ -6,6 +6,7 @@ import pytest
 
 from distributary.core import journal
 from distributary.core.deliver import Limits, _queue
+from distributary.core.demand import DemandDetails
 from distributary.core.engine import EngineLimits, _backfill, _matching
 from distributary.core.event import Event, record
 from distributary.core.flow import Position, RecordKind, Task, events_for
@@ -273,3 +274,50 @@ def test_a_sink_without_room_is_asked_without_decoding(make_partition, monkeypat
     before = len(partition.sends)
     partition.advance(60.0)
     assert len(decoded) < 3 * (len(partition.sends) - before) + 20
+
+
+def publish(partition, events, routes):
+    """Publish each of *events* to all *routes*, as a record of its own."""
+    for event in events:
+        offset = partition.log.append([(RecordKind.EVENTS, record.encode([event]))])
+        partition.checker.published(Position(0, offset, 0), event)
+        for route in routes:
+            partition.checker.expect(Position(0, offset, 0), route, event)
+        partition.advance(0.5)
+
+
+@pytest.mark.slow
+def test_replays_to_sinks_that_hang_share_what_they_hold(make_partition):
+    """One to a sink that answers ends beside them; they go on, and count each match once."""
+    small = Limits(queued_max=8, held_bytes_max=MEBIBYTE, held_bytes_total_max=4 * MEBIBYTE)
+    partition = make_partition(limits=small)
+    partition.engine_limits = EngineLimits(replay_tasks_bytes_max=MEBIBYTE)
+    sinks = {f"r{number}": f"http://sink-{number}.example/" for number in range(40)}
+    for route, sink in sinks.items():
+        partition.put_route(route, sink, policy=PATIENT)
+    partition.start()
+    publish(partition, made(16, b"x" * 128 * 1024), sinks)
+    partition.advance(10.0)
+    partition.sinks |= dict.fromkeys(list(sinks.values())[:-1], hangs)
+    before = len(partition.sends)
+    tracemalloc.start()
+    try:
+        for route in sinks:
+            partition.checker.replayed(route)
+            partition.targets.ask("replay", route, DemandDetails(), partition.clock.wall_ms())
+        partition.advance(20.0)
+        held, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    sent = [uri for _, _, uri in partition.sends[before:]]
+    assert sent.count(sinks["r39"]) == 16
+    assert held < 16 * MEBIBYTE
+    partition.sinks |= dict.fromkeys(sinks.values(), answers(after_s=0.05))
+    partition.crash()
+    partition.start()
+    partition.rest()
+    runs = partition.store.runs([demand.seq for demand in partition.targets.asked]).values()
+    assert {(row.selected, row.handled, row.passed, row.done) for row in runs} == {
+        (16, 16, 0, True)
+    }
+    assert {row.looked - row.total for row in runs} == {0}

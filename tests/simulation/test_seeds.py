@@ -61,6 +61,7 @@ SMALL = EngineLimits(
     readers_max=1,
     chunks_max=1,
     backfill_tasks_bytes_max=2 * 2_048,
+    replay_tasks_bytes_max=2 * 2_048,
     finished_max=1,
     finished_least=0,
 )

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from distributary.core.demand import Demand
+from distributary.core.engine.limits import ROW_TASK_BYTES
 from distributary.core.engine.machine import Engine
+from distributary.core.engine.reservations import key_of
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import EventError, LogError, StoreError
 from distributary.core.flow import (
@@ -39,7 +41,6 @@ SLICE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of records with matches after which a slice ends: one may have 1 MiB. All replays share it,
 since what they have chosen is in memory."""
 
-
 CLOCK_SLACK_MS: Final = 1_000
 """Records whose time is this far ahead of the clock were stamped before it was set back: times of
 the log never fall. Receivers of several machines differ by less."""
@@ -54,6 +55,7 @@ class _Found(NamedTuple):
 
     Attributes:
         tasks: Its matches, in order.
+        size: Bytes that they hold in memory, about.
         at: The next record.
         archived_to: Records below are in the archive alone.
         oldest_ms: When the oldest record was appended, if records of the run before it are gone;
@@ -62,6 +64,7 @@ class _Found(NamedTuple):
     """
 
     tasks: list[Task]
+    size: int
     at: int
     archived_to: int
     oldest_ms: int | None = None
@@ -213,7 +216,7 @@ class Replays:
                 end = at
                 break
         if archived_to <= first < records.archived_to() or records.readable_to(first, end) < end:
-            return _Found([], first, archived_to)  # Deleted meanwhile: read from the archive.
+            return _Found([], 0, first, archived_to)  # Deleted meanwhile: read from the archive.
         if at < end:
             holes.append((at, end))
             at = end
@@ -223,7 +226,8 @@ class Replays:
             at, oldest_ms = max(at, min(start, through)), records.oldest_ms()
         # In what is recalled, most holes are records that are no events.
         lost = records.lost(first, at) if first < archived_to else _above(holes, start)
-        return _Found(tasks, at, archived_to, oldest_ms, lost)
+        size += ROW_TASK_BYTES * len(tasks)
+        return _Found(tasks, size, at, archived_to, oldest_ms, lost)
 
     def _matches(
         self, run: Run, record: RouteRecord, matcher: Matcher, logged: Logged
@@ -262,7 +266,8 @@ class Replays:
         self._engine.at(clock.monotonic_s(), clock.wall_ms())
         rows, replay = self._state.rows, run.replay
         rows.archived_to = max(rows.archived_to, found.archived_to)
-        for task in found.tasks:
+        tasks = found.tasks if replay is None else replay.not_counted(found.tasks)
+        for task in tasks:
             _, offset, index = task.position
             key = tuple.__new__(DoneKey, (offset, index, task.route))
             if replay is not None and replay.was_done(task):
@@ -287,19 +292,22 @@ class Replays:
         if dry:
             run.took(sent)
         at = max(found.at, row.at)
-        for lost in found.lost:
+        for lost in _above(list(found.lost), row.missing_to or 0):  # What it let go is read again.
             row = row.passing(*lost)
         row = row._replace(
             at=at,
             looked=row.looked + at - row.at,
-            selected=row.selected + len(found.tasks),
+            selected=row.selected + len(tasks),
             handled=row.handled + sent,
-            passed=row.passed + len(found.tasks) - sent,
+            passed=row.passed + len(tasks) - sent,
             done=dry and at >= row.through,
             oldest_ms=row.oldest_ms if found.oldest_ms is None else found.oldest_ms,
         )
         if replay is not None:
-            self._state.replays.take(replay, fresh, row)
+            others = [] if len(fresh) == len(tasks) else [*map(key_of, tasks)]
+            self._state.replays.take(
+                replay, fresh, row, found.size, [key for key in others if key not in fresh]
+            )
         return row
 
 

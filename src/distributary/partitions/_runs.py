@@ -83,6 +83,7 @@ class Runs:
         self._seen_seq = 0
         self._new: deque[Demand] = deque()
         self._runs: deque[Run] = deque()
+        self._standing: dict[Run, None] = {}  # replays that hold what they cannot send now
         self._cancelled: set[int] = set()
         self._busy = False
         self._due_s = float("inf")  # of the next turn
@@ -172,7 +173,7 @@ class Runs:
                 self._cancel(run)
                 return
             count = self._count(run)
-            if count > 0:
+            if count > 0 and self._make_room(run):
                 self._busy = True
                 self._kinds[run.demand.kind].take(run, count, partial(self._taken, run))
                 return
@@ -186,16 +187,47 @@ class Runs:
         if rate is not None:
             count = min(count, max(1, int(rate * AHEAD_S)))
         few = len(run.replay.unsent) <= count // LOOK_SHARE and not run.replay.crowded
+        if (run.replay.gave_back or self._full) and not self._may_send(run):
+            return 0
         return min(count, self._room(run)) if few else 0
+
+    @property
+    def _full(self) -> bool:
+        """Whether replays have chosen so much that none may hold what it cannot send."""
+        return self._state.replays.held_bytes >= self._state.limits.replay_tasks_bytes_max
+
+    def _may_send(self, run: Run) -> bool:
+        """Whether a replay that has chosen nothing yet would send something now."""
+        sending, route = self._engine.sending, run.demand.route
+        return (
+            run not in self._standing
+            and not sending.is_filled(route)
+            and sending.refuses(route, run.row.at, full=True) is None
+            and run.may_take(self._context.clock.monotonic_s()) > 0
+        )
+
+    def _make_room(self, run: Run) -> bool:
+        """Let replays that cannot send give back what they hold; False: *run* has no room yet."""
+        if run.replay is None or not self._full:
+            return True
+        clock = self._context.clock
+        self._engine.at(clock.monotonic_s(), clock.wall_ms())
+        while self._full and self._standing:
+            other = next(iter(self._standing))
+            del self._standing[other]
+            other.row = self._engine.give_back_replay(other.demand.seq, other.row)
+        return not self._full
 
     def _send(self) -> None:
         """Send what replays have chosen, a part of it; go on soon where there is more."""
         clock = self._context.clock
         waits_s: list[float] = []
+        self._standing.clear()
         for run in self._runs:
             replay = run.replay
             if replay is None or not replay.unsent or run.demand.seq in self._cancelled:
                 continue
+            self._standing[run] = None
             if self._engine.sending.is_filled(run.demand.route):
                 waits_s.append(RATED_S)
                 continue
@@ -206,6 +238,8 @@ class Runs:
                 self._engine.at(clock.monotonic_s(), clock.wall_ms())
                 sent = self._engine.replay(replay, count)
             run.took(sent)
+            if sent:
+                del self._standing[run]
             self._sent += sent
             self._context.meter.add("replayed_total", sent)
             if sent and sent == count:
@@ -280,6 +314,7 @@ class Runs:
     def _end(self, run: Run, row: RunRow) -> None:
         run.row = row
         self._runs.remove(run)
+        self._standing.pop(run, None)
         demand = run.demand
         counts: dict[str, object] = {"count": row.handled, "passed": row.passed}
         if demand.details.dry:

@@ -79,6 +79,10 @@ class EngineLimits:
     """Decoded matches that resting backfills hold, in all: 5,000 of small events. A thousand routes
     that wait for room at slow sinks would hold a batch of a thousand events each, or a megabyte.
     What has no room here is read and decoded again when the queue has."""
+    replay_tasks_bytes_max: int = 8 * 1024 * 1024
+    """Matches that replays have chosen and not sent, in all, beyond which none reads on that cannot
+    send: a slice of the log that is sent, and one that is read meanwhile. A thousand replays to
+    sinks that hang would hold a megabyte each."""
     finished_max: int = 100_000
     """Finished matches above the marks of all backfills together, about: each takes some 180 bytes
     until its mark has passed it. While one attempt hangs for ten minutes, its route must not

@@ -40,7 +40,7 @@ from distributary.core.flow import (
     encode_route,
 )
 from distributary.core.outcome.counts import Grant, QuotaBatch
-from distributary.core.outcome.rows import BackfillRow, RetryRow
+from distributary.core.outcome.rows import BackfillRow, RetryRow, RunRow
 
 _ROUTE: Final = int(RecordKind.ROUTE)
 
@@ -297,7 +297,22 @@ class Engine:
             unsent.popleft()
             replay.offered = False
             sent += 1
+        self._state.replays.release(replay)
         return sent
+
+    def give_back_replay(self, seq: int, row: RunRow) -> RunRow:
+        """Let the chosen matches of the replay *seq* go that are not sent.
+
+        Args:
+            seq: Number of its demand.
+            row: How far it has read.
+
+        Returns:
+            How far it has read then.
+        """
+        replay = self._state.replays.all[seq]
+        self._defer_offered(replay)
+        return self._state.replays.give_back(replay, row)
 
     def demote_replay(self, replay: Replay, *, everything: bool) -> None:
         """Turn matches of *replay* that are under way into rows, so that its position can pass."""
@@ -333,6 +348,7 @@ class Engine:
             self._defer_offered(replay)
             for task in replay.take_unsent(some):
                 self.replay_as_row(replay, task)
+            state.replays.release(replay)
 
     def replay_as_row(self, replay: Replay, task: Task) -> None:
         """Send a match of *replay* as a row that is due now."""

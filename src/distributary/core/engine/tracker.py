@@ -1,7 +1,7 @@
 """Computes the cursor of a record stream whose matches finish in any order."""
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias, cast
 
 from distributary.core.flow import Mark, Task
@@ -103,6 +103,40 @@ class Tracker:
         self._partial = offset
         self._partial_count = count - len(tasks)
         self._order[-1] = offset, checksum, self._partial_count
+
+    def rewind(self, tasks: Sequence[Task]) -> None:
+        """Forget *tasks*, unfinished and the last ones, in order: their records are passed again.
+
+        Others of the first of these records stay: it is passed again by ``take_again``.
+        """
+        gone = {id(task) for task in tasks}
+        first = tasks[0].position.offset
+        offset = self._next
+        while offset > first:
+            offset, self._checksum, count = self._order.pop()
+            still = self._open_at(offset)
+            self._open.pop(offset, None)
+            left = [task for task in still if id(task) not in gone]
+            if offset > first:
+                self._finished -= count - len(still)
+                continue
+            if left:
+                self._open[offset] = dict.fromkeys(left)
+            count -= len(still) - len(left)
+            if count:
+                self._order.append((offset, self._checksum, count))
+        self._next = first
+
+    def take_again(self, offset: int, checksum: int, tasks: list[Task]) -> None:
+        """As ``take``, where *offset* may be of the record to which the tracker was rewound."""
+        if not self._order or self._order[-1][0] != offset:
+            self.take(offset, checksum, tasks)
+            return
+        _, before, count = self._order[-1]
+        self._open[offset] = dict.fromkeys([*self._open_at(offset), *tasks])
+        self._order[-1] = offset, before, count + len(tasks)
+        self._next = offset + 1
+        self._checksum = checksum
 
     def skip_to(self, offset: int) -> None:
         """Pass a gap (damage, skipped offsets) up to *offset*."""

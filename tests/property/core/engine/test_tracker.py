@@ -96,3 +96,40 @@ def test_matches_that_are_given_back_and_added_again_are_as_they_were(count, pla
         assert tracker.open_below(6) == tasks[finished:]
     assert all(tracker.finish(each) for each in tasks[finished:])
     assert (tracker.mark(), tracker.open_count) == (Mark(6, 55), 0)
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=6),
+)
+def test_matches_of_several_records_are_passed_again(matches, plan):
+    """The mark waits where the tracker was rewound to, whatever finishes; counts are as before."""
+    tracker = Tracker(Mark(0, 99))
+    chosen = [[task(at, number) for number in range(count)] for at, count in enumerate(matches)]
+    for at, tasks in enumerate(chosen):
+        tracker.take(at, at + 1000, tasks)
+    flat = [each for tasks in chosen for each in tasks]
+    sent = finished = 0
+    for more_sent, more_finished in plan:
+        sent = min(sent + more_sent, len(flat))
+        if sent == len(flat):
+            break
+        tracker.rewind(flat[sent:])
+        first = flat[sent].position.offset
+        assert tracker.next_offset == first
+        until = min(finished + more_finished, sent)
+        assert all(tracker.finish(each) for each in flat[finished:until])
+        finished = until
+        lowest = flat[finished].position.offset
+        assert tracker.mark() == Mark(lowest, lowest + 999 if lowest else 99)
+        assert tracker.open_below(first + 1) == flat[finished:sent]
+        flat[sent:] = [task(*each.position[1:]) for each in flat[sent:]]
+        for at in range(first, len(matches)):
+            again = [each for each in flat[sent:] if each.position.offset == at]
+            take = tracker.take_again if again else tracker.take
+            take(at, at + 1000, again)
+        assert tracker.open_below(len(matches)) == flat[finished:]
+    assert tracker.finished_count <= finished
+    assert all(tracker.finish(each) for each in flat[finished:])
+    assert (tracker.mark().offset, tracker.open_count) == (len(matches), 0)
+    assert tracker.finished_count == 0
