@@ -18,7 +18,6 @@ from distributary.access import (
     PeerCertificate,
     UnauthenticatedError,
     Verb,
-    has_its_share,
 )
 from distributary.core.clock import Clock
 from distributary.core.errors import Fault, LogError, RequestError
@@ -435,8 +434,7 @@ class IngestContext:
             host not in self.guard.passed
             or self.draining
             or not self.appends.open
-            or counters.held_bytes >= bytes_max
-            or (share is not None and has_its_share(share.bytes, counters.held_bytes, bytes_max))
+            or (2 * counters.held_bytes >= bytes_max and self.bodies.refuses(share, bytes_max))
             or sender is None
             or (authorization and not gate.required and not is_visible(authorization))
             or (self.tenants.by_address and not self.tenants.admits(address))

@@ -91,6 +91,13 @@ class HeldBodies:
         if share is not None:
             share.bytes += step
 
+    def refuses(self, share: Share | None, bytes_max: int) -> bool:
+        """Whether no more of *share* may be held. Not before half of all are taken."""
+        taken = self._counters.held_bytes
+        return taken >= bytes_max or (
+            share is not None and has_its_share(share.bytes, taken, bytes_max)
+        )
+
     def check_head(self, request: Request, bytes_max: int) -> None:
         """Check that the body of *request* may begin to arrive.
 
