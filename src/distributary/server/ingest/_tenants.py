@@ -46,15 +46,17 @@ class TenantMeter:
     Attributes:
         events: Events admitted.
         bytes: Of their requests.
+        limited: Whether it has any quota.
         refused: Requests refused, by the name of the quota.
     """
 
-    __slots__ = ("_limits", "_namespace", "_use", "bytes", "events", "refused")
+    __slots__ = ("_limits", "_namespace", "_use", "bytes", "events", "limited", "refused")
 
     def __init__(self, namespace: str, counts: TenantCounts) -> None:
         self._namespace = namespace
         self._use = counts.of(namespace)
         self._limits: dict[Used, _Limit] = {}
+        self.limited = False
         self.events = 0
         self.bytes = 0
         self.refused: dict[str, int] = {}
@@ -72,11 +74,7 @@ class TenantMeter:
                 self._limits.pop(used, None)
             elif before is None or before.bucket.rate_per_s != rate:
                 self._limits[used] = _Limit(name, used, rate, now_s)
-
-    @property
-    def limited(self) -> bool:
-        """Whether it has any quota."""
-        return bool(self._limits)
+        self.limited = bool(self._limits)
 
     def over(self, now_s: float, *what: Used) -> _Limit | None:
         """The quota among *what* that is used up; None: none is."""
@@ -178,7 +176,9 @@ class Tenants:
     def admits(self, address: str) -> bool:
         """Whether an event may be published to *address*; counts nothing."""
         meter = self.by_address.get(address)
-        return meter is None or meter.over(self._now_s(), Used.EVENTS, Used.BYTES) is None
+        if meter is None or not meter.limited:
+            return True
+        return meter.over(self._now_s(), Used.EVENTS, Used.BYTES) is None
 
     def check_events(self, address: str) -> None:
         """Check that events may be published to *address*.
@@ -198,8 +198,9 @@ class Tenants:
         if meter is not None:
             meter.events += events
             meter.bytes += size
-            meter.take(Used.EVENTS, events)
-            meter.take(Used.BYTES, size)
+            if meter.limited:
+                meter.take(Used.EVENTS, events)
+                meter.take(Used.BYTES, size)
 
     def take_call(self, namespace: str) -> None:
         """Count a call of the APIs in *namespace*.
