@@ -7,7 +7,6 @@ keeps the stored one, so that clients can write back what they have read.
 import base64
 from typing import NamedTuple
 
-from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Cause, Object, StatusError, invalid
 from distributary.knative.apiserver.machinery.names import forbidden
 from distributary.knative.apiserver.objects._rules import ObjectRules
@@ -40,22 +39,19 @@ def take_values(new: Object, before: Stored | None, rules: ObjectRules) -> Taken
     if vault is None:
         raise StatusError("ServiceUnavailable", "this server keeps no secrets")
     data: Object = new.get("data") or {}
-    try:
-        old = KeptSecret(values={})
-        if before is not None:
-            old = vault.open_kept(before.uid, before.sealed)
-        values = {name: base64.b64decode(text) for name, text in data.items()}
-        kept = {name for name, value in values.items() if not value and old.values.get(name)}
-        values |= {name: old.values[name] for name in kept}
-        secret = KeptSecret(values=values, sinks=_sinks(new))
-        causes = [] if before is None else list(_faults(secret, old, before.content, kept))
-        if causes:
-            raise invalid(SECRET, new["metadata"]["name"], causes)
-        same = before is not None and secret == old
-        uid = new["metadata"]["uid"]
-        sealed = before.sealed if before and same else vault.seal_kept(uid, secret)
-    except StoreError as error:
-        raise StatusError("ServiceUnavailable", str(error)) from None
+    old = KeptSecret(values={})
+    if before is not None:
+        old = vault.open_kept(before.uid, before.sealed)
+    values = {name: base64.b64decode(text) for name, text in data.items()}
+    kept = {name for name, value in values.items() if not value and old.values.get(name)}
+    values |= {name: old.values[name] for name in kept}
+    secret = KeptSecret(values=values, sinks=_sinks(new))
+    causes = [] if before is None else list(_faults(secret, old, before.content, kept))
+    if causes:
+        raise invalid(SECRET, new["metadata"]["name"], causes)
+    same = before is not None and secret == old
+    uid = new["metadata"]["uid"]
+    sealed = before.sealed if before and same else vault.seal_kept(uid, secret)
     content = {**new, "data": dict.fromkeys(data, "")} if data else new
     return Taken(content, sealed)
 

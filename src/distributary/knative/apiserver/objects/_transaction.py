@@ -5,6 +5,7 @@ from typing import Final
 
 import structlog
 
+from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import (
     Key,
     Kind,
@@ -117,12 +118,13 @@ class Transaction:
         """Apply *request*, whole or not at all.
 
         Returns:
-            The result, or why it was refused: a ``StatusError``, or what a bug raised.
+            The result, or why it was refused: a ``StatusError``; a ``StoreError``, of which the
+            caller tells; or what a bug raised.
         """
         changes_before = len(self.changes)
         try:
             made = self._make(request)
-        except StatusError as error:
+        except (StatusError, StoreError) as error:
             self._undo(changes_before)
             return error
         # A bug in one request fails that request (500), not the others in its batch.

@@ -1,8 +1,14 @@
 """Creating, replacing and patching over HTTP."""
 
+import base64
 import json
 
+import msgspec
 import pytest
+import structlog
+
+from distributary.core.errors import StoreError
+from distributary.resource import KeptSecret
 
 TRIGGERS = "/apis/eventing.knative.dev/v1/namespaces/default/triggers"
 SERVICES = "/api/v1/namespaces/default/services"
@@ -353,3 +359,51 @@ def test_large_bodies_are_read_beside_the_loop(cluster):
     patch = [{"op": "add", "path": "/data/b", "value": "y" * 100_000}]
     answer = cluster.ask("PATCH", f"{target}/a", patch, JSON_PATCH)
     assert sorted(answer.json()["data"]) == ["a", "b"]
+
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+
+
+class Vault:
+    """Seals secrets until its key is away."""
+
+    away = False
+
+    def seal_kept(self, _uid, secret) -> bytes:
+        self._look()
+        return msgspec.msgpack.encode(secret)
+
+    def open_kept(self, _uid, sealed) -> KeptSecret:
+        self._look()
+        return msgspec.msgpack.decode(sealed, type=KeptSecret)
+
+    def _look(self) -> None:
+        if self.away:
+            raise StoreError("sealed by another key than /srv/data/credentials.key holds")
+
+
+def test_secrets_that_cannot_be_opened_are_503_and_tell_no_tenant_where_keys_are(make_cluster):
+    """The log does, in one line; what else is written at that moment is stored."""
+    vault = Vault()
+    cluster = make_cluster(vault=vault)
+    value = base64.b64encode(b"canary").decode()
+    made = cluster.ask("POST", SECRETS, {"metadata": {"name": "a"}, "data": {"x": value}})
+    assert made.status == 201
+    vault.away = True
+    more = {"metadata": {"name": "b"}, "data": {"x": value}}
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    for method, target, body, kind in (
+        ("PATCH", f"{SECRETS}/a", labels, MERGE),
+        ("POST", SECRETS, more, "application/json"),
+    ):
+        with structlog.testing.capture_logs() as log:
+            answer = cluster.ask(method, target, body, kind)
+        assert (answer.status, answer.json()["reason"]) == (503, "ServiceUnavailable")
+        assert answer.headers["retry-after"] == "1"
+        assert b"/srv" not in answer.body
+        (line,) = log
+        assert (line["event"], line["code"]) == ("request-failed", "store-failed")
+        assert "/srv/data/credentials.key" in line["reason"]
+    cluster.trigger("a")
+    vault.away = False
+    assert cluster.ask("PATCH", f"{SECRETS}/a", labels, MERGE).status == 200
