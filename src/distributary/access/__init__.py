@@ -33,7 +33,7 @@ from distributary.access.keys import KeyRecord, NewKey, hash_of, make_key
 from distributary.access.policies import Policies, PolicyRecord, all_targets
 from distributary.access.presented import CertificateRecord, Credentials, PeerCertificate
 from distributary.access.refusals import ForbiddenError, UnauthenticatedError, challenge
-from distributary.access.shares import TENANT_SHARE, has_its_share
+from distributary.access.shares import TENANT_SHARE, has_its_share, whose
 from distributary.access.snapshot import AccessSnapshot, SnapshotReader, decode_snapshot
 
 __all__ = [
@@ -75,4 +75,5 @@ __all__ = [
     "make_key",
     "oversees",
     "sender_of",
+    "whose",
 ]

@@ -142,6 +142,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         first, *others = self.namespaces or (ALL_NAMESPACES,)
         return None if others or first == ALL_NAMESPACES else first
 
+    @property
+    def holder(self) -> str:
+        """Whose share it takes of places that tenants share: see ``shares``.
+
+        The namespaces in which it may do anything, with commas: whoever acts in the same ones takes
+        from one share, however many keys or tokens there are. Empty: it may in all, or in none.
+        """
+        names = self.namespaces
+        return "" if ALL_NAMESPACES in names else ",".join(names)
+
 
 _EVERYTHING: Final = (Grant(may=(Verb.ADMIN,), namespaces=(ALL_NAMESPACES,)),)
 

@@ -27,7 +27,7 @@ class NamedCount(enum.IntEnum):
     CONNECTIONS = 0
     """By the address of the client."""
     WATCHES = 1
-    """By the only namespace of the sender, as all that follow."""
+    """By whose share the sender takes, as all that follow."""
     RELAYS = 2
 
 

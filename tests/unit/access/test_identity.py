@@ -4,6 +4,7 @@ import pytest
 
 from distributary.access import (
     ALL_NAMESPACES,
+    ANYBODY,
     LOCAL,
     NOBODY,
     Demand,
@@ -13,6 +14,7 @@ from distributary.access import (
     Verb,
     decode_identity,
     encode_identity,
+    whose,
 )
 
 
@@ -69,6 +71,20 @@ def test_grants_do_not_mix():
     assert one.may(Demand(Verb.READ, "shop"))
     assert not one.may(Demand(Verb.READ, "bank"))
     assert not one.may(Demand(Verb.PUBLISH, "shop"))
+
+
+def test_places_are_held_by_the_namespaces_in_which_one_acts():
+    """By all who act in the same ones together; who acts in all of them, or in none, holds none."""
+    read = Grant(may=(Verb.READ,), namespaces=("shop", "bank"))
+    write = [Grant(may=(Verb.WRITE,), namespaces=(name,)) for name in ("bank", "shop")]
+    assert identity(read).holder == identity(*write).holder == "bank,shop"
+    assert identity(write[1]).holder == identity(write[1]).tenant == "shop"
+    every = Grant(may=(Verb.READ,), namespaces=(ALL_NAMESPACES,))
+    assert [each.holder for each in (identity(every, *write), NOBODY, LOCAL, ANYBODY)] == [""] * 4
+    many = Grant(may=(Verb.READ,), namespaces=tuple(f"n{number}" for number in range(9)))
+    assert whose("shop") == "the namespace shop"
+    assert whose(identity(read).holder) == "the namespaces bank, shop"
+    assert whose(identity(many).holder) == "the namespaces n0, n1, n2, n3, n4 and 4 more"
 
 
 def test_nobody_may_nothing_and_who_runs_the_server_everything():

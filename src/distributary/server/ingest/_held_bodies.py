@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
-from distributary.access import NOBODY, TENANT_SHARE, Identity, has_its_share
+from distributary.access import NOBODY, TENANT_SHARE, Identity, has_its_share, whose
 from distributary.core.errors import RequestError
 from distributary.net.http1 import Request
 from distributary.server.ingest._counters import Counters
@@ -22,7 +22,7 @@ _NOBODY: Final = "senders that are not known"
 
 
 class Share:
-    """What one namespace, or all senders who are not known, hold of the memory.
+    """What one holder, or all senders who are not known, hold of the memory.
 
     Attributes:
         bytes: Held now.
@@ -64,17 +64,17 @@ class HeldBodies:
         several = len(set(found.values())) > 1
         self.by_address = {each: self._of(found[each]) for each in found} if several else {}
 
-    def _of(self, namespace: str) -> Share:
-        share = self._shares.get(namespace)
+    def _of(self, holder: str) -> Share:
+        share = self._shares.get(holder)
         if share is None:
-            share = self._shares[namespace] = Share(f"the namespace {namespace}")
+            share = self._shares[holder] = Share(whose(holder))
         return share
 
     def share_of(self, request: Request) -> Share | None:
         """The share that the body of *request* takes from; None: it takes from what is left.
 
         That of the namespace to which its events go, whoever sends them, as with quotas; for other
-        requests that of the only namespace of the sender, or of all who are not known.
+        requests that of the sender (``Identity.holder``), or of all who are not known.
         """
         sender = request.sender
         if sender is NOBODY:
@@ -82,8 +82,8 @@ class HeldBodies:
         address = None if is_search(request) else self._paths.by_path.get(request.path)
         if address is not None:
             return self.by_address.get(address)
-        tenant = sender.tenant if isinstance(sender, Identity) else None
-        return self._of(tenant) if tenant else None
+        holder = sender.holder if isinstance(sender, Identity) else ""
+        return self._of(holder) if holder else None
 
     def add(self, share: Share | None, step: int) -> None:
         """Change the bytes that *share* has here by *step*."""

@@ -2,7 +2,7 @@
 
 import enum
 
-from distributary.access import NOBODY, Identity, has_its_share
+from distributary.access import NOBODY, Identity, has_its_share, whose
 from distributary.core.errors import RequestError
 from distributary.datadir import NamedCount, NodeCount, NodeCounts
 from distributary.net.http1 import Request
@@ -38,15 +38,14 @@ def kind_of(request: Request) -> RelayKind:
     return RelayKind.STRANGER if request.sender is NOBODY else RelayKind.OTHER
 
 
-def _tenant_of(request: Request) -> str:
-    """The only namespace of the sender; empty: it acts in several, or nobody was asked."""
-    sender = request.sender
-    return (sender.tenant or "") if isinstance(sender, Identity) else ""
+def _holder_of(request: Request) -> str:
+    """Whose share *request* takes; empty: nobody's, or nobody was asked."""
+    return request.sender.holder if isinstance(request.sender, Identity) else ""
 
 
 _MAX = {RelayKind.PROBE: PROBES_MAX, RelayKind.STRANGER: STRANGERS_MAX}
 _SHARED = {RelayKind.WATCH: NamedCount.WATCHES, RelayKind.OTHER: NamedCount.RELAYS}
-"""Kinds of which each namespace has its share."""
+"""Kinds of which each holder has its share."""
 
 
 class RelayLimits:
@@ -63,7 +62,7 @@ class RelayLimits:
         self._bodies = bodies
         self._node = node
         self._few = dict.fromkeys(_MAX, 0)
-        self._of_tenants: dict[tuple[NamedCount, str], int] = {}
+        self._of_holders: dict[tuple[NamedCount, str], int] = {}
 
     def check(self, request: Request, settings: IngestSettings) -> None:
         """Check that one more may be under way.
@@ -90,27 +89,25 @@ class RelayLimits:
             self._bodies.check(share, len(request.body), settings.held_bytes_max)
 
     def _check_share(self, what: str, request: Request, taken: int, places: int) -> None:
-        """Check that *places* are left for others than the namespace of *request*."""
-        tenant, shared = _tenant_of(request), _SHARED[kind_of(request)]
-        if not tenant:
+        """Check that *places* are left for others than the holder of *request*."""
+        holder, shared = _holder_of(request), _SHARED[kind_of(request)]
+        if not holder:
             return
-        elsewhere = self._node.named_elsewhere(shared, tenant)
-        if has_its_share(self._of_tenants.get((shared, tenant), 0) + elsewhere, taken, places):
-            raise RequestError(
-                "unavailable", f"Too many {what} of the namespace {tenant} are open."
-            )
+        elsewhere = self._node.named_elsewhere(shared, holder)
+        if has_its_share(self._of_holders.get((shared, holder), 0) + elsewhere, taken, places):
+            raise RequestError("unavailable", f"Too many {what} of {whose(holder)} are open.")
 
     def count(self, request: Request, step: int) -> None:
         """Change the number of those under way by *step*."""
         kind = kind_of(request)
-        shared, tenant = _SHARED.get(kind), _tenant_of(request)
-        if tenant and shared is not None:
-            self._node.add_named(shared, tenant, step)
-            own = self._of_tenants[shared, tenant] = (
-                self._of_tenants.get((shared, tenant), 0) + step
+        shared, holder = _SHARED.get(kind), _holder_of(request)
+        if holder and shared is not None:
+            self._node.add_named(shared, holder, step)
+            own = self._of_holders[shared, holder] = (
+                self._of_holders.get((shared, holder), 0) + step
             )
             if not own:
-                del self._of_tenants[shared, tenant]
+                del self._of_holders[shared, holder]
         if kind is RelayKind.WATCH:
             self._counters.watches_in_flight += step
             self._node.add(NodeCount.WATCHES, step)

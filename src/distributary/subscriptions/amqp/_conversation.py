@@ -105,7 +105,7 @@ class Conversation:
         origin: str = "",
         audit: Audit = lambda _change: None,
         count_call: Callable[[str], None] = lambda _namespace: None,
-        admit: Callable[["Conversation", str | None], str] = lambda _self, _tenant: "",
+        admit: Callable[["Conversation", str], str] = lambda _self, _holder: "",
     ) -> None:
         self.engine = AmqpEngine(
             self,
@@ -158,10 +158,10 @@ class Conversation:
     def opened(self, engine: AmqpEngine) -> None:
         """Begin to take requests, or close where the sender has too many connections."""
         self._opened = True
-        tenant = None
+        holder = ""
         with contextlib.suppress(UnauthenticatedError):  # its first request is refused
-            tenant = self._sender.identify().tenant
-        refusal = self._admit(self, tenant)
+            holder = self._sender.identify().holder
+        refusal = self._admit(self, holder)
         if refusal:
             self._stopping = True
             engine.close("amqp:resource-limit-exceeded", refusal)

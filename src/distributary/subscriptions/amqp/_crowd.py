@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from distributary.access import has_its_share
+from distributary.access import has_its_share, whose
 
 if TYPE_CHECKING:
     from distributary.subscriptions.amqp._conversation import Conversation
@@ -24,7 +24,7 @@ class Crowd:
     def __init__(self) -> None:
         self._unopened: dict[Conversation, None] = {}  # the oldest first
         self._open: dict[Conversation, str] = {}
-        self._of_tenants: Counter[str] = Counter()
+        self._of_holders: Counter[str] = Counter()
 
     @property
     def full(self) -> bool:
@@ -39,27 +39,27 @@ class Crowd:
         self._unopened[conversation] = None
         return late
 
-    def open(self, conversation: "Conversation", tenant: str | None) -> str:
-        """Count one as open, for *tenant*; None: its sender is of no namespace, or of several.
+    def open(self, conversation: "Conversation", holder: str) -> str:
+        """Count one as open, for *holder* (``Identity.holder``); empty: for nobody.
 
         Returns:
             Why it may not stay, for its client; empty: it may.
         """
         if self.full:
             return "too many connections are open"
-        own = self._of_tenants[tenant] if tenant else 0
+        own = self._of_holders[holder] if holder else 0
         if has_its_share(own, len(self._open), CONNECTIONS_MAX):
-            return f"too many connections of the namespace {tenant} are open"
+            return f"too many connections of {whose(holder)} are open"
         self._unopened.pop(conversation, None)
-        self._open[conversation] = tenant or ""
-        self._of_tenants[tenant or ""] += 1
+        self._open[conversation] = holder
+        self._of_holders[holder] += 1
         return ""
 
     def leave(self, conversation: "Conversation") -> None:
         """Forget one that has ended."""
         self._unopened.pop(conversation, None)
-        tenant = self._open.pop(conversation, None)
-        if tenant is not None:
-            self._of_tenants[tenant] -= 1
-            if not self._of_tenants[tenant]:
-                del self._of_tenants[tenant]
+        holder = self._open.pop(conversation, None)
+        if holder is not None:
+            self._of_holders[holder] -= 1
+            if not self._of_holders[holder]:
+                del self._of_holders[holder]

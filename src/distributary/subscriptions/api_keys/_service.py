@@ -91,7 +91,7 @@ class ApiKeys:
             until_ms=proposal.until_ms,
         )
         key = StoredKey(record, now_ms, maker.name)
-        async with self._turns.one(maker.tenant or ""):
+        async with self._turns.one(maker.holder):
             reserved = {each.name for each in self._announcer.configured}
             await asyncio.to_thread(self._store.add, key, now_ms, reserved)
             try:
@@ -142,7 +142,7 @@ class ApiKeys:
             ConflictError: The key stands in the configuration file.
             StoreError: It is not revoked, or not everywhere yet: ask again.
         """
-        async with self._turns.one(revoker.tenant or ""):
+        async with self._turns.one(revoker.holder):
             key = await self.find(revoker, id_)
             if key.created_ms is None:
                 raise ConflictError(
@@ -153,8 +153,8 @@ class ApiKeys:
         return key
 
     async def _read(self, reader: Identity) -> list[StoredKey]:
-        stored = await in_thread(reader.tenant or "", self._store.read_all)
-        uses = await in_thread(reader.tenant or "", self._store.uses)
+        stored = await in_thread(reader.holder, self._store.read_all)
+        uses = await in_thread(reader.holder, self._store.uses)
         configured = [
             StoredKey(record, None, "", uses.get(record.id))
             for record in self._announcer.configured

@@ -144,9 +144,20 @@ def test_one_connection_holds_for_one_at_a_time():
         assert of_request is None or of_request.bytes == size
 
 
-def request_of(namespace):
-    """A request of a key for *namespace*."""
+def test_keys_for_the_same_namespaces_have_one_share():
+    """Beside those of each of them alone; a key for all namespaces takes from what is left."""
+    bodies = HeldBodies(Counters(), EventPaths())
+    names = (("shop",), ("till",), ("shop", "till"), ("till", "shop"))
+    shop, till, both, again = (bodies.share_of(request_of(*each)) for each in names)
+    assert both is again
+    assert len({shop.whose, till.whose, both.whose}) == 3
+    assert both.whose == "the namespaces shop, till"
+    assert bodies.share_of(request_of("*")) is None
+
+
+def request_of(*namespaces):
+    """A request of a key for *namespaces*."""
     request = Request()
-    grants = (Grant(may=(Verb.PUBLISH,), namespaces=(namespace,)),)
+    grants = (Grant(may=(Verb.PUBLISH,), namespaces=namespaces),)
     request.sender = Identity(name="key:k", how=IdentityKind.KEY, grants=grants)
     return request

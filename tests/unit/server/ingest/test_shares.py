@@ -58,13 +58,28 @@ def test_a_tenant_leaves_places_to_others(most, path):
     assert taken(limits, shop, most) == 1 + most // 2 - most // 4 - most // 4
 
 
-@pytest.mark.parametrize("namespaces", [("*",), ("shop", "till")])
+@pytest.mark.parametrize("namespaces", [("*",), ("shop", "*")])
 @pytest.mark.parametrize(("most", "path"), PATHS.items(), ids=["watches", "requests"])
-def test_who_acts_in_several_namespaces_is_no_tenant(most, path, namespaces):
+def test_who_acts_in_all_namespaces_is_no_tenant(most, path, namespaces):
     """An operator has what is left."""
     limits = limits_of()
     taken(limits, request_of(path, "shop"), most)
     assert taken(limits, request_of(path, *namespaces), most) == most - most // 2
+
+
+@pytest.mark.parametrize(("most", "path"), PATHS.items(), ids=["watches", "requests"])
+def test_keys_for_the_same_namespaces_have_one_share(most, path):
+    """However many they are, and in whatever order they name them."""
+    limits = limits_of()
+    both, again = request_of(path, "shop", "shop-test"), request_of(path, "shop-test", "shop")
+    assert taken(limits, both, most) == most // 2
+    assert taken(limits, again, most) == 0
+    with pytest.raises(RequestError, match="of the namespaces shop, shop-test are open"):
+        limits.check(again, SETTINGS)
+    assert taken(limits, request_of(path, "till"), most) == most // 4
+    for _ in range(most // 2):
+        limits.count(again, -1)
+    assert taken(limits, both, most) == most // 4
 
 
 @pytest.mark.parametrize(("most", "path"), PATHS.items(), ids=["watches", "requests"])

@@ -54,7 +54,7 @@ async def read_body(request: Request) -> bytes:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise StatusError("UnsupportedMediaType", "compressed bodies are not supported")
     if int(request.headers.get("content-length", "0")) >= ASIDE_BYTES and _crowded(
-        _tenant_of(request)
+        _holder_of(request)
     ):
         async for _ in request.stream():
             pass  # read and drop: a response before the end of the request may be lost
@@ -117,11 +117,11 @@ async def _aside(request: Request, body: bytes, parse: Callable[[bytes], _Parsed
         StatusError: ``TooManyRequests``: too many wait. And those of *parse*.
         ClientDisconnect: The client disconnected first; its body is dropped.
     """
-    tenant = _tenant_of(request)
-    with _place(tenant) as held:
+    holder = _holder_of(request)
+    with _place(holder) as held:
         held.append(body)
         del body
-        parsing = asyncio.ensure_future(_in_turn(tenant, lambda: parse(held[0])))
+        parsing = asyncio.ensure_future(_in_turn(holder, lambda: parse(held[0])))
         leaving = asyncio.ensure_future(left(request.receive))
         try:
             await asyncio.wait((parsing, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -133,35 +133,35 @@ async def _aside(request: Request, body: bytes, parse: Callable[[bytes], _Parsed
             parsing.cancel()
 
 
-async def _in_turn(tenant: str, parse: Callable[[], _Parsed]) -> _Parsed:
-    async with _TURNS.one(tenant):
+async def _in_turn(holder: str, parse: Callable[[], _Parsed]) -> _Parsed:
+    async with _TURNS.one(holder):
         return await asyncio.get_running_loop().run_in_executor(_ASIDE, parse)
 
 
-def _tenant_of(request: Request) -> str:
-    """The only namespace of who sent *request*; empty: it acts in several."""
-    return sender_of(request.scope["headers"]).tenant or ""
+def _holder_of(request: Request) -> str:
+    """Whose share *request* takes (``Identity.holder``); empty: nobody's."""
+    return sender_of(request.scope["headers"]).holder
 
 
 @contextlib.contextmanager
-def _place(tenant: str) -> Iterator[list[bytes]]:
+def _place(holder: str) -> Iterator[list[bytes]]:
     """A slot in the queue of large bodies; the list that holds the body is cleared on exit."""
-    if _crowded(tenant):
+    if _crowded(holder):
         raise _too_many()
     held: list[bytes] = []
-    _large[tenant] += 1
+    _large[holder] += 1
     try:
         yield held
     finally:
-        _large[tenant] -= 1
-        if not _large[tenant]:
-            del _large[tenant]
+        _large[holder] -= 1
+        if not _large[holder]:
+            del _large[holder]
         held.clear()  # the thread's queue keeps a cancelled job until its turn
 
 
-def _crowded(tenant: str) -> bool:
+def _crowded(holder: str) -> bool:
     count = _large.total()
-    return count > WAITING_MAX or bool(tenant and has_its_share(_large[tenant], count, WAITING_MAX))
+    return count > WAITING_MAX or bool(holder and has_its_share(_large[holder], count, WAITING_MAX))
 
 
 def _too_many() -> StatusError:

@@ -210,18 +210,22 @@ def test_one_large_body_too_many_is_told_to_come_again(cluster, blocked):
     assert all(one.pieces for one in callers)
 
 
-def test_large_bodies_of_a_tenant_leave_room_and_turns_to_others(cluster, blocked):
-    """Half of the places while nobody else asks, and then every other turn."""
+@pytest.mark.parametrize("tenant", [("shop",), ("farm", "shop")], ids=["one", "two"])
+def test_large_bodies_of_a_tenant_leave_room_and_turns_to_others(cluster, blocked, tenant):
+    """Half of the places while nobody else asks, and then every other turn.
+
+    So do those of a key for two namespaces.
+    """
     done = []
 
     async def ask_many():
-        def ask(namespace, count):
-            callers = [asyncio.ensure_future(Caller(namespace).parse()) for _ in range(count)]
+        def ask(count, *namespaces):
+            callers = [asyncio.ensure_future(Caller(*namespaces).parse()) for _ in range(count)]
             for each in callers:
-                each.add_done_callback(lambda one: one.exception() or done.append(namespace))
+                each.add_done_callback(lambda one: one.exception() or done.append(namespaces[-1]))
             return callers
 
-        shop, till = ask("shop", 12), ask("till", 3)
+        shop, till = ask(12, *tenant), ask(3, "till")
         await asyncio.wait((*shop, *till), timeout=0.05)
         told = [one.exception() for one in (*shop, *till) if one.done()]
         blocked.set()
