@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.unit.server.ingest.conftest import Client, event
-from tests.unit.server.processes.test_forward import Committer, Stage
+from tests.unit.server.processes.receiver.test_forward import Committer, Stage
 
 from distributary.core.cluster import KafkaPlace
 from distributary.core.log import GroupCommitter
