@@ -37,7 +37,7 @@ from distributary.core.deliver import TRANSITIONS, BreakerState
 from distributary.core.engine import LIFE, MatchState
 from distributary.core.protocol import protocols
 from distributary.server import settings
-from distributary.server.processes.supervision.health import HELPS
+from distributary.server.processes.supervision.metrics import METRICS
 from distributary.spark import format as spark_format
 from distributary.subscriptions.lifecycle import DATA_SCHEMA, type_of
 from distributary.subscriptions.lifecycle import TRANSITIONS as TRANSITIONS_TOLD
@@ -49,9 +49,6 @@ _DRAWN = re.compile(r"(<!-- drawn: ([a-z-]+) -->\n).*?(<!-- end drawn -->)", re.
 
 _LIMIT_NAME = re.compile(r"[A-Z][A-Z0-9_]*_(?:MAX|MIN|S)(?:_DEFAULT|_FIRST|_MAX)?")
 """Public constants that bound something: sizes and counts (``_MAX``, ``_MIN``), waits (``_S``)."""
-
-_GAUGES_IN_SECONDS = frozenset({"last_commit_seconds", "oldest_in_flight_seconds"})
-"""Ages and lengths of now; all other metrics in seconds are histograms."""
 
 _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], int | float]] = {
     ast.Add: operator.add,
@@ -189,11 +186,17 @@ def draw_limits() -> str:
 
 
 def draw_metrics() -> str:
-    """Every metric that has a help text; its name tells its kind."""
+    """Every metric with its kind and labels."""
     rows = (
-        (f"`{name}`", _kind(name), clauses.cell(about)) for name, about in sorted(HELPS.items())
+        (
+            f"`{name}`",
+            row.kind,
+            ", ".join(f"`{each}`" for each in row.labels),
+            clauses.cell(row.help),
+        )
+        for name, row in sorted(METRICS.items())
     )
-    return clauses.table(("Metric", "Kind", "What"), rows)
+    return clauses.table(("Metric", "Kind", "Labels", "What"), rows)
 
 
 def draw_access() -> str:
@@ -264,13 +267,6 @@ def main(arguments: Sequence[str]) -> int:
             path.write_text(text, "utf-8")
             print(f"wrote {name}")
     return 1 if stale and "--check" in arguments else 0
-
-
-def _kind(metric: str) -> str:
-    if metric.endswith("_total"):
-        return "counter"
-    histogram = metric.endswith("_seconds") and metric not in _GAUGES_IN_SECONDS
-    return "histogram" if histogram else "gauge"
 
 
 def _limits(path: Path) -> Iterator[tuple[str, str, str]]:

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from distributary.server.processes.supervision.health import HELPS
+from distributary.server.processes.supervision.metrics import METRICS
 from kit.promql import BOARD, RULES, Query, program, queries, rules
 
 ROOT = Path(__file__).parents[2]
-SOURCE = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
 
 SERIES = [
     pytest.param(("DistributaryNotReady", "distributary_ready", "0x30", "10m"), id="state"),
@@ -57,35 +56,16 @@ SERIES = [
 
 @pytest.mark.parametrize("query", queries(), ids=lambda query: query.place)
 def test_every_query_names_metrics_that_there_are(query: Query) -> None:
-    """By name in the table of metrics, by label where they are counted."""
+    """By name and label."""
     selected = query.selected()
     assert selected, "a query selects a metric"
-    assert set(selected) <= set(HELPS)
+    assert set(selected) <= set(METRICS)
     known: set[str] = set()
     for name, matched in selected.items():
-        known |= _labels(name)
-        assert matched <= _labels(name), f"{name} has no such label"
+        labels = set(METRICS[name].labels)
+        known |= labels
+        assert matched <= labels, f"{name} has no such label"
     assert query.grouped() <= known, f"of {sorted(selected)}"
-
-
-MADE_ELSEWHERE = {
-    "namespace_events_total": {"namespace"},
-    "namespace_refusals_total": {"namespace", "quota"},
-    "telemetry_sent_total": {"signal"},
-    "telemetry_dropped_total": {"signal", "reason"},
-}
-"""Labels that the code does not write right behind the name; tests/e2e sees some of them."""
-
-
-def _labels(name: str) -> set[str]:
-    """Labels of a metric, as the code that counts it writes them behind its name."""
-    if name.startswith("subscription_"):
-        return {"namespace", "subscription"}  # one place makes all of these names
-    found = re.findall(rf"{name}\{{+(\w+=[^\n]*)", SOURCE)
-    written = {label for text in found for label in re.findall(r"(\w+)=\\?\"", text)}
-    if f"{name}{{label}}" in SOURCE:
-        written.add("partition")
-    return written | MADE_ELSEWHERE.get(name, set())
 
 
 def test_every_alert_has_its_row_in_the_guide() -> None:
