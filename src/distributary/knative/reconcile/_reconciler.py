@@ -227,9 +227,8 @@ class Reconciler:
             await self._queue.wait(self._pass.subscribers.next_s())
             keys = self._queue.take(TURN_MAX, loop.time())
             again = await self._look_at(keys)
-            self._count("objects_reconciled_total", len(set(keys) - again))
+            self._count("objects_reconciled_total", self._queue.finish(again, loop.time()))
             self._count("objects_reconciled_again_total", len(again))
-            self._queue.finish(again, loop.time())
             if self._queue.empty:
                 self._pass.fault = None
 
@@ -237,7 +236,7 @@ class Reconciler:
         """Run one pass; returns keys to retry."""
         try:
             await self._pass.begin(self._keys)
-            return await self._pass.take(key for key in keys if key != _START)
+            return await self._pass.take([key for key in keys if key != _START])
         except DistributaryError as error:
             self._pass.fault = str(error)
             _log.warning("reconcile-again", objects=len(keys), reason=str(error))

@@ -41,6 +41,16 @@ class Steered:
         self._faults: dict[str, str] = {}
         self._again_s: dict[str, float] = {}  # when to try refused orders again, by uid
 
+    async def has_orders(self, stored: Stored) -> bool:
+        """Whether ``halt`` and ``obey`` have something of *stored* to carry out.
+
+        Raises:
+            StoreError: Not now; call it again.
+        """
+        again_s = self._again_s.get(stored.uid)
+        due = again_s is not None and self._clock.monotonic_s() >= again_s
+        return due or orders_of(stored.content) != await self._obeyed(stored.uid)
+
     async def halt(self, stored: Stored) -> None:
         """Pause or disable the route of *stored* if that is new in its annotations.
 
@@ -74,11 +84,8 @@ class Steered:
         Raises:
             StoreError: Not now; call it again.
         """
-        orders = orders_of(stored.content)
-        again_s = self._again_s.get(stored.uid)
-        due = again_s is not None and self._clock.monotonic_s() >= again_s
-        if due or orders != await self._obeyed(stored.uid):
-            await self._carry_out(stored, orders)
+        if await self.has_orders(stored):
+            await self._carry_out(stored, orders_of(stored.content))
 
     async def _obeyed(self, uid: str) -> Mapping[str, str]:
         """The orders of *uid* that were carried out."""

@@ -76,8 +76,23 @@ class WorkQueue:
         self._taken = frozenset(taken)
         return taken
 
-    def finish(self, again: Iterable[Key], now_s: float) -> None:
-        """Finish the taken objects; *again* are retried after a delay."""
+    def put_back(self, keys: Iterable[Key]) -> None:
+        """Queue taken *keys* for which there was no room: their namespaces are first in turn."""
+        first: dict[str, dict[Key, None]] = {}
+        for key in keys:
+            queued = first.setdefault(key.namespace, self._new.pop(key.namespace, {}))
+            queued[key] = None
+        self._new = first | self._new
+        self._taken -= {key for queued in first.values() for key in queued}
+
+    def finish(self, again: Iterable[Key], now_s: float) -> int:
+        """Finish the taken objects; *again* are retried after a delay.
+
+        Returns:
+            How many are done.
+        """
+        again = set(again)
+        done = len(self._taken - again)
         self._taken = frozenset()
         before = bool(self._later)
         self._later.update(dict.fromkeys(again))
@@ -87,6 +102,7 @@ class WorkQueue:
         elif not self._later:
             self._retry_s = RETRY_S_MIN
         self._tell()
+        return done
 
     async def settled(self, key: Key, wait_s: float) -> bool:
         """Wait until *key* is reconciled; False: not within *wait_s*.

@@ -8,6 +8,7 @@ import pytest
 from distributary.core.errors import RequestError, StoreError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.reconcile._failures import FailureFiles
+from distributary.knative.reconcile._pass import ORDERS_MAX
 from distributary.subscriptions.store.lifecycle_rows import LifecycleOutbox
 from distributary.subscriptions.store.store import Store
 
@@ -244,6 +245,41 @@ def test_an_order_reads_nothing_of_other_objects(world, monkeypatch):
     assert world.condition(told, "DeliveriesEnabled") == ("False", "Paused")
     world.fail()
     assert world.get("Trigger", "t") == told
+
+
+@pytest.mark.parametrize("orders", [{}, {"retry": "1"}], ids=["plain", "orders-too"])
+def test_many_orders_of_one_namespace_delay_no_other(world, monkeypatch, orders):
+    """A pass carries out some: a Trigger of another namespace is ready after one or two passes."""
+    world.apply("Broker", "b", namespace="few")
+    note, done, ready = world.store.note_obeyed, [], []
+    monkeypatch.setattr(world.store, "note_obeyed", lambda *of: (done.append(of), note(*of)))
+
+    def put(namespace, broker, name, annotations):
+        notes = {f"distributary.dev/{order}": text for order, text in annotations.items()}
+        spec = {"broker": broker, "subscriber": world.to()}
+        content = {"metadata": {"name": name, "annotations": notes}, "spec": spec}
+        key = Key(world.kinds["Trigger"].resource, namespace, name)
+        return world.objects.put(key, lambda _: content)
+
+    async def both():
+        many = (put("default", "default", f"t{n}", {"enable": "1"}) for n in range(100))
+        await asyncio.gather(*many)
+        await put("few", "b", "t", orders)
+        before = len(done)
+
+        def look(change):
+            stored = change.stored
+            if stored.key.namespace == "few" and world.ready(stored.content) == "True":
+                ready.append(len(done) - before)
+
+        world.objects.on_change(look)
+
+    world.runner.run(both())
+    world.settle(all_of="few")
+    assert ready[0] <= 2 * ORDERS_MAX
+    world.settle()
+    assert len({uid for uid, _ in done}) == 100 + bool(orders)
+    assert len(done) == 100 + bool(orders)
 
 
 def test_a_value_is_carried_out_once(world):

@@ -8,7 +8,7 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Key
-from distributary.knative.reconcile import _routes
+from distributary.knative.reconcile import _reconciler, _routes
 from distributary.knative.reconcile._work_queue import WorkQueue
 from distributary.routes.changes import PutRoute
 
@@ -39,8 +39,36 @@ def test_a_route_whose_object_went_unseen_is_dropped_at_the_start(world):
     world.runner.run(world.objects.delete(Key(TRIGGERS, "default", "t")))
     assert list(world.standing()) == [made["metadata"]["uid"]]
     world.restart()
-    world.settle()
+    world.settle(all_of="")  # nobody knows any more whose it was
     assert world.standing() == {}
+
+
+def test_deletes_in_one_namespace_delay_no_other(world, monkeypatch):
+    """A pass ends the routes of the objects that it has taken; the others take turns."""
+    monkeypatch.setattr(_reconciler, "TURN_MAX", 8)
+    world.apply("Broker", "b", namespace="few")
+    keys = [Key(TRIGGERS, "default", f"t{number}") for number in range(40)]
+    content = {"metadata": {"name": "t"}, "spec": {"broker": "b", "subscriber": world.to()}}
+
+    async def make_all():
+        spec = {"broker": "default", "subscriber": world.to()}
+        made = {key: {"metadata": {"name": key.name}, "spec": spec} for key in keys}
+        puts = (world.objects.put(key, lambda _, one=one: one) for key, one in made.items())
+        await asyncio.gather(*puts)
+
+    async def delete_all():
+        few = world.objects.put(Key(TRIGGERS, "few", "t"), lambda _: content)
+        await asyncio.gather(*(world.objects.delete(key) for key in keys), few)
+
+    world.runner.run(make_all())
+    world.settle()
+    world.runner.run(delete_all())
+    world.settle(all_of="few")
+    world.settle()
+    few = world.get("Trigger", "t", "few")["metadata"]["uid"]
+    after = [record.uid for record in world.records()][40:]
+    assert len(after) == 41
+    assert after.index(few) <= 16
 
 
 def test_an_object_that_came_unseen_gets_its_route_at_the_start(world):

@@ -38,6 +38,41 @@ def test_more_namespaces_than_a_turn_has_room_for_take_turns():
     assert queue.empty
 
 
+def test_those_without_room_are_the_first_of_the_next_turn():
+    """Their namespaces in their order, whatever is queued meanwhile; in one of them others do."""
+    queue = WorkQueue()
+    queue.add_all(key for name in "abc" for key in keys_of(name, 3))
+    taken = queue.take(5, 100.0)
+    assert [(key.namespace, key.name) for key in taken] == [
+        ("a", "t0"),
+        ("b", "t0"),
+        ("c", "t0"),
+        ("a", "t1"),
+        ("b", "t1"),
+    ]
+    queue.put_back([taken[1], taken[4]])
+    assert queue.finish([taken[0]], 100.0) == 2
+    assert [(key.namespace, key.name) for key in turn(queue, 6)] == [
+        ("b", "t2"),
+        ("c", "t1"),
+        ("a", "t2"),
+        ("b", "t0"),
+        ("c", "t2"),
+        ("b", "t1"),
+    ]
+    assert turn(queue, 9, 200.0) == [taken[0]]
+
+
+def test_who_waits_for_an_object_that_was_put_back_waits_on():
+    """It is not done."""
+    (key,) = keys_of("shop", 1)
+    queue = WorkQueue()
+    queue.add(key)
+    queue.put_back(queue.take(1, 100.0))
+    assert queue.finish([], 100.0) == 0
+    assert not asyncio.run(queue.settled(key, 0.0))
+
+
 def test_retries_take_turns_with_what_is_new():
     """A namespace whose many objects cannot be finished delays no other."""
     broken, good = keys_of("broken", 10), keys_of("good", 1)
