@@ -1,7 +1,12 @@
 """Dead letters nobody takes: what is given up is told, deletion frees them, whatever crashes."""
 
+import pytest
+
 from distributary.core import outcome
+from distributary.core.deliver import Limits
 from distributary.core.policy import DeliveryPolicy
+from distributary.partitions import _flusher
+from distributary.testing import simulation
 from distributary.testing.simulation import answers
 
 A, B = "http://a.example/", "http://b.example/"
@@ -87,4 +92,40 @@ def test_old_dead_letters_are_given_up_and_told(make_partition):
     assert kept(partition) == {"r": 2}
     partition.advance(1_000.0)
     assert (kept(partition), given_up(partition)) == ({"r": 1}, {"r": 1})
+    partition.rest()
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_sink_that_refuses_faster_than_the_disk_writes_waits_for_it(
+    make_partition, monkeypatch, crashes
+):
+    """What waits for a slow disk is bounded, whoever brings it; afterwards nothing is missing."""
+    monkeypatch.setattr(simulation, "FLUSH_S_MAX", 0.5)
+    monkeypatch.setattr(_flusher, "UNWRITTEN_BYTES_MAX", 2_000)
+    waiting = []
+
+    class Spy(_flusher.Changes):
+        def __init__(self):
+            super().__init__()
+            waiting.append(self.dead_letters)
+
+    monkeypatch.setattr(_flusher, "Changes", Spy)
+    partition = make_partition(limits=Limits(in_flight_max=8, in_flight_total_max=8))
+    partition.put_route("r", A, policy=ONCE)
+    partition.sinks[A] = answers(400)
+    partition.start()
+    partition.targets.halt("r")
+    partition.advance(1.0)
+    for _ in range(100):
+        partition.publish("t")
+    partition.advance(5.0)
+    partition.targets.unhalt_all()
+    partition.advance(5.0)
+    if crashes:
+        partition.crash()
+        partition.start()
+    partition.advance(60.0)
+    assert kept(partition) == {"r": 100}
+    most = max(sum(len(each.event) for each in letters) for letters in waiting)
+    assert 0 < most < 2_000 + 8 * 300
     partition.rest()

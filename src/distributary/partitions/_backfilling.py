@@ -11,6 +11,7 @@ from distributary.core.engine.backfills import Name
 from distributary.core.engine.machine import Engine
 from distributary.core.engine.state import PartitionState
 from distributary.core.flow import RouteRecord
+from distributary.partitions._flusher import Flusher
 from distributary.partitions._log_reads import LogReads
 from distributary.partitions._log_thread import LogThread
 from distributary.partitions._resources import Resources
@@ -31,6 +32,7 @@ class Backfilling:
 
     _state: PartitionState
     _engine: Engine
+    _flusher: Flusher
 
     def __init__(
         self,
@@ -57,9 +59,10 @@ class Backfilling:
         self.begins_from: int | None = None
         """Lowest record of the routes that are about to begin in the past; None: there are none."""
 
-    def attach(self, state: PartitionState, engine: Engine) -> None:
-        """Serve *engine*, whose state is *state*."""
+    def attach(self, state: PartitionState, engine: Engine, flusher: Flusher) -> None:
+        """Serve *engine*, whose state is *state*, while *flusher* takes what comes of it."""
         self._state = state
+        self._flusher = flusher
         self._engine = engine
 
     def advance(self) -> None:
@@ -70,8 +73,8 @@ class Backfilling:
         state = self._state
         if not len(state.backfills):
             self.reads.close()
-        if state.stopped or not len(state.backfills):
-            return
+        if state.stopped or not len(state.backfills) or self._flusher.crowded:
+            return  # The next tick looks again.
         more = [False]
 
         def take() -> None:

@@ -7,7 +7,7 @@ accompany the flush.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from distributary.core.clock import Clock
 from distributary.core.deliver import Soon, Timers
@@ -40,6 +40,11 @@ FLUSH_COUNT = 1_000
 FEW_COUNT = 32
 """Outcomes of a flush that the loop itself may write: with more, deliveries are many, and the loop
 has better to do than to wait for the disk."""
+UNWRITTEN_BYTES_MAX = 16 * 1024 * 1024
+"""Events of dead letters and rows that are not durable yet, beyond which attempts, intake,
+backfills and runs wait for the disk: a sink that answers faster than the disk writes would fill
+the memory. A flush writes as much in a second. Attempts under way may add what they hold."""
+_UNWRITTEN = "unwritten"
 CURSOR_S = 0.2
 """Interval of writing a cursor that moved without outcomes: it only shortens a restart."""
 
@@ -61,6 +66,16 @@ class Point:
     runs: tuple[RunRow, ...] = ()
 
 
+class Starts(Protocol):
+    """Where attempts start (``Dispatcher``)."""
+
+    def hold(self, why: str) -> None:
+        """Start none until ``go_on`` for *why*."""
+
+    def go_on(self, why: str) -> None:
+        """Start them again."""
+
+
 Forgettable: TypeAlias = tuple[list[DoneKey], list[tuple[str, int]]]
 """Keys of finished rows, and names of ended backfills."""
 
@@ -80,6 +95,7 @@ class Flusher:
         failed: Called once when a flush fails: the consumer must start no more attempts.
         given_up: Called with the dead letters that budgets ended.
         history: Its rows ride in the flushes.
+        starts: Starts nothing while too much is not durable.
     """
 
     def __init__(
@@ -96,6 +112,7 @@ class Flusher:
         failed: Callable[[StoreError], None],
         given_up: Callable[[list[GivenUp]], None],
         history: History,
+        starts: Starts,
     ) -> None:
         self._ownership = ownership
         self._quota = quota
@@ -107,6 +124,10 @@ class Flusher:
         self._failed = failed
         self._given_up = given_up
         self._history = history
+        self._starts = starts
+        self._grown_bytes = self._writing_bytes = 0
+        self.crowded = False
+        """Whether so much is not durable that nothing more may be taken on."""
         self._filed = ownership.state.filed
         self._changes = Changes()
         self._writing = Changes()  # of the flush under way
@@ -159,6 +180,8 @@ class Flusher:
         if row.event == IN_STORE and row.key in self._changes.rows:
             row = row._replace(event=self._changes.rows[row.key].event)  # It is on its way there.
         self._changes.rows[row.key] = row
+        if row.event:
+            self._grow(len(row.event))
         self._arm()
 
     def brings_event(self, key: DoneKey) -> bool:
@@ -179,7 +202,21 @@ class Flusher:
     def keep(self, dead_letter: DeadLetter) -> None:
         """Store a dead letter."""
         self._changes.dead_letters.append(dead_letter)
+        self._grow(len(dead_letter.event))
         self._arm()
+
+    def _grow(self, size: int) -> None:
+        self._grown_bytes += size
+        if not self.crowded and self._grown_bytes + self._writing_bytes >= UNWRITTEN_BYTES_MAX:
+            self.crowded = True
+            self._starts.hold(_UNWRITTEN)
+
+    def _shrink(self) -> None:
+        """Take note that what was being written is durable."""
+        self._writing_bytes = 0
+        if self.crowded and self._grown_bytes < UNWRITTEN_BYTES_MAX:
+            self.crowded = False
+            self._starts.go_on(_UNWRITTEN)
 
     def take_dead_letter(self, key: DoneKey) -> None:
         """Delete the kept dead letter of a match, whose event a row now has."""
@@ -233,6 +270,7 @@ class Flusher:
         self.begun_round += 1
         point = self._point()
         batch = self._collect(point)
+        self._writing_bytes, self._grown_bytes = self._grown_bytes, 0
         few = max(len(batch.done), batch.history[0]) <= FEW_COUNT
         small = few and not batch.changes and not self._quota.waiting
         asked = self._quota.take()
@@ -241,6 +279,7 @@ class Flusher:
         if not news and point.mark == self._durable.mark:
             self.durable_round = self.begun_round
             self._quota.after(asked)
+            self._shrink()
             self._call_idle()
             return
         self._flushing = True
@@ -263,6 +302,7 @@ class Flusher:
             self._quota.after(asked)
             if given_up:
                 self._given_up(given_up)
+            self._shrink()
             self._again()
 
         def write() -> None:

@@ -290,7 +290,7 @@ class Runs:
         self._turn_soon(0.0)
 
     def _lags(self) -> bool:
-        """Whether runs have done ``UNWRITTEN_MAX`` that is not durable yet.
+        """Whether runs have done ``UNWRITTEN_MAX`` that is not durable yet, or it is too large.
 
         What is delivered and not written down is sent again by the next owner after a crash; a
         run would make as much of it as the disk lags behind the sinks.
@@ -298,7 +298,8 @@ class Runs:
         flusher, sent_at = self._flusher, self._sent_at
         while sent_at and sent_at[0][0] <= flusher.durable_round:
             self._written = sent_at.popleft()[1]
-        return self._sent - self._written >= UNWRITTEN_MAX and not flusher.dead
+        lags = self._sent - self._written >= UNWRITTEN_MAX or flusher.crowded
+        return lags and not flusher.dead
 
     def _turn_soon(self, wait_s: float) -> None:
         due_s = self._context.clock.monotonic_s() + wait_s

@@ -344,7 +344,7 @@ class PartitionSession:
             self._held = lease.lapsing
             self._log.warning("lease-lapsing" if self._held else "lease-renewed")
             dispatcher = self.consumer.dispatcher
-            dispatcher.hold() if self._held else dispatcher.go_on()
+            dispatcher.hold("lease") if self._held else dispatcher.go_on("lease")
 
     def _beat_alone(self) -> None:
         """Go on when the consumer has failed, until the session is closed."""

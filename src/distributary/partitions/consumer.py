@@ -98,7 +98,7 @@ class PartitionConsumer:
         self._targets.refresh()
         self._tallying = Tallying(context, self._state, self.dispatcher)
         self._engine = Engine(self._state)
-        self._backfilling.attach(self._state, self._engine)
+        self._backfilling.attach(self._state, self._engine, self._flusher)
         self._attempted = self._engine.attempted
         self._holding = self._engine.sending.held
         self._limit = BackfillLimit(context, self._engine)
@@ -179,6 +179,7 @@ class PartitionConsumer:
             failed=self.fail,
             given_up=self._keeping.tell,
             history=self._history,
+            starts=self.dispatcher,
         )
 
     def _names(self, uid: str) -> RouteNames | None:
@@ -289,8 +290,8 @@ class PartitionConsumer:
         return self._engine.take_rest()
 
     def offer_held(self) -> bool:
-        """Dispatch held tasks; False to pause for a full queue, or for an unread resource."""
-        if self._resources.waiting and self._resources.awaited():
+        """Dispatch held tasks; False to pause for a full queue, the disk, or an unread resource."""
+        if self._flusher.crowded or (self._resources.waiting and self._resources.awaited()):
             return False
         if not self._holding:
             return True

@@ -193,7 +193,7 @@ class SharedPartition(Partition):
         if lapsing != held.holds:
             held.holds = lapsing
             dispatcher = self._dispatchers[timers]
-            dispatcher.hold() if lapsing else dispatcher.go_on()
+            dispatcher.hold("lease") if lapsing else dispatcher.go_on("lease")
 
     def _blocking(self, timers: LifeTimers) -> LateFlushes:
         made = self._flushes[timers] = super()._blocking(timers)

@@ -63,6 +63,7 @@ class FlusherRig:
         self.asked = ""
         self.works = []
         self.error = None
+        self.holds = set()
         self.state = JournalState([Mark(5, 50)])
         self.point = Point(Mark(5, 50))
         self.forgettable = []
@@ -82,6 +83,7 @@ class FlusherRig:
             failed=self.failures.append,
             given_up=self.given_up.extend,
             history=self.history,
+            starts=self,
         )
 
     def flush(self, batch):
@@ -118,6 +120,12 @@ class FlusherRig:
 
     def run(self, work, done):
         self.works.append((work, done))
+
+    def hold(self, why):
+        self.holds.add(why)
+
+    def go_on(self, why):
+        self.holds.remove(why)
 
     def medium(self):
         """Let the flush under way reach the medium, and the loop learn of it."""

@@ -79,6 +79,7 @@ class Dispatcher:
         self._on_drained = on_drained
         self._limits = limits or Limits()
         self._slow_s: float | None = None
+        self._holds: set[str] = set()
         self._drain_s: float | None = None
         self._stopped = False
         self._make_queue: Callable[..., DestinationQueue] = (
@@ -224,15 +225,19 @@ class Dispatcher:
         """
         assert slow_s >= 0.0
         self._drain_s = slow_s
-        if self._slow_s != _HELD:  # ``go_on`` ends a hold, nothing else
+        if not self._holds:  # ``go_on`` ends a hold, nothing else
             self._slow_after(slow_s)
 
-    def hold(self) -> None:
-        """Start no attempt until ``go_on``; accept tasks as before, and await answers."""
+    def hold(self, why: str) -> None:
+        """Start no attempt until ``go_on`` for *why*; accept tasks as before, and await answers."""
+        self._holds.add(why)
         self._slow_after(_HELD)
 
-    def go_on(self) -> None:
-        """Start attempts again, those first that waited in ``hold``."""
+    def go_on(self, why: str) -> None:
+        """Start attempts again, those first that waited in ``hold``, unless for another reason."""
+        self._holds.discard(why)
+        if self._holds:
+            return
         self._slow_after(self._drain_s)
         for queue in list(self._sinks.values()):
             queue.pump()

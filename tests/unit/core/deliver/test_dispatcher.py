@@ -192,15 +192,28 @@ def test_nothing_starts_while_attempts_are_held(rig):
     """Answers still count, tasks are still accepted, and all of them start afterwards."""
     rig.script = lambda _event, _destination: Step(after_s=0.5)
     rig.offer(2)
-    rig.dispatcher.hold()
+    rig.dispatcher.hold("lease")
     assert rig.offer(3) == [Admission.ADMITTED] * 3
     rig.offer(2, uri=OTHER)
     rig.advance(20.0)
     assert len(rig.attempts) == 2
     assert rig.dispatcher.in_flight == 0
-    rig.dispatcher.go_on()
+    rig.dispatcher.go_on("lease")
     rig.advance(5.0)
     assert len(rig.attempts) == 7
+
+
+def test_a_hold_ends_when_its_last_reason_does(rig):
+    """The lease and the disk are apart: while one holds, the end of the other starts nothing."""
+    rig.dispatcher.hold("lease")
+    rig.dispatcher.hold("unwritten")
+    rig.offer(1)
+    rig.dispatcher.go_on("unwritten")
+    rig.advance(1.0)
+    assert not rig.attempts
+    rig.dispatcher.go_on("lease")
+    rig.advance(1.0)
+    assert len(rig.attempts) == 1
 
 
 def test_who_is_about_to_end_is_so_after_a_hold(rig):
@@ -209,8 +222,8 @@ def test_who_is_about_to_end_is_so_after_a_hold(rig):
     rig.offer(1)
     rig.advance(1.0)
     rig.dispatcher.begin_drain(0.5)
-    rig.dispatcher.hold()
-    rig.dispatcher.go_on()
+    rig.dispatcher.hold("lease")
+    rig.dispatcher.go_on("lease")
     rig.offer(3)
     rig.advance(1.0)
     assert rig.dispatcher.in_flight == 1

@@ -361,11 +361,11 @@ def test_asks_for_a_probe_after_its_queue_was_taken_away(rig):
 
 def test_who_is_about_to_end_starts_nothing_within_a_hold(rig):
     """Another owner may have the partition: that the session is to end gives it no attempt."""
-    rig.dispatcher.hold()
+    rig.dispatcher.hold("lease")
     rig.dispatcher.begin_drain(0.5)
     rig.offer(3)
     rig.advance(1.0)
     assert rig.dispatcher.in_flight == len(rig.attempts) == 0
-    rig.dispatcher.go_on()
+    rig.dispatcher.go_on("lease")
     rig.advance(1.0)
     assert len(rig.attempts) == 3
