@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import access_matrix
+import annotations
 import clauses
 import file_versions
 import kafka_topic
@@ -214,6 +215,7 @@ def draw_node_access() -> str:
 DRAWINGS: dict[str, Callable[[], str]] = {
     "access": draw_access,
     "access-nodes": draw_node_access,
+    "annotations": annotations.draw,
     "acknowledgements": draw_acknowledgements,
     "breaker": draw_breaker,
     "conformance": clauses.draw,

@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+from distributary.resource.orders import ORDERS, PREFIX
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -48,6 +50,14 @@ def test_limits_are_read_from_constants_with_a_reason(draw: ModuleType, tmp_path
         ("`B_MAX`", "2,049", "Why b \\| c."),
         ("`C_MIN`", "-2,147,483,648", "Why c."),
     ]
+
+
+def test_every_annotation_of_our_own_is_in_the_table(draw: ModuleType) -> None:
+    """Those that the code names, and the orders; the id of an ApiSubscription is no setting."""
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r'"(distributary\.dev/[a-z-]+)"', source))
+    drawn = set(re.findall(r"^\| `([^`]+)`", draw.DRAWINGS["annotations"](), re.MULTILINE))
+    assert drawn == named | {PREFIX + name for name in ORDERS}
 
 
 def test_every_dependency_has_its_reason() -> None:

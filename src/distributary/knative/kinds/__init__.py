@@ -7,6 +7,7 @@ Called by ``apiserver.objects`` (admission), ``reconcile`` (``specs``, condition
 from distributary.knative.kinds import conditions
 from distributary.knative.kinds._admit import BROKER_CLASS, admit
 from distributary.knative.kinds._annotations import (
+    LIFECYCLE,
     SIGNATURE,
     SINK_CREDENTIAL,
     lifecycle_of,
