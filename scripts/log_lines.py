@@ -42,7 +42,7 @@ MADE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "partitions._runs": {
         "info": tuple(
             f"{kind}-{end}"
-            for kind in ("purge", "redrive", "replay")
+            for kind in ("purge", "redrive", "replay", "retry")
             for end in ("cancelled", "done")
         )
     },

@@ -2,9 +2,12 @@
 
 import pytest
 
+from distributary.core.demand import DemandDetails
+from distributary.core.engine.machine import Engine
 from distributary.core.errors import StoreError
 from distributary.core.flow import Stage
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
+from distributary.partitions import _runs
 from distributary.testing.simulation import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
@@ -103,6 +106,60 @@ def test_a_wall_clock_that_jumps_a_day_neither_hurries_nor_stalls_retries(partit
     partition.start()
     partition.advance(STEADY.backoff_max_s * 1.2 + 1.0)
     assert partition.checker.fate(event, "r").final == "delivered"
+
+
+def test_retries_on_demand_take_turns_and_are_durable_one_by_one(make_partition, monkeypatch):
+    """However often they are asked for: a loop that they held would be killed, and begin anew."""
+    monkeypatch.setattr(_runs, "UNWRITTEN_MAX", 1)
+    partition = make_partition(seed=3)
+    routes = ["q", "r", "s"]
+    for route in routes:
+        partition.put_route(route, f"http://{route}.example/", policy=PATIENT)
+        partition.sinks[f"http://{route}.example/"] = answers(404)
+    partition.start()
+    events = [event for _ in range(4) for event in partition.publish("t")]
+    partition.advance(30.0)
+    seqs = range(1, 1 + 3 * 100)
+    made, in_this_turn, retry_now = [], [], Engine.retry_now
+
+    def watched(engine, route):
+        assert in_this_turn == []
+        ended = [run for run in partition.store.runs(seqs).values() if run.done]
+        assert len(ended) == 100 * len(made)
+        partition.timers.call_later(0.0, in_this_turn.clear)
+        in_this_turn.append(route)
+        made.append(route)
+        return retry_now(engine, route)
+
+    monkeypatch.setattr(Engine, "retry_now", watched)
+    for _ in range(100):
+        for route in routes:
+            partition.targets.ask("retry", route)
+    partition.advance(5.0)
+    assert made == routes
+    runs = partition.store.runs(seqs)
+    assert {(run.done, run.handled, run.total) for run in runs.values()} == {(True, 4, 4)}
+    assert len([name for name, _ in partition.reports if name == "retry-done"]) == len(runs) == 300
+    assert arrivals(partition, "http://q.example/") == events * 2
+
+
+def test_a_dry_retry_counts_those_of_its_route_alone(make_partition):
+    """And not of one whose name holds this one's."""
+    partition = make_partition(seed=3)
+    for route, kind, count in (("r", "t", 2), ("rr", "u", 3)):
+        partition.put_route(route, A, types=[kind], policy=PATIENT)
+        for _ in range(count):
+            partition.publish(kind)
+    partition.sinks[A] = answers(404)
+    partition.start()
+    partition.advance(5.0)
+    partition.targets.ask("retry", "rr", DemandDetails(dry=True))
+    partition.targets.ask("retry", "rr")
+    partition.targets.ask("retry", "r", DemandDetails(dry=True))
+    partition.advance(5.0)
+    found = partition.store.runs([1, 2, 3])
+    assert [found[seq].handled for seq in (1, 2, 3)] == [3, 3, 2]
+    assert len(arrivals(partition, A)) == 2 + 2 * 3
 
 
 # -- rule 7: stopping ---------------------------------------------------------------------------

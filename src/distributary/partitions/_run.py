@@ -91,8 +91,8 @@ class RunKind(Protocol):
     def take(self, run: Run, count: int, then: Callable[[RunRow | None], None]) -> None:
         """Take the next slice of *run*, of at most *count*.
 
-        Calls *then* on the loop, later, with its new progress, which is not durable yet; None:
-        nothing could be read now.
+        Calls *then* on the loop, now or later, with its new progress, which is not durable yet;
+        None: nothing could be read now.
         """
 
 

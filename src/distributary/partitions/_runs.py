@@ -21,6 +21,7 @@ from distributary.core.outcome import RunRow
 from distributary.partitions._flusher import Flusher
 from distributary.partitions._letter_runs import LetterRuns
 from distributary.partitions._replays import Replays, cut_of
+from distributary.partitions._retries import RETRY, Retries, alike
 from distributary.partitions._run import ROWS_SHARE, SLICE, Run, RunKind
 from distributary.partitions.context import PartitionContext
 
@@ -79,6 +80,7 @@ class Runs:
             "redrive": letters,
             "purge": letters,
             "replay": replays,
+            RETRY: Retries(context, state, engine),
         }
         self._seen_seq = 0
         self._new: deque[Demand] = deque()
@@ -261,7 +263,7 @@ class Runs:
         """How much the run may take now, its rate aside."""
         if run.rests or self._flusher.durable_mark.offset <= run.waits_at:
             return 0
-        if run.demand.details.dry or run.demand.kind == "purge":
+        if run.demand.details.dry or run.demand.kind in {"purge", RETRY}:
             return SLICE
         # A run of all routes is nobody's whose share would tell: the limit of all holds, and that
         # of the route of its next dead letter where it had to wait for that.
@@ -287,7 +289,15 @@ class Runs:
             run.row = row
             if row.done:
                 self._end(run, row)
+                self._end_alike(run)
         self._turn_soon(0.0)
+
+    def _end_alike(self, run: Run) -> None:
+        """End the retry runs that ask for what *run* has just done."""
+        for other in [other for other in self._runs if alike(run, other)]:
+            row = run.row._replace(seq=other.row.seq)
+            self._flusher.put_run(row)
+            self._end(other, row)
 
     def _lags(self) -> bool:
         """Whether runs have done ``UNWRITTEN_MAX`` that is not durable yet, or it is too large.
@@ -352,9 +362,6 @@ class Runs:
         self._context.aside.run(work, done)
 
     def _begin_run(self, demand: Demand, row: RunRow) -> None:
-        if demand.kind == "retry":
-            self._retry(demand, row)
-            return
         if demand.kind == "replay" and self._context.recalls is None:
             self.keep_from(row.at)
         run = Run(demand, row)
@@ -364,19 +371,10 @@ class Runs:
 
     def _first(self, demand: Demand, *, cancelled: bool) -> RunRow:
         """The first progress of a run. Blocks."""
-        nothing = RunRow(demand.seq, 0, 0, 0, 0, done=cancelled, cancelled=cancelled)
-        if cancelled or demand.kind == "retry":
+        if cancelled:
+            nothing = RunRow(demand.seq, 0, 0, 0, 0, done=True, cancelled=True)
             return self._store.begin_run_as(nothing)
         return self._kinds[demand.kind].begin(demand)
-
-    def _retry(self, demand: Demand, row: RunRow) -> None:
-        """Make the waiting retries of a route due: one step, durable with the run's end."""
-        count = 0 if demand.details.dry else self._engine.retry_now(demand.route)
-        if demand.details.dry:
-            count = len(self._state.rows.waiting(demand.route))
-        row = row._replace(handled=count, selected=count, looked=count, total=count, done=True)
-        self._flusher.put_run(row)
-        self._context.report("retry-done", {"run": demand.run, "count": count})
 
 
 def _floor(run: Run) -> int:
