@@ -109,7 +109,7 @@ class Gate:
         self._identities = kept
         self.required = snapshot.required
         self._policies = Policies(snapshot.policies, self._policies)
-        if snapshot.keys is not before.keys:
+        if snapshot.keys != before.keys:  # thousands, which are the same objects as a rule
             self._keys = {record.id: record for record in snapshot.keys}
             self._ids = {record.identity().name: record.id for record in snapshot.keys}
         self.uses = {each: used for each, used in self.uses.items() if each in self._keys}
