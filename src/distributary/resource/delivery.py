@@ -6,15 +6,28 @@
 import functools
 from typing import Any, Final
 
+from distributary.core.policy import (
+    BACKOFF_DELAY_S_DEFAULT,
+    BACKOFF_POLICY_DEFAULT,
+    BACKOFF_S_MAX_DEFAULT,
+    RETRY_DEFAULT,
+    TIMEOUT_S_DEFAULT,
+    BackoffPolicy,
+)
 from distributary.resource import patterns
-from distributary.resource.durations import TEXT_CHARS_MAX, iso_duration, parse_duration_s
+from distributary.resource.durations import (
+    TEXT_CHARS_MAX,
+    format_duration,
+    iso_duration,
+    parse_duration_s,
+)
 from distributary.resource.faults import Faults
 from distributary.resource.schema import Schema, checked, closed, with_defaults
 
 RETRY_MAX: Final = 1000
 """Most retries: three days at the default waits, beyond which a dead letter serves better."""
 
-BACKOFF_POLICIES: Final = ("linear", "exponential")
+BACKOFF_POLICIES: Final = tuple(each.value for each in BackoffPolicy)
 
 TIMEOUT_S_MAX: Final = 600.0
 """Longest attempt, seconds. It holds a connection and a place in flight as long."""
@@ -47,14 +60,14 @@ def _realize_duration(seconds_max: float, faults: Faults, path: str, value: Any)
     return text
 
 
-def _duration(default: str, text: str, seconds_max: float) -> Schema:
+def _duration(default_s: float, text: str, seconds_max: float) -> Schema:
     return {
         "type": ["string", "number"],
         "pattern": patterns.DURATION,
         "maxLength": TEXT_CHARS_MAX,
         "minimum": 0,
         "maximum": seconds_max,
-        "default": default,
+        "default": format_duration(default_s),
         "description": f"{text} A duration such as PT30S, 30s or 30; answered as ISO 8601.",
         "x-codes": dict.fromkeys(("pattern", "maxLength", "minimum"), "duration"),
         "x-expected": _why_no_duration,
@@ -67,17 +80,17 @@ DELIVERY: Final[dict[str, Schema]] = {
         "type": "integer",
         "minimum": 0,
         "maximum": RETRY_MAX,
-        "default": 10,
+        "default": RETRY_DEFAULT,
         "description": "Retries after the first attempt.",
     },
     "backoffPolicy": {
         "enum": list(BACKOFF_POLICIES),
-        "default": "exponential",
+        "default": BACKOFF_POLICY_DEFAULT.value,
         "description": "Waits are constant, or double.",
     },
-    "backoffDelay": _duration("PT0.2S", "The first wait.", BACKOFF_S_MAX),
-    "backoffMax": _duration("PT5M", "Ceiling of a wait.", BACKOFF_S_MAX),
-    "timeout": _duration("PT30S", "Deadline of one attempt.", TIMEOUT_S_MAX),
+    "backoffDelay": _duration(BACKOFF_DELAY_S_DEFAULT, "The first wait.", BACKOFF_S_MAX),
+    "backoffMax": _duration(BACKOFF_S_MAX_DEFAULT, "Ceiling of a wait.", BACKOFF_S_MAX),
+    "timeout": _duration(TIMEOUT_S_DEFAULT, "Deadline of one attempt.", TIMEOUT_S_MAX),
     "rateLimit": {
         "type": "number",
         "exclusiveMinimum": 0,

@@ -15,6 +15,7 @@ from distributary.core.policy._classify import (
 )
 from distributary.core.policy._delivery_policy import (
     BACKOFF_DELAY_S_DEFAULT,
+    BACKOFF_POLICY_DEFAULT,
     BACKOFF_S_MAX_DEFAULT,
     RETRY_DEFAULT,
     TIMEOUT_S_DEFAULT,

@@ -29,6 +29,10 @@ class BackoffPolicy(enum.StrEnum):
     """The wait before retry k is the delay times ``2^(k-1)``."""
 
 
+BACKOFF_POLICY_DEFAULT: Final = BackoffPolicy.EXPONENTIAL
+"""A sink that stays down is asked less and less."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeliveryPolicy:
     """The delivery settings of one destination, checked and with every default filled in.
@@ -48,7 +52,7 @@ class DeliveryPolicy:
     """
 
     retry: int = RETRY_DEFAULT
-    backoff_policy: BackoffPolicy = BackoffPolicy.EXPONENTIAL
+    backoff_policy: BackoffPolicy = BACKOFF_POLICY_DEFAULT
     backoff_delay_s: float = BACKOFF_DELAY_S_DEFAULT
     backoff_max_s: float = BACKOFF_S_MAX_DEFAULT
     timeout_s: float = TIMEOUT_S_DEFAULT

@@ -7,6 +7,7 @@ Source:
 
 from typing import Final
 
+from distributary.core.policy import RETRY_DEFAULT
 from distributary.knative.apiserver.machinery.schema_words import (
     Schema,
     array,
@@ -19,7 +20,7 @@ from distributary.knative.apiserver.machinery.schema_words import (
     time,
     whole,
 )
-from distributary.resource.delivery import BACKOFF_POLICIES, RETRY_MAX
+from distributary.resource.delivery import BACKOFF_POLICIES, DELIVERY, RETRY_MAX
 
 _DUCK: Final = "dev.knative.pkg.apis.duck.v1."
 _DELIVERY: Final = "dev.knative.eventing.duck.v1."
@@ -36,6 +37,10 @@ _CA_CERTS: Final = (
     "CA certificates (PEM) trusted for the destination, in addition to those of the system."
 )
 _AUDIENCE: Final = "OIDC audience of the destination: deliveries show a token for it."
+
+
+def _default(member: str) -> str:
+    return f"Default: {DELIVERY[member]['default']}."
 
 
 def resolved(what: str, prefix: str) -> dict[str, Schema]:
@@ -132,7 +137,7 @@ DUCK: Final[dict[str, Schema]] = {
     DELIVERY_SPEC: struct(
         "Retries, dead letters and content mode of deliveries. If set, it applies as a whole:"
         " members left out have their defaults, and two DeliverySpecs are never merged. Without"
-        " any, there are 10 retries.",
+        f" any, there are {RETRY_DEFAULT} retries.",
         deadLetterSink=ref(
             DESTINATION,
             "Where undeliverable events go. Default: the server keeps them.",
@@ -145,12 +150,12 @@ DUCK: Final[dict[str, Schema]] = {
         ),
         backoffPolicy=one_of(
             "Growth of waits: `linear` repeats `backoffDelay`, `exponential` doubles it each time."
-            " Default: exponential.",
+            f" {_default('backoffPolicy')}",
             *BACKOFF_POLICIES,
         ),
-        backoffDelay=text("The first wait, ISO 8601. Default: PT0.2S."),
-        backoffMax=text("The longest wait, ISO 8601. Default: PT5M."),
-        timeout=text("Deadline of one attempt, ISO 8601, above zero. Default: PT30S."),
+        backoffDelay=text(f"The first wait, ISO 8601. {_default('backoffDelay')}"),
+        backoffMax=text(f"The longest wait, ISO 8601. {_default('backoffMax')}"),
+        timeout=text(f"Deadline of one attempt, ISO 8601, above zero. {_default('timeout')}"),
         retryAfterMax=text(
             "Ceiling for a sink's `Retry-After`, ISO 8601; PT0S: ignored. Default: `backoffMax`."
         ),

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from distributary.core.policy import (
     BACKOFF_DELAY_S_DEFAULT,
+    BACKOFF_POLICY_DEFAULT,
     BACKOFF_S_MAX_DEFAULT,
     RETRY_DEFAULT,
     TIMEOUT_S_DEFAULT,
@@ -62,7 +63,7 @@ from distributary.routes.settings import RouteEndpoint, RouteSettings, decode_se
 DEFAULT_DELIVERY: Final = Delivery(
     dead_letter_sink=None,
     retry=RETRY_DEFAULT,
-    backoff_policy="exponential",
+    backoff_policy=BACKOFF_POLICY_DEFAULT.value,
     backoff_delay_s=BACKOFF_DELAY_S_DEFAULT,
     backoff_max_s=BACKOFF_S_MAX_DEFAULT,
     timeout_s=TIMEOUT_S_DEFAULT,
