@@ -203,6 +203,23 @@ def check_demands_are_numbered(made: Resources) -> None:
     assert targets.demands(second.seq) == []
 
 
+def check_the_newest_demand_to_resume_a_route_stands(made: Resources) -> None:
+    """Each owner sees it, also one that has seen an older one; a later owner sees it alone."""
+    targets, _ = made.look()
+    for route in ("r", "q"):
+        made.ask("resume", route)
+    targets.refresh()
+    first, other = targets.demands(0)
+    made.ask("resume", "r")
+    targets.refresh()
+    (newest,) = targets.demands(other.seq)
+    assert (newest.kind, newest.route) == ("resume", "r")
+    later, _ = made.look()
+    later.refresh()
+    assert later.demands(0) == [other, newest]
+    assert first.seq < other.seq < newest.seq
+
+
 def check_halted_routes_are_known(made: Resources) -> None:
     """Also to an owner that comes later; no target changes by it."""
     targets, _ = made.look()
@@ -266,6 +283,7 @@ CHECKS: tuple[Callable[[Resources], None], ...] = (
     check_a_deleted_resource_has_no_target,
     check_it_is_known_whether_others_wait_too,
     check_demands_are_numbered,
+    check_the_newest_demand_to_resume_a_route_stands,
     check_halted_routes_are_known,
     check_every_change_of_a_route_is_in_its_history,
 )

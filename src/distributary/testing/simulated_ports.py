@@ -83,7 +83,10 @@ class SimulatedTargets:
         asked_ms: int = 0,
     ) -> str:
         """Make a request to the owners; returns the id of the run."""
-        seq = len(self.asked) + 1
+        seq = self.asked[-1].seq + 1 if self.asked else 1
+        if kind == "resume":
+            before = (kind, route)
+            self.asked = [each for each in self.asked if (each.kind, each.route) != before]
         self.asked.append(Demand(seq, kind, route, f"run-{seq}", asked_ms, details))
         return f"run-{seq}"
 
@@ -187,7 +190,7 @@ class TargetsView:
 
     def demands(self, after_seq: int) -> list[Demand]:
         """Returns the requests to the owners."""
-        return self._targets.asked[after_seq:]
+        return [each for each in self._targets.asked if each.seq > after_seq]
 
     def halted(self) -> frozenset[str]:
         """Returns the routes that are paused or disabled."""

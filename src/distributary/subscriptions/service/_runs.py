@@ -6,7 +6,7 @@ database of each partition, which its consumer writes.
 
 import hashlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from distributary.core.clock import Clock
@@ -14,7 +14,8 @@ from distributary.core.demand import Demand, DemandDetails, DemandKind
 from distributary.core.errors import Fault, NotFoundError, ResourceError
 from distributary.core.outcome import DeliveryRowsReader, RunRow
 from distributary.core.tenant import DEFAULT_NAMESPACE
-from distributary.subscriptions.store.demands import KEPT_MS, RUN_KINDS, RouteName
+from distributary.subscriptions.store import demands as limits
+from distributary.subscriptions.store.demands import KEPT_MS, RUN_KINDS, RouteName, namespace_of
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import SubscriptionPage
 
@@ -130,7 +131,7 @@ class Runs:
 
         Raises:
             ConflictError: The run has another demand.
-            RequestError: Too many demands lately.
+            RequestError: Too many runs are kept.
         """
         name = run_key(run or uuid.uuid4().hex, namespace)
         return self._store.demand(kind, route, name, self._clock.wall_ms(), details=details)
@@ -148,7 +149,7 @@ class Runs:
         # The name of another namespace's run has a blank, which no client's has.
         demand = None if " " in run else self._store.find_demand(run_key(run, namespace))
         if demand is None or demand.kind not in RUN_KINDS:
-            raise NotFoundError("there is no run of this id, or it is more than a week old")
+            raise NotFoundError("there is no run of this id, or it is over and forgotten")
         return demand
 
     def cancel(self, run: str, by: str, namespace: str = DEFAULT_NAMESPACE) -> RunState:
@@ -156,7 +157,6 @@ class Runs:
 
         Raises:
             NotFoundError: It is unknown, or no longer kept.
-            RequestError: Too many demands lately.
         """
         demand = self._demand(run, namespace)
         (found,) = self._states([demand])
@@ -170,7 +170,8 @@ class Runs:
     def forget_ended(self) -> None:
         """Forget what was asked for more than a week ago and is over in all partitions.
 
-        A run that takes longer is kept: without its demand no later owner would go on with it.
+        Sooner where there are many: the oldest runs that are over leave half of all places free. A
+        run that goes on is kept: without its demand no later owner would go on with it.
         Idempotent; call it from time to time.
 
         Raises:
@@ -180,12 +181,50 @@ class Runs:
         under_way = set[int]()
         while old := self._store.oldest_demands(before_ms, seq):
             seq = old[-1].seq
-            runs = self._states([demand for demand in old if demand.kind in RUN_KINDS])
-            under_way.update(one.demand.seq for one in runs if not one.done)
+            runs = {each.seq: each.run for each in old if each.kind in RUN_KINDS}
+            over = self._over(list(runs))
+            under_way.update(runs.keys() - over)
             # What ends a run comes after it, and is kept with it.
-            ended = [each.seq for each in old if not under_way & {each.seq, each.details.of}]
-            if ended:
-                self._store.forget_demands(ended)
+            others = [each for each in old if each.seq not in runs]
+            ended = [each.seq for each in others if each.details.of not in under_way]
+            self._forget({seq: runs[seq] for seq in over}, ended)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Forget the oldest runs that are over where more than half of all places are taken."""
+        by_namespace: dict[str, list[tuple[int, str]]] = {}
+        for seq, run in self._store.runs_kept():
+            by_namespace.setdefault(namespace_of(run), []).append((seq, run))
+        for runs in by_namespace.values():
+            self._thin(runs, len(runs) - limits.DEMANDS_OF_NAMESPACE_MAX // 2)
+        kept = self._store.runs_kept()
+        self._thin(kept, len(kept) - limits.DEMANDS_MAX // 2)
+
+    def _thin(self, runs: list[tuple[int, str]], spare: int) -> None:
+        """Forget *spare* of these runs, the oldest that are over."""
+        slice_ = limits.FORGOTTEN_AT_ONCE_MAX
+        for first in range(0, len(runs), slice_):
+            if spare <= 0:
+                return
+            some = dict(runs[first : first + slice_])
+            over = sorted(self._over(list(some)))[:spare]
+            spare -= len(over)
+            self._forget({seq: some[seq] for seq in over}, [])
+
+    def _over(self, seqs: list[int]) -> set[int]:
+        """Those of these runs that every partition has finished."""
+        by_partition = [reader.runs(seqs) for reader in self._readers]
+        return {
+            seq
+            for seq in seqs
+            if all((row := rows.get(seq)) is not None and row.done for rows in by_partition)
+        }
+
+    def _forget(self, runs: Mapping[int, str], others: Sequence[int]) -> None:
+        """Forget these runs, by number, with what cancels them, and other demands."""
+        ends = self._store.find_demands([_cancel_key(run) for run in runs.values()])
+        if seqs := [*runs, *others, *(end.seq for end in ends)]:
+            self._store.forget_demands(seqs)
 
     def page(
         self,

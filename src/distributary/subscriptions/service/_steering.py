@@ -4,7 +4,7 @@ import uuid
 
 from distributary.core.clock import Clock
 from distributary.core.demand import Demand, DemandDetails
-from distributary.core.errors import ConflictError, Fault, ResourceError
+from distributary.core.errors import Fault, ResourceError
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.subscriptions.service._runs import Runs, run_key
 from distributary.subscriptions.store.steering import Steering
@@ -38,16 +38,10 @@ class Steerings:
 
         Raises:
             ConflictError: It is disabled.
-            RequestError: Too many demands lately.
         """
         uid = self._store.find(id_, namespace).uid
-        state = self._store.steering([uid]).get(uid)
-        if state is not None and state.disabled_ms is not None:
-            why = state.disabled_reason or "no reason was given"
-            raise ConflictError(f"it is disabled ({why}): enable it")
-        self._store.resume(uid, by, self._clock.wall_ms())
         run = run_key(uuid.uuid4().hex, namespace)
-        return self._store.demand("resume", uid, run, self._clock.wall_ms())
+        return self._store.send_again(uid, by, run, self._clock.wall_ms())
 
     def disable(
         self, id_: str, reason: str, by: str, namespace: str = DEFAULT_NAMESPACE

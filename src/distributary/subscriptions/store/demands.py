@@ -25,17 +25,23 @@ from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
 
 DEMANDS_MAX: Final = 100_000
-"""Most demands kept: a hundred bytes each, and every consumer reads them at its start."""
+"""Most runs kept: a hundred bytes each, and every consumer reads them at its start. As many places
+are there to resume routes. To cancel a run needs none: a run has one cancel, which goes with it."""
 DEMANDS_OF_NAMESPACE_MAX: Final = 5_000
-"""Most of them of one namespace, so that no tenant takes the place of another. Demands that are no
-runs, such as to cancel one, have as many places of their own: what runs away can be ended."""
+"""Most of them of one namespace, so that no tenant takes the place of another."""
 KEPT_MS: Final = 7 * 86_400_000
-"""How long demands are kept at least, for people and for a consumer that was down, milliseconds."""
+"""How long demands are kept for people and for a consumer that was down, milliseconds: a run also
+until it is over, and a shorter time where others need its place."""
+NUMBERS_KEPT: Final = DEMANDS_MAX // 2
+"""Runs that are over are forgotten once so many demands were made after them: half of the
+``RUNS_KEPT`` after which a partition no longer knows that it is done with one."""
 FORGOTTEN_AT_ONCE_MAX: Final = 500
 """Demands looked at in one turn of forgetting: their numbers are parameters of a query."""
 
 RUN_KINDS: Final = ("redrive", "purge", "replay", "retry")
 """Kinds of demands that are runs: they have progress."""
+
+_MORE: Final = "those that are over make room within a minute, others once they are cancelled"
 
 _d = _tables.demand
 _g = _tables.generation
@@ -81,9 +87,12 @@ def write_demand(
 ) -> Demand:
     """Store a demand; returns the existing one if the run has one.
 
+    To resume a route takes the place of what was asked before to resume it and, where no place is
+    free, of the oldest such demand: consumers that run have read that long ago.
+
     Raises:
         ConflictError: The run has a different demand.
-        RequestError: Too many are kept.
+        RequestError: Too many runs are kept.
     """
     counter = connection.execute(sa.select(_g.c.demand_seq).with_for_update()).scalar_one()
     found = connection.execute(sa.select(_d).where(_d.c.run == run)).one_or_none()
@@ -93,13 +102,11 @@ def write_demand(
         if (before.kind, before.route) != (kind, route) or not same:
             raise ConflictError(f"the run {run} asked for something else")
         return before
-    namespace = run.rpartition(" ")[0] or DEFAULT_NAMESPACE
-    alike = _d.c.kind.in_(RUN_KINDS) if kind in RUN_KINDS else _d.c.kind.not_in(RUN_KINDS)
-    if _count(connection, _of_namespace(namespace) & alike) >= DEMANDS_OF_NAMESPACE_MAX:
-        most = f"{DEMANDS_OF_NAMESPACE_MAX} runs of a namespace"
-        raise RequestError("unavailable", f"{most} were asked for within a week")
-    if _count(connection, alike) >= DEMANDS_MAX:
-        raise RequestError("unavailable", "Too many runs were asked for within a week.")
+    namespace = namespace_of(run)
+    if kind == "resume":
+        _replace_resumes(connection, route, namespace)
+    elif kind in RUN_KINDS:
+        _check_room(connection, namespace)
     made = Demand(counter + 1, kind, route, run, now_ms, details)
     values = made._asdict() | {"details": encode_details(details)}
     connection.execute(sa.insert(_d).values(values))
@@ -107,10 +114,44 @@ def write_demand(
     return made
 
 
+def _check_room(connection: Connection, namespace: str) -> None:
+    """Refuse one run more where there are too many."""
+    runs = _d.c.kind.in_(RUN_KINDS)
+    if _count(connection, runs & _of_namespace(namespace)) >= DEMANDS_OF_NAMESPACE_MAX:
+        raise RequestError(
+            "unavailable", f"{DEMANDS_OF_NAMESPACE_MAX} runs of a namespace are kept: {_MORE}"
+        )
+    if _count(connection, runs) >= DEMANDS_MAX:
+        raise RequestError("unavailable", f"{DEMANDS_MAX} runs are kept: {_MORE}")
+
+
+def _replace_resumes(connection: Connection, route: str, namespace: str) -> None:
+    """Make room for a demand to resume *route*."""
+    resumes = _d.c.kind == "resume"
+    connection.execute(sa.delete(_d).where(resumes, _d.c.route == route))
+    own = resumes & _of_namespace(namespace)
+    for which, most in ((own, DEMANDS_OF_NAMESPACE_MAX), (resumes, DEMANDS_MAX)):
+        spare = _count(connection, which) + 1 - most
+        if spare > 0:
+            oldest = sa.select(_d.c.seq).where(which).order_by(_d.c.seq).limit(spare)
+            forget_demands(connection, connection.execute(oldest).scalars().all())
+
+
 def oldest_demands(connection: Connection, before_ms: int, after_seq: int) -> list[Demand]:
-    """The oldest demands above this number that were made before then, some of them, in order."""
-    query = sa.select(_d).where(_d.c.asked_ms < before_ms, _d.c.seq > after_seq)
+    """The oldest demands above this number, some of them, in order.
+
+    Those made before then, and runs that ``NUMBERS_KEPT`` demands have followed.
+    """
+    newest = sa.select(_g.c.demand_seq).scalar_subquery()
+    left_behind = _d.c.kind.in_(RUN_KINDS) & (_d.c.seq <= newest - NUMBERS_KEPT)
+    query = sa.select(_d).where((_d.c.asked_ms < before_ms) | left_behind, _d.c.seq > after_seq)
     return _demands(connection.execute(query.order_by(_d.c.seq).limit(FORGOTTEN_AT_ONCE_MAX)))
+
+
+def runs_kept(connection: Connection) -> list[tuple[int, str]]:
+    """Number and name in the store of every run, the oldest first."""
+    query = sa.select(_d.c.seq, _d.c.run).where(_d.c.kind.in_(RUN_KINDS)).order_by(_d.c.seq)
+    return [(row.seq, row.run) for row in connection.execute(query)]
 
 
 def forget_demands(connection: Connection, seqs: Collection[int]) -> None:
@@ -166,6 +207,11 @@ def page_demands(
     if kind is not None:
         query = query.where(_d.c.kind == kind)
     return _demands(connection.execute(query.order_by(_d.c.seq.desc()).limit(limit)))
+
+
+def namespace_of(run: str) -> str:
+    """The namespace of a run, by its name in the store."""
+    return run.rpartition(" ")[0] or DEFAULT_NAMESPACE
 
 
 def _of_namespace(namespace: str) -> sa.ColumnElement[bool]:

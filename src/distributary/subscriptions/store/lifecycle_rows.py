@@ -19,6 +19,7 @@ from distributary.core.shown import shown_uri
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
 from distributary.routes.settings import decode_settings
+from distributary.subscriptions.store.steering import Steered
 from distributary.subscriptions.store.stored import StoredSubscription
 
 STARTED: Final = "started"
@@ -266,6 +267,15 @@ def read_listening(connection: Connection, namespaces: Collection[str]) -> dict[
 def note_transition(connection: Connection, transition: Transition) -> None:
     """Add a row for *transition*, in the transaction that makes it, if anybody listens."""
     _write(connection, _rows_of(connection, [transition]))
+
+
+def note_steered(
+    connection: Connection, made: Steered, transition: str, now_ms: int, **members: str
+) -> Steered:
+    """Note what *made* has changed for those who listen; returns it."""
+    if made.changed:
+        note_transition(connection, Transition(made.now.uid, transition, now_ms, members))
+    return made
 
 
 def _rows_of(connection: Connection, transitions: Collection[Transition]) -> list[dict[str, Any]]:

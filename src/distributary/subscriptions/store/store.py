@@ -9,20 +9,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from distributary.core import database
 from distributary.core.database import StoreWriter
 from distributary.core.demand import NO_DETAILS, Demand, DemandDetails, DemandKind
-from distributary.core.errors import DistributaryError, NotFoundError
+from distributary.core.errors import ConflictError, DistributaryError, NotFoundError
 from distributary.core.quotas import QuotaTable
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
-from distributary.routes.batch import (
-    ActiveRoute,
-    read_all,
-    read_targets,
-)
+from distributary.routes.batch import ActiveRoute, read_all, read_targets
 from distributary.routes.changes import AppliedRoute
 from distributary.subscriptions.store import steering as _steering
 from distributary.subscriptions.store._batch import Batch, SubscriptionRow
@@ -48,6 +43,7 @@ from distributary.subscriptions.store.demands import (
     oldest_demands,
     page_demands,
     read_route_names,
+    runs_kept,
     write_demand,
 )
 from distributary.subscriptions.store.event_rows import (
@@ -60,8 +56,7 @@ from distributary.subscriptions.store.lifecycle_rows import (
     ENABLED,
     PAUSED,
     RESUMED,
-    Transition,
-    note_transition,
+    note_steered,
 )
 from distributary.subscriptions.store.stored import (
     NO_SUBSCRIPTION,
@@ -287,13 +282,29 @@ class Store:
         with self._writer.changing() as connection:
             _steering.check_exists(connection, uid)
             made = _steering.pause(connection, uid, by, now_ms)
-            return _told(connection, made, PAUSED, now_ms, by=by)
+            return note_steered(connection, made, PAUSED, now_ms, by=by)
 
     def resume(self, uid: str, by: str, now_ms: int) -> _steering.Steered:
         """End a pause; *by* and *now_ms* are for who is told of it."""
         with self._writer.changing() as connection:
             made = _steering.resume(connection, uid)
-            return _told(connection, made, RESUMED, now_ms, by=by)
+            return note_steered(connection, made, RESUMED, now_ms, by=by)
+
+    def send_again(self, uid: str, by: str, run: str, now_ms: int) -> Demand:
+        """End a pause, and demand under the name *run* that a parked sink is sent to again.
+
+        Raises:
+            ConflictError: The route is disabled; nothing was changed.
+            NotFoundError: Its subscription or object does not exist.
+        """
+        with self._writer.changing() as connection:
+            _steering.check_exists(connection, uid)
+            made = _steering.resume(connection, uid)
+            if made.now.disabled_ms is not None:
+                why = made.now.disabled_reason or "no reason was given"
+                raise ConflictError(f"it is disabled ({why}): enable it")
+            note_steered(connection, made, RESUMED, now_ms, by=by)
+            return write_demand(connection, "resume", uid, run, now_ms)
 
     def disable(self, uid: str, reason: str, by: str, now_ms: int) -> _steering.Steered:
         """Send nothing of this route until it is enabled, for *reason*.
@@ -304,13 +315,13 @@ class Store:
         with self._writer.changing() as connection:
             _steering.check_exists(connection, uid)
             made = _steering.disable(connection, uid, reason, by, now_ms)
-            return _told(connection, made, DISABLED, now_ms, by=by, reason=reason)
+            return note_steered(connection, made, DISABLED, now_ms, by=by, reason=reason)
 
     def enable(self, uid: str, by: str, now_ms: int) -> _steering.Steered:
         """End that a route is disabled; *by* and *now_ms* are for who is told of it."""
         with self._writer.changing() as connection:
             made = _steering.enable(connection, uid)
-            return _told(connection, made, ENABLED, now_ms, by=by)
+            return note_steered(connection, made, ENABLED, now_ms, by=by)
 
     def steering(self, uids: Collection[str]) -> dict[str, _steering.Steering]:
         """What is set about the deliveries of these routes; none about those that are absent."""
@@ -379,6 +390,11 @@ class Store:
         """Runs of *namespace*, the newest first; see ``demands.page_demands``."""
         with database.reading(self._reader) as connection:
             return page_demands(connection, namespace, before, limit, route=route, kind=kind)
+
+    def runs_kept(self) -> list[tuple[int, str]]:
+        """Number and name in the store of every run, the oldest first."""
+        with database.reading(self._reader) as connection:
+            return runs_kept(connection)
 
     def oldest_demands(self, before_ms: int, after_seq: int) -> list[Demand]:
         """See ``demands``."""
@@ -469,15 +485,6 @@ class Store:
         """Number of live subscriptions and routes of other objects."""
         with database.reading(self._reader) as connection:
             return int(connection.execute(sa.select(_g.c.live_count)).scalar_one())
-
-
-def _told(
-    connection: Connection, made: _steering.Steered, transition: str, now_ms: int, **members: str
-) -> _steering.Steered:
-    """Note what *made* has changed for those who listen; returns it."""
-    if made.changed:
-        note_transition(connection, Transition(made.now.uid, transition, now_ms, members))
-    return made
 
 
 def _namespaces(changes: Sequence[Change]) -> set[str]:

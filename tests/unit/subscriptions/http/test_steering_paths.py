@@ -171,6 +171,59 @@ def test_a_run_is_forgotten_once_it_is_over(api, monkeypatch):
     assert api.request("GET", "/runs/p0").status == 404
 
 
+def _ask(api, first, last):
+    for number in range(first, last):
+        post(api, "/subscriptions/s/retry", {"run": f"p{number}"})
+
+
+def _end(api, names):
+    seqs = [api.store.find_demand(name).seq for name in names]
+    done = {seq: RunRow(seq, 0, 0, 0, 0, done=True) for seq in seqs}
+    for partition in range(len(api.databases)):
+        write(api, partition, runs=done)
+
+
+def _kept(api):
+    Runs(api.store, SimpleNamespace(wall_ms=lambda: 0), api.readers).forget_ended()
+    return [run["run"] for run in api.request("GET", "/runs").json()][::-1]
+
+
+@pytest.mark.parametrize(
+    "most", ["DEMANDS_OF_NAMESPACE_MAX", "DEMANDS_MAX"], ids=["of a namespace", "of all"]
+)
+def test_runs_that_are_over_make_room(api, monkeypatch, most):
+    """The oldest of them, until half of the places are free; what cancelled one goes with it."""
+    monkeypatch.setattr(demands, most, 6)
+    monkeypatch.setattr(demands, "FORGOTTEN_AT_ONCE_MAX", 2)
+    api.put("s")
+    _ask(api, 0, 6)
+    post(api, "/runs/p1/cancel")
+    refused = post(api, "/subscriptions/s/retry", {"run": "p6"})
+    assert (refused.status, refused.json()["code"]) == (503, "unavailable")
+    assert "6 runs" in refused.json()["detail"]
+    assert "over make room within a minute" in refused.json()["detail"]
+    assert len(_kept(api)) == 6
+    seq = api.store.find_demand("p1").seq
+    _end(api, ["p1", "p3", "p4", "p5"])
+    assert _kept(api) == ["p0", "p2", "p5"]
+    assert not [one for one in api.store.oldest_demands(2**60, 0) if one.details.of == seq]
+    _ask(api, 6, 9)
+    assert _kept(api) == ["p0", "p2", "p6", "p7", "p8"]
+
+
+def test_runs_that_are_over_are_forgotten_before_partitions_forget_them(api, monkeypatch):
+    """A partition that begins a demand anew must not find one that it was done with."""
+    monkeypatch.setattr(demands, "NUMBERS_KEPT", 4)
+    api.put("s")
+    _ask(api, 0, 2)
+    _end(api, ["p0"])
+    for _ in range(2):
+        post(api, "/subscriptions/s/resume")
+    assert _kept(api) == ["p0", "p1"]
+    post(api, "/subscriptions/s/resume")
+    assert _kept(api) == ["p1"]
+
+
 def test_runs_are_listed_part_by_part(api, monkeypatch):
     """The newest first; by subscription, kind and state; another namespace has its own."""
     for name in ("s", "t"):

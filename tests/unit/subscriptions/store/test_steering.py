@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from distributary.core import database
 from distributary.core.demand import DemandDetails
-from distributary.core.errors import NotFoundError, RequestError
+from distributary.core.errors import ConflictError, NotFoundError, RequestError
 from distributary.routes import tables
 from distributary.subscriptions.store import Directory, demands, steering
 from distributary.subscriptions.store.store import Store
@@ -205,13 +205,54 @@ def test_a_store_of_an_earlier_version_is_brought_up(one, url):
 
 
 def test_runs_can_be_ended_however_many_were_asked_for(store, monkeypatch):
-    """What is no run has places of its own: to cancel one, and to resume a route."""
+    """To cancel one needs no place, and to resume a route takes none of theirs."""
     monkeypatch.setattr(demands, "DEMANDS_OF_NAMESPACE_MAX", 2)
     for number in range(2):
         store.demand("retry", "u1", f"run-{number}", 5)
-    with pytest.raises(RequestError, match="2 runs of a namespace"):
+    with pytest.raises(RequestError, match="2 runs of a namespace are kept"):
         store.demand("replay", "u1", "run-2", 5)
-    store.demand("cancel", "", "end-1", 5, details=DemandDetails(of=1))
-    store.demand("resume", "u1", "on-1", 5)
-    with pytest.raises(RequestError):
-        store.demand("resume", "u1", "on-2", 5)
+    store.demand("replay", "u2", "shop run-2", 5)
+    for number in range(3):
+        store.demand("resume", f"u{number}", f"on-{number}", 5)
+    for number in range(3):
+        details = DemandDetails(of=number)
+        assert store.demand("cancel", "", f"end-{number}", 5, details=details).details.of == number
+
+
+def test_routes_are_resumed_however_many_were_before(store, monkeypatch):
+    """Of a route the newest demand is kept, and of a namespace the newest ones."""
+    monkeypatch.setattr(demands, "DEMANDS_OF_NAMESPACE_MAX", 2)
+    monkeypatch.setattr(demands, "DEMANDS_MAX", 3)
+    runs = ["on-1", "on-2", "on-3", "on-4", "shop on-5", "shop on-6"]
+    kept = []
+    for run, route in zip(runs, ["u1", "u1", "u2", "u3", "u4", "u5"], strict=True):
+        store.demand("resume", route, run, 5)
+        kept.append([one.run for one in store.find_demands(runs)])
+    assert kept == [
+        ["on-1"],
+        ["on-2"],
+        ["on-2", "on-3"],
+        ["on-3", "on-4"],
+        ["on-3", "on-4", "shop on-5"],
+        ["on-4", "shop on-5", "shop on-6"],
+    ]
+
+
+def test_a_pause_ends_with_the_demand_to_send_again_or_not_at_all(one):
+    """Nothing is changed of what is disabled or gone, nor where the demand cannot be stored."""
+    one.pause("u1", "anna", 10)
+    one.demand("redrive", "u1", "taken", 5)
+    with pytest.raises(ConflictError):
+        one.send_again("u1", "anna", "taken", 20)
+    one.disable("u1", "it floods us", "anna", 10)
+    with pytest.raises(ConflictError, match=r"disabled \(it floods us\): enable it"):
+        one.send_again("u1", "anna", "on-1", 20)
+    assert one.steering(["u1"])["u1"].paused_ms == 10
+    assert one.find_demand("on-1") is None
+    with pytest.raises(NotFoundError):
+        one.send_again("u9", "anna", "on-1", 20)
+    one.enable("u1", "anna", 30)
+    made = one.send_again("u1", "anna", "on-1", 40)
+    assert (made.kind, made.route) == ("resume", "u1")
+    assert one.find_demand("on-1") == made
+    assert not one.steering(["u1"])["u1"].halted

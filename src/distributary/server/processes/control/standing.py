@@ -34,8 +34,8 @@ STOP_S: Final = 5.0
 """Longest wait for the thread at a stop: a look takes milliseconds, and a busy store seconds."""
 COUNT_S: Final = 5.0
 """Shortest interval at which the metrics are summed."""
-FORGET_S: Final = 3600.0
-"""Interval at which runs of more than a week ago are forgotten."""
+FORGET_S: Final = 60.0
+"""Interval at which runs are forgotten that are over and old, or whose places others need."""
 COUNT_SHARE: Final = 0.005
 """Share of a core that summing may take: the interval grows with the number of subscriptions, of
 which 100,000 take some 50 ms."""
