@@ -1,8 +1,8 @@
 """Delivery protocols: their descriptors, and the registry of those installed.
 
 A package adds a protocol with an entry point of the group ``distributary.protocols`` whose object
-is ``PROTOCOLS``, a tuple of ``Protocol``. The folders under ``distributary.protocols`` are declared
-the same way. Called by all code that knows protocols only by name.
+is ``PROTOCOLS``, a tuple of ``Protocol``. The folders under ``distributary.protocols`` export the
+same and are found where they lie. Called by all code that knows protocols only by name.
 """
 
 import functools
@@ -136,11 +136,11 @@ class Protocol:
 
 
 class _Claim(NamedTuple):
-    """The declaration of one entry point.
+    """The declaration of one entry point, or of one folder.
 
     Attributes:
         package: Name of the package; empty: this project's own.
-        entry: The entry point, as in the package's metadata.
+        entry: The entry point, as in the package's metadata; or the name of the folder.
         protocols: The declared protocols.
     """
 
@@ -169,7 +169,7 @@ def _found() -> _Found:
         {(_package(each), each.name, each.value) for each in entries}
     ):
         if value.startswith(f"{ENTRY_POINTS}."):
-            continue  # a folder that no longer exists; old metadata may still name it
+            continue  # metadata of an older version, which named the folders
         try:
             claims.append(_Claim(package, f"{name} = {value}", _declared(value)))
         except Exception as error:  # noqa: BLE001 - the code of others, as it is imported

@@ -3,9 +3,7 @@
 import dataclasses
 import importlib.metadata
 import sys
-import tomllib
 import types
-from pathlib import Path
 
 import pytest
 
@@ -13,27 +11,25 @@ from distributary.core import protocol as _protocol
 from distributary.core.policy import Decision, acknowledgement_rules
 from distributary.core.protocol import Scheme, load, protocols
 
-ROOT = Path(__file__).parents[3]
-
 
 def test_every_protocol_of_the_project_is_found() -> None:
     """Names are in capitals and in order."""
     assert list(protocols()) == ["AMQP", "HTTP", "KAFKA", "MQTT3", "MQTT5", "NATS"]
 
 
-def test_every_folder_is_declared_as_other_packages_declare_theirs() -> None:
-    """An installation made today names all of them."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    folders = [path.parent for path in ROOT.glob("src/distributary/protocols/*/__init__.py")]
-    assert declared["distributary.protocols"] == {
-        folder.name: f"distributary.protocols.{folder.name}:PROTOCOLS" for folder in folders
-    }
-
-
-def test_an_installation_of_before_finds_the_folders_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metadata of an editable install are as old as the install."""
+def test_folders_are_found_without_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers may run from an archive that has none."""
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: ())
     assert _protocol._found.__wrapped__().protocols == protocols()
+
+
+def test_metadata_of_an_older_version_add_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They named the folders; an editable install keeps them."""
+    value = "distributary.protocols.http:PROTOCOLS"
+    entry = importlib.metadata.EntryPoint("http", value, _protocol.ENTRY_POINTS)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: (entry,))
+    found = _protocol._found.__wrapped__()
+    assert (found.protocols, found.refused) == (protocols(), ())
 
 
 class _Package(importlib.metadata.Distribution):
