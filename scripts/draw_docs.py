@@ -12,6 +12,7 @@ hand and stays:
 """
 
 import ast
+import importlib
 import inspect
 import itertools
 import json
@@ -172,18 +173,23 @@ def _reason(kind: type, name: str) -> str:
 
 
 def draw_limits() -> str:
-    """Every public limit with its reason, by room."""
-    rooms: dict[str, list[tuple[str, str, str]]] = {}
+    """Every public limit with its place and its reason, by room."""
+    rooms: dict[str, list[tuple[str, ...]]] = {}
     for path in sorted(SRC.rglob("*.py")):
-        room = path.relative_to(SRC).parts[0].removesuffix(".py")
-        if room != "testing":
-            rooms.setdefault(room, []).extend(_limits(path))
-    parts = [
-        f"## {room}\n\n{clauses.table(('Limit', 'Value', 'Why'), rows)}"
+        inside = path.relative_to(SRC).with_suffix("")
+        parts = inside.parts[:-1] if inside.name == "__init__" else inside.parts
+        if parts and parts[0] != "testing":
+            where = "/".join(parts[1:])
+            rooms.setdefault(parts[0], []).extend(
+                (name, value, f"`{where}`" if where else "", why)
+                for name, value, why in _limits(path, ".".join((SRC.name, *parts)))
+            )
+    tables = [
+        f"## {room}\n\n{clauses.table(('Limit', 'Value', 'Where', 'Why'), rows)}"
         for room, rows in rooms.items()
         if rows
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(tables)
 
 
 def draw_metrics() -> str:
@@ -271,8 +277,8 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if stale and "--check" in arguments else 0
 
 
-def _limits(path: Path) -> Iterator[tuple[str, str, str]]:
-    """(name, value, reason) of the public limits of a module."""
+def _limits(path: Path, module: str) -> Iterator[tuple[str, str, str]]:
+    """(name, value, reason) of the public limits of a module; *module* tells computed values."""
     body = ast.parse(path.read_text("utf-8")).body
     known: dict[str, Any] = {}
     records = [
@@ -288,15 +294,23 @@ def _limits(path: Path) -> Iterator[tuple[str, str, str]]:
                 pass
             case _:
                 continue
-        number = _number(value, known)
-        if number is None:
-            continue
-        known[name] = number
+        number = known[name] = _number(value, known)
         match behind:
-            case ast.Expr(value=ast.Constant(value=str(reason))) if (
-                _LIMIT_NAME.fullmatch(name) or name.islower()
-            ):
-                yield f"`{name}`", f"{number:,}", clauses.cell(reason.replace("``", "`"))
+            case ast.Expr(value=ast.Constant(value=str(reason))):
+                pass
+            case _:
+                continue
+        if _LIMIT_NAME.fullmatch(name) and number is None:
+            number = _imported(module, name)
+        if number is not None and (_LIMIT_NAME.fullmatch(name) or name.islower()):
+            yield f"`{name}`", f"{number:,}", clauses.cell(reason.replace("``", "`"))
+
+
+def _imported(module: str, name: str) -> int | float | None:
+    """The number that the constant *name* of *module* is; None: it is none."""
+    found = getattr(importlib.import_module(module), name)
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return found if is_number else None
 
 
 def _number(node: ast.expr, known: dict[str, Any]) -> int | float | None:

@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from distributary.resource.orders import ORDERS, PREFIX
 
 ROOT = Path(__file__).parents[2]
@@ -36,19 +38,25 @@ def test_what_is_written_by_hand_stays(draw: ModuleType) -> None:
     assert draw.redraw(after) == after
 
 
-def test_limits_are_read_from_constants_with_a_reason(draw: ModuleType, tmp_path: Path) -> None:
-    """Sums and products count; private names, words and numbers without a reason do not."""
-    module = tmp_path / "m.py"
+def test_limits_are_read_from_constants_with_a_reason(
+    draw: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever makes the number; private names, words and numbers without a reason do not count."""
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "of_limits.py"
     module.write_text(
         'A_BYTES_MAX = 2 * 1024\n"""Why ``a``."""\n'
         'B_MAX: int = A_BYTES_MAX + 1\n"""Why b | c."""\n'
         'C_MIN = -(2**31)\n"""Why c."""\n'
+        'F_MAX = 1 << 3\n"""Why f."""\nG_S: float = min(F_MAX, 9) // 2\n"""Why g."""\n'
         'NAME_MAX = "x"\n"""A word."""\n_D_MAX = 1\n"""Private."""\nE_MAX = 1\n'
     )
-    assert list(draw._limits(module)) == [
+    assert list(draw._limits(module, module.stem)) == [
         ("`A_BYTES_MAX`", "2,048", "Why `a`."),
         ("`B_MAX`", "2,049", "Why b \\| c."),
         ("`C_MIN`", "-2,147,483,648", "Why c."),
+        ("`F_MAX`", "8", "Why f."),
+        ("`G_S`", "4", "Why g."),
     ]
 
 
