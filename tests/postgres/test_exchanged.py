@@ -20,15 +20,15 @@ from distributary.core.log.kafka.store_readers import ReaderRow, ReaderRows
 from distributary.core.log.reader_notes import ReaderNote, UnreadNote
 from distributary.core.route import RouteTable
 from distributary.datadir import DataDir, StatusField
-from distributary.partitions import _notes as notes_module
 from distributary.partitions import cluster_places
+from distributary.partitions import notes as notes_module
 from distributary.partitions._courier import Courier
-from distributary.partitions._notes import LiveNote, Mirror, Notes, Pusher, prepare_notes
-from distributary.partitions._shared_page import OwnStop, PageExchange, prepare_pages, read_page
 from distributary.partitions.cluster_places import ClusterPlaces
 from distributary.partitions.entrusted import NO_DRIVER, Entrusted, entrusted_of
+from distributary.partitions.notes import LiveNote, Mirror, Notes, Pusher, prepare_notes
 from distributary.partitions.recall_requests import RequestsFile, is_awaited, read_requests
 from distributary.partitions.routes import ROUTES_AT_BYTES, RoutesAt, move_table, save_table
+from distributary.partitions.shared_page import OwnStop, PageExchange, prepare_pages, read_page
 from kit.running_server import wait_until
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def url(owners_database):
 def machine(url, tables, monkeypatch):
     """Makes an exchange of one more machine, which exchanges when it is told to."""
     del tables
-    monkeypatch.setattr("distributary.partitions._shared_page.EXCHANGED_EVERY_S", 3600.0)
+    monkeypatch.setattr("distributary.partitions.shared_page.EXCHANGED_EVERY_S", 3600.0)
     return lambda: PageExchange(url)
 
 

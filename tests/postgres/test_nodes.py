@@ -23,8 +23,8 @@ from distributary.core.postgres_lease import (
 )
 from distributary.core.postgres_nodes import taking_addresses
 from distributary.datadir import DataDir, StatusField
-from distributary.partitions._executor import LeaseHolder
-from distributary.partitions._shared_page import PageExchange, prepare_pages
+from distributary.partitions.executor import LeaseHolder
+from distributary.partitions.shared_page import PageExchange, prepare_pages
 from distributary.server.nodes import (
     LIVE_S,
     Authority,

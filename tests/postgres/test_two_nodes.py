@@ -26,7 +26,7 @@ from distributary.core.log.kafka.retention import UNLIMITED
 from distributary.core.log.kafka.store_archived import StoredStretches, read_positions
 from distributary.core.meter import Meter
 from distributary.core.postgres_lease import PostgresLease, partition_lease, read_leases
-from distributary.partitions._executor import lease_holder_of
+from distributary.partitions.executor import lease_holder_of
 from distributary.server.processes.node._shared_retention import LeaderRetention
 from distributary.server.processes.receiver.retention import LateArchive, RetentionLimits
 from distributary.spark._places import Places

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from distributary.core.cluster import KafkaPlace, SharedPlaces
-from distributary.partitions._executor import LeaseHolder
+from distributary.partitions.executor import LeaseHolder
 from kit.cluster.cluster import DAEMON
 from kit.ports import free_port
 from kit.servers._base import PASSWORD, USER

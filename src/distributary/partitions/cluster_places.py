@@ -54,9 +54,14 @@ from distributary.datadir.archived import ArchivedStretch
 from distributary.net import OwnNodes
 from distributary.net.own_nodes import OWN_ALPN, node_context
 from distributary.partitions._courier import Courier
-from distributary.partitions._executor import ended_beside, lease_holder, lease_holder_of
 from distributary.partitions._log_tail import Consumer
-from distributary.partitions._notes import (
+from distributary.partitions._owner_log import owner_log
+from distributary.partitions._scratch import make_scratch
+from distributary.partitions._targets import DirectoryTargets
+from distributary.partitions.entrusted import Entrusted
+from distributary.partitions.executor import ended_beside, lease_holder, lease_holder_of
+from distributary.partitions.guardians import jvm_of_worker
+from distributary.partitions.notes import (
     METER,
     RECALL,
     ROUTES,
@@ -66,12 +71,6 @@ from distributary.partitions._notes import (
     Pusher,
     prepare_notes,
 )
-from distributary.partitions._owner_log import owner_log
-from distributary.partitions._scratch import make_scratch
-from distributary.partitions._shared_page import OwnStop, PageExchange, prepare_pages
-from distributary.partitions._targets import DirectoryTargets
-from distributary.partitions.entrusted import Entrusted
-from distributary.partitions.guardians import jvm_of_worker
 from distributary.partitions.places import (
     LiveSource,
     OpenQuota,
@@ -85,6 +84,7 @@ from distributary.partitions.places import (
 from distributary.partitions.ports import Records
 from distributary.partitions.recalls import Recalls
 from distributary.partitions.routes import ROUTES_AT_BYTES, RoutesAt, routes_at_of
+from distributary.partitions.shared_page import OwnStop, PageExchange, prepare_pages
 from distributary.subscriptions.store import Keys
 
 LOOK_S: Final = 0.2

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
-from distributary.partitions._executor import lease_holder
+from distributary.partitions.executor import lease_holder
 from distributary.spark._patience import Patience
 from distributary.spark.master import too_few, unanswered
 

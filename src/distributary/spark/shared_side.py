@@ -46,11 +46,11 @@ from distributary.datadir import (
     StatusPage,
     is_sick,
 )
-from distributary.partitions._executor import lease_holder_of
-from distributary.partitions._notes import LIVE, METER, SICK, Mirror, Notes
-from distributary.partitions._shared_page import OwnStop, PageExchange
 from distributary.partitions.cluster_places import prepare_places
 from distributary.partitions.entrusted import Entrusted
+from distributary.partitions.executor import lease_holder_of
+from distributary.partitions.notes import LIVE, METER, SICK, Mirror, Notes
+from distributary.partitions.shared_page import OwnStop, PageExchange
 from distributary.spark._desertion import Desertion
 from distributary.spark._patience import Patience
 from distributary.spark._replacing import Replacing

@@ -33,7 +33,7 @@ from distributary.history.columns import table
 from distributary.history.local_folder import LocalFolder
 from distributary.history.names import superseded
 from distributary.partitions import SessionSettings
-from distributary.partitions._executor import LeaseHolder, lease_holder_of
+from distributary.partitions.executor import LeaseHolder, lease_holder_of
 from distributary.resource import SinkRule
 from distributary.server.processes.pipeline_process import PipelineStart, spark_environ
 from distributary.spark import DriverSettings

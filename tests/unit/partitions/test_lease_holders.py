@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from distributary.partitions import _executor
-from distributary.partitions._executor import LeaseHolder, ended_beside
+from distributary.partitions import executor
+from distributary.partitions.executor import LeaseHolder, ended_beside
 
 HERE = LeaseHolder(host="m", pid=os.getpid(), application="app-1", executor="0")
 
@@ -15,7 +15,7 @@ HERE = LeaseHolder(host="m", pid=os.getpid(), application="app-1", executor="0")
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
     """This process is a worker of executor 0."""
-    monkeypatch.setattr(_executor, "lease_holder", lambda: HERE)
+    monkeypatch.setattr(executor, "lease_holder", lambda: HERE)
 
 
 @pytest.fixture
@@ -55,5 +55,5 @@ def test_one_that_runs_has_not(ended):
 def test_who_knows_no_executor_judges_nobody(monkeypatch, ended):
     """Two processes that do not know where they are need not be in one place."""
     nowhere = LeaseHolder(host="m", pid=os.getpid())
-    monkeypatch.setattr(_executor, "lease_holder", lambda: nowhere)
+    monkeypatch.setattr(executor, "lease_holder", lambda: nowhere)
     assert not ended_beside(holder(ended, executor="", application=""))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from distributary.datadir import ConsumerPhase, StatusField
-from distributary.partitions._shared_page import OwnStop, SharedStatusPage
+from distributary.partitions.shared_page import OwnStop, SharedStatusPage
 from distributary.spark._epochs import Epochs
 from distributary.spark.driver import LOOK_S, Driver
 from distributary.testing.memory_status_page import MemoryStatusPage

@@ -1,7 +1,7 @@
 """Which leases the driver takes away when Spark has lost an executor."""
 
 from distributary.core.postgres_lease import TTL_S, LeaseRow, partition_lease
-from distributary.partitions._executor import LeaseHolder
+from distributary.partitions.executor import LeaseHolder
 from distributary.spark._desertion import Desertion
 from distributary.spark._patience import WAIT_S
 from distributary.spark.shared_side import (

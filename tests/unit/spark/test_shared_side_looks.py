@@ -16,8 +16,8 @@ from distributary.datadir import (
     MappedStatusPage,
     StatusField,
 )
-from distributary.partitions._executor import LeaseHolder
-from distributary.partitions._notes import LIVE
+from distributary.partitions.executor import LeaseHolder
+from distributary.partitions.notes import LIVE
 from distributary.spark import shared_side
 from distributary.spark._patience import WAIT_S, WAIT_S_MAX
 from distributary.spark._replacing import AGAIN_S, OVERDUE_S

@@ -14,7 +14,7 @@ from distributary.core.database import database_url
 from distributary.core.errors import DistributaryError
 from distributary.core.log.kafka.recalled_topic import prepare_recalled_topic
 from distributary.datadir import DataDir
-from distributary.partitions._notes import RECALL, Mirror, Notes
+from distributary.partitions.notes import RECALL, Mirror, Notes
 
 LOOK_S: Final = 0.5
 """Interval of looks at the requests: one statement."""

@@ -16,7 +16,7 @@ from distributary.core.files import PRIVATE_MODE, write_atomically
 from distributary.core.outcome.postgres import prepare_outcomes
 from distributary.core.postgres_lease import prepare_leases
 from distributary.datadir import DataDir
-from distributary.partitions._shared_page import prepare_pages
+from distributary.partitions.shared_page import prepare_pages
 from distributary.server.migrate import check_ended
 from distributary.server.nodes import Authority, NodeFiles, make_authority, make_proof
 from distributary.server.nodes.postgres import PostgresNodes, make_tables, shared_secret

@@ -13,8 +13,8 @@ from distributary.core.errors import DistributaryError
 from distributary.core.log.kafka import KafkaEnds
 from distributary.core.postgres_lease import CONTROL, LeaseRow, partition_lease, read_leases
 from distributary.datadir import StatusField
-from distributary.partitions._executor import lease_holder_of
-from distributary.partitions._shared_page import read_pages
+from distributary.partitions.executor import lease_holder_of
+from distributary.partitions.shared_page import read_pages
 from distributary.resource.times import format_time
 from distributary.server.nodes import Leader, NodeRow
 from distributary.server.nodes.postgres import read_nodes

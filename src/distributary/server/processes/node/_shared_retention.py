@@ -19,7 +19,7 @@ from distributary.core.log.kafka.store_snapshots import StoreSnapshots
 from distributary.datadir import StatusField
 from distributary.datadir.archived import NOTHING
 from distributary.partitions import DirectoryTargets
-from distributary.partitions._shared_page import read_page
+from distributary.partitions.shared_page import read_page
 from distributary.server.processes.receiver.registered_readers import ALL, RegisteredReaders
 from distributary.server.processes.receiver.retention import (
     LateArchive,

@@ -126,7 +126,7 @@ def _of_nodes(wanted: "Wanted", shared: SharedPlaces) -> Iterator["Wanted"]:
     from distributary.core.database import database_url  # noqa: PLC0415
     from distributary.core.log.kafka.store_archived import write_archived  # noqa: PLC0415
     from distributary.core.postgres_lease import PostgresLease  # noqa: PLC0415
-    from distributary.partitions._executor import LeaseHolder  # noqa: PLC0415
+    from distributary.partitions.executor import LeaseHolder  # noqa: PLC0415
     from distributary.spark.archive.logs import TopicLog, stretches_of  # noqa: PLC0415
 
     url = database_url(shared.store)
