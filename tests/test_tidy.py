@@ -350,3 +350,19 @@ def test_no_merge_is_left_unresolved() -> None:
         if marks.search(path.read_text(encoding="utf-8"))
     ]
     assert unresolved == []
+
+
+def test_private_modules_belong_to_their_package() -> None:
+    """Nobody outside it imports them; the test kit, which stands in for their owners, may."""
+    root = Path(__file__).parents[1] / "src"
+    found = []
+    for path in sorted(root.glob("distributary/**/*.py")):
+        package = ".".join(path.relative_to(root).parent.parts)
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            owner, private, _ = f"{node.module}.{node.names[0].name}".partition("._")
+            inside = f"{package}.".startswith((f"{owner}.", "distributary.testing."))
+            if private and owner.startswith("distributary") and not inside:
+                found.append(f"{path.relative_to(root)}:{node.lineno}: {node.module}")
+    assert not found

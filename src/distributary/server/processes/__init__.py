@@ -20,8 +20,7 @@ from distributary.core import lean
 from distributary.core.cluster import SharedPlaces
 from distributary.core.errors import SettingsError
 from distributary.server.processes.base.early import end_when_asked
-from distributary.server.settings import Settings
-from distributary.server.settings._shapes import parse_table
+from distributary.server.settings import Settings, parse_table
 
 if TYPE_CHECKING:
     from distributary.spark.archive.job import Done

@@ -35,7 +35,7 @@ from distributary.server.settings._environ import said_by, variable_of
 from distributary.server.settings._namespaces import read_namespaces
 from distributary.server.settings._once import RETENTION_AGE_S_DEFAULT, once_faults
 from distributary.server.settings._secrets import read_secrets
-from distributary.server.settings._shapes import SWITCH, is_host_name
+from distributary.server.settings._shapes import SWITCH, is_host_name, parse_table
 from distributary.server.settings._tables import Tables, faults_of_tables, tables_of
 from distributary.server.settings._telemetry import TelemetrySettings
 
