@@ -127,6 +127,23 @@ def test_a_replay_goes_by_the_newest_filters(past):
     past.rest()
 
 
+def test_after_a_crash_a_replay_goes_by_the_newest_filters_too(past):
+    """The next owner begins where the cursor stands, before the record that has changed them."""
+    past.sinks[B] = answers(204, after_s=0.9)  # holds the cursor back
+    later = [event for _ in range(400) for event in past.publish("t")]
+    past.advance(0.5)
+    past.put_route("r", DEAD, types=["other"], policy=POLICY)
+    past.advance(0.1)
+    replay(past, "r", rate=20.0)
+    past.advance(0.5)
+    past.crash()
+    past.start()
+    past.advance(60.0)
+    assert not set(past.events) & set(arrivals(past, DEAD))
+    assert set(later) < set(arrivals(past, B))
+    past.rest()
+
+
 def test_a_replay_waits_behind_what_its_route_has_yet_to_get(past):
     """A match that a backfill still has is delivered once by it, and once more by the replay."""
     past.targets.halt("r")

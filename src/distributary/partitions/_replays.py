@@ -6,7 +6,6 @@ below the committed offset and below what a backfill of its route still has to d
 matches have their first outcome yet to come.
 """
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -125,11 +124,7 @@ class Replays:
     def take(self, run: Run, count: int, then: Callable[[RunRow | None], None]) -> None:
         record = self._context.follower.table.record(run.demand.route)
         end = self._end(run)
-        if record is None and run.met_by is None:
-            self._find_end(run, then)
-            return
-        deleted = record is None and self._state.live >= (run.met_by or 0)
-        if (deleted or run.row.at >= run.row.through) and not _is_under_way(run):
+        if (record is None or run.row.at >= run.row.through) and not _is_under_way(run):
             row = run.row._replace(done=True)
             self._context.timers.call_later(0.0, lambda: then(row))
             return
@@ -151,21 +146,6 @@ class Replays:
             then(None if error is not None else self._take(run, *found))
 
         self._context.aside.run(work, done)
-
-    def _find_end(self, run: Run, then: Callable[[RunRow | None], None]) -> None:
-        """Find where the owner must have met the record of the route, if it is not deleted.
-
-        A route may be created a moment before its replay is asked for.
-        """
-
-        def work() -> None:
-            try:
-                with contextlib.closing(self._context.make_records()) as records:
-                    run.met_by = records.durable_end()
-            except LogError as error:
-                raise StoreError(str(error)) from error
-
-        self._context.aside.run(work, lambda error: then(None if error else run.row))
 
     def _end(self, run: Run) -> int:
         """The record at which the replay must wait, or ends."""

@@ -31,16 +31,17 @@ class Run:
         held_by: Uid of the route that its next dead letter waits for; empty: it waits for none.
         rests: Nothing came of its last turn: until the next tick others go on.
         replay: What it sends, where it is a replay that sends; ``row`` is how far it has read.
-        met_by: Record by which the route of a replay has been met, or is deleted; None: not known.
+        met_by: The record that the live path must have reached: below it stands what was asked for
+            before the run, such as newer filters of its route, or a new route.
     """
 
-    def __init__(self, demand: Demand, row: RunRow) -> None:
+    def __init__(self, demand: Demand, row: RunRow, met_by: int = 0) -> None:
         self.demand = demand
         self.row = row
         self.waits_at = -1
         self.held_by = ""
         self.replay: Replay | None = None
-        self.met_by: int | None = None
+        self.met_by = met_by
         self.rests = False
         self._tokens = 0.0
         self._filled_s: float | None = None

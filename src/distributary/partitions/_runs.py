@@ -6,6 +6,7 @@ the rate that was asked for, for the committed offset, for room among the rows) 
 on.
 """
 
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ from distributary.core.demand import Demand
 from distributary.core.engine.machine import Engine
 from distributary.core.engine.replays import Replay, name_of
 from distributary.core.engine.state import PartitionState
-from distributary.core.errors import StoreError
+from distributary.core.errors import LogError, StoreError
 from distributary.core.outcome import RunRow
 from distributary.partitions._flusher import Flusher
 from distributary.partitions._letter_runs import LetterRuns
@@ -174,6 +175,8 @@ class Runs:
             if run.demand.seq in self._cancelled:
                 self._cancel(run)
                 return
+            if self._state.live < run.met_by:
+                continue
             count = self._count(run)
             if count > 0 and self._make_room(run):
                 self._busy = True
@@ -340,8 +343,10 @@ class Runs:
         asked = list(islice(self._new, LOOK_COUNT))
         cancelled = {demand.seq for demand in asked if demand.seq in self._cancelled}
         found: list[RunRow] = []
+        ends: list[int] = []
 
         def work() -> None:
+            ends.append(self._log_end())
             known = self._store.runs([demand.seq for demand in asked])
             for demand in asked:
                 row = known.get(demand.seq)
@@ -354,17 +359,26 @@ class Runs:
             for row in found:  # Also where the next one could not be looked up.
                 demand = self._new.popleft()
                 if not row.done:
-                    self._begin_run(demand, row)
+                    self._begin_run(demand, row, *ends)
             if found:
                 self._turn_soon(0.0)
 
         self._busy = True
         self._context.aside.run(work, done)
 
-    def _begin_run(self, demand: Demand, row: RunRow) -> None:
+    def _log_end(self) -> int:
+        """Where the log ends now. Blocks."""
+        try:
+            with contextlib.closing(self._context.make_records()) as records:
+                return records.durable_end()
+        except LogError as error:
+            raise StoreError(str(error)) from error
+
+    def _begin_run(self, demand: Demand, row: RunRow, end: int) -> None:
         if demand.kind == "replay" and self._context.recalls is None:
             self.keep_from(row.at)
-        run = Run(demand, row)
+        # A new owner begins with the filters that stood at its cursor, and meets newer ones later.
+        run = Run(demand, row, met_by=end if demand.kind in {"replay", "redrive"} else 0)
         if demand.kind == "replay" and not demand.details.dry:
             run.replay = self._state.replays.begin(row)
         self._runs.append(run)
