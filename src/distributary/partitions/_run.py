@@ -19,6 +19,11 @@ BURST_S: Final = 0.25
 """Seconds of its rate that a run may catch up after it had to wait."""
 
 
+NEAR: Final = 1_024
+"""Records below the committed offset from which a replay counts as waiting for it: it goes on by one
+record where the cursor does, and two looks may find it in between."""
+
+
 class Run:
     """A run that has begun here.
 
@@ -55,6 +60,12 @@ class Run:
         """
         demand = self.demand
         return not demand.details.ids and not selected(demand.route)[1]
+
+    def waits_for_cursor(self, durable: int) -> bool:
+        """Whether the committed offset *durable* is about to hold it up, or does."""
+        if self.replay is None:
+            return durable <= self.waits_at
+        return durable - NEAR <= self.row.at and durable < self.row.through
 
     def may_take(self, now_s: float) -> int:
         """How many the rate allows now, at most ``SLICE``."""

@@ -32,6 +32,9 @@ nearly all of them done."""
 UNWRITTEN_MAX: Final = 2_048
 """Most that runs have done which is not durable: a tenth of a second of a fast sink. A fourth of it
 took twice the time, since each flush costs two syncs."""
+CURSOR_S: Final = 1.0
+"""How long a match may hold back the cursor where a run waits for it: most attempts take less, and
+one that moves to a row costs a write."""
 FLUSHED_LOOK_S: Final = 0.005
 """Interval of looks whether a slice is durable."""
 OFFERED: Final = 32
@@ -93,6 +96,7 @@ class Runs:
         self._sent = self._written = 0
         self._sent_at: deque[tuple[int, int]] = deque()  # when a flush began, which is not durable
         self._moved_s = float("-inf")
+        self._awaited: tuple[float, int] | None = None  # since when the cursor is to pass a record
 
     @property
     def under_way(self) -> bool:
@@ -142,6 +146,7 @@ class Runs:
             run.rests = False
             if run.replay is not None:
                 self._let_pass(run, run.replay)
+        self._hurry_cursor()
         self._replays.tick()
         self._turn()
 
@@ -154,6 +159,22 @@ class Runs:
         last = run.row.at >= run.row.through and not replay.unsent
         if last or replay.crowded:
             self._engine.demote_replay(replay, everything=last)
+
+    def _hurry_cursor(self) -> None:
+        """Let the cursor pass what has been open for ``CURSOR_S`` while a run waits for it."""
+        durable, now_s = self._flusher.durable_mark.offset, self._context.clock.monotonic_s()
+        halted = self._state.halted
+        waiting = (run for run in self._runs if run.demand.route not in halted)
+        if not any(run.waits_for_cursor(durable) for run in waiting):
+            self._awaited = None
+            return
+        if self._awaited is not None:
+            since_s, offset = self._awaited
+            if now_s - since_s < CURSOR_S:
+                return
+            self._engine.at(now_s, self._context.clock.wall_ms())
+            self._engine.let_cursor_pass(offset)
+        self._awaited = now_s, self._state.live
 
     def _turn(self) -> None:
         """Begin a new run, or take a slice of the first that may go on."""

@@ -408,6 +408,15 @@ class Engine:
         for task in [*waiting, *self._backfills.stuck()]:
             self.outcomes.demote(task)
 
+    def let_cursor_pass(self, offset: int) -> None:
+        """Turn matches of records below *offset* into rows, the oldest first and a part at once.
+
+        For a run that waits for the cursor: a slow sink of others must not hold it up.
+        """
+        end = min(offset, self._tracker.mark().offset + self._state.limits.demote_records)
+        for task in self._tracker.open_below(end):
+            self.outcomes.demote(task)
+
     def look_after_rows(self) -> None:
         """Retry what waits for a queue that will not report room: dropped, or it refused none."""
         self._replies.tick()
