@@ -179,9 +179,9 @@ def draw_limits() -> str:
         inside = path.relative_to(SRC).with_suffix("")
         parts = inside.parts[:-1] if inside.name == "__init__" else inside.parts
         if parts and parts[0] != "testing":
-            where = "/".join(parts[1:])
+            where = path.relative_to(SRC)
             rooms.setdefault(parts[0], []).extend(
-                (name, value, f"`{where}`" if where else "", why)
+                (name, value, f"`{where}`", why)
                 for name, value, why in _limits(path, ".".join((SRC.name, *parts)))
             )
     tables = [

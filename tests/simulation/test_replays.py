@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-from distributary.core.deliver import Limits
 from distributary.core.demand import DemandDetails
 from distributary.core.engine import EngineLimits
 from distributary.core.flow import DoneKey, RecordKind, Stage
@@ -126,41 +125,6 @@ def test_a_replay_goes_by_the_newest_filters(past):
     past.advance(10.0)
     assert arrivals(past, DEAD) == other
     past.rest()
-
-
-def test_after_a_crash_a_replay_goes_by_the_newest_filters_too(past):
-    """The next owner begins where the cursor stands, before the record that has changed them."""
-    past.sinks[B] = answers(204, after_s=0.9)  # holds the cursor back
-    later = [event for _ in range(400) for event in past.publish("t")]
-    past.advance(0.5)
-    past.put_route("r", DEAD, types=["other"], policy=POLICY)
-    past.advance(0.1)
-    replay(past, "r", rate=20.0)
-    past.advance(0.5)
-    past.crash()
-    past.start()
-    past.advance(60.0)
-    assert not set(past.events) & set(arrivals(past, DEAD))
-    assert set(later) < set(arrivals(past, B))
-    past.rest()
-
-
-def test_what_waits_for_the_rate_of_others_holds_up_no_replay(make_partition):
-    """It holds the cursor back, which a replay stays below: what is open for long gets rows."""
-    partition = make_partition(seed=21, limits=Limits())
-    partition.put_route("r", A, policy=POLICY)
-    partition.put_route("slow", B, policy=DeliveryPolicy(rate_limit_per_s=2.0))
-    partition.start()
-    events = [event for _ in range(100) for event in partition.publish("t")]
-    partition.advance(1.0)
-    run = replay(partition, "r")
-    partition.advance(5.0)
-    assert counts(partition, run) == (100, 100, 0)
-    assert sorted(arrivals(partition, A)) == sorted(events * 2)
-    assert len(arrivals(partition, B)) < 20
-    partition.advance(60.0)
-    assert sorted(arrivals(partition, B)) == sorted(events)
-    partition.rest()
 
 
 def test_a_replay_waits_behind_what_its_route_has_yet_to_get(past):

@@ -20,8 +20,8 @@ BURST_S: Final = 0.25
 
 
 NEAR: Final = 1_024
-"""Records below the committed offset from which a replay counts as waiting for it: it goes on by one
-record where the cursor does, and two looks may find it in between."""
+"""Records below the committed offset from which a replay counts as waiting for it: where the cursor
+goes on record by record, so does the replay, and a look may find it in between."""
 
 
 class Run:
