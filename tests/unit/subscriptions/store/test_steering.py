@@ -127,7 +127,7 @@ def test_orders_of_one_object_are_read_alone(one):
     assert one.obeyed_of("u3") == {}
 
 
-def steps_of(url: sa.URL, read: Callable[[sa.Connection], object]) -> int:
+def sqlite_steps_of(url: sa.URL, read: Callable[[sa.Connection], object]) -> int:
     """Thousands of steps of SQLite's machine that *read* takes."""
     steps = 0
 
@@ -165,9 +165,13 @@ def test_many_objects_do_not_slow_down_who_asks_about_some(one, url):
     """Whoever looks at all of them takes 6,000 steps or more."""
     paused = paused_objects(url)
     assert {each.uid for each in one.halted()} == set(paused)
-    assert steps_of(url, steering.read_all_halted) <= 4
-    assert steps_of(url, lambda connection: demands.read_route_names(connection, paused)) <= 4
-    assert steps_of(url, lambda connection: steering.check_exists(connection, paused[0])) == 0
+    assert sqlite_steps_of(url, steering.read_all_halted) <= 4
+    assert (
+        sqlite_steps_of(url, lambda connection: demands.read_route_names(connection, paused)) <= 4
+    )
+    assert (
+        sqlite_steps_of(url, lambda connection: steering.check_exists(connection, paused[0])) == 0
+    )
 
 
 _AS_VERSION_6 = """
@@ -187,7 +191,7 @@ def test_an_earlier_store_finds_its_objects_by_uid(one, url):
     opened = Store(url)
     assert {each.uid for each in opened.halted()} == set(paused)
     opened.close()
-    assert steps_of(url, steering.read_all_halted) <= 4
+    assert sqlite_steps_of(url, steering.read_all_halted) <= 4
     Store(url).close()
 
 
