@@ -84,9 +84,9 @@ class Turns:
                 return key
         return None
 
-    def holder(self, key: str) -> str:
-        """The namespace whose *key* holds a place."""
-        return self._holders[key]
+    def held(self, namespace: str) -> int:
+        """How many places *namespace* holds."""
+        return self._held.get(namespace, 0)
 
     def end(self, key: str) -> None:
         """Free the place of *key*."""
@@ -101,10 +101,14 @@ class Places:
 
     Args:
         count: So many.
+        may_have: Whether a namespace that holds so many may have one more; by default it may.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(
+        self, count: int, may_have: Callable[[str, int], bool] = lambda _namespace, _held: True
+    ) -> None:
         self._free = count
+        self._may_have = may_have
         self._turns = Turns()
         self._numbers = itertools.count()
         self._waiting: dict[str, asyncio.Future[None]] = {}
@@ -112,28 +116,44 @@ class Places:
     @contextlib.asynccontextmanager
     async def one(self, namespace: str) -> AsyncIterator[None]:
         """Wait for a place of *namespace*, and hold it."""
-        key = str(next(self._numbers))
-        turn = self._waiting[key] = asyncio.get_running_loop().create_future()
-        self._turns.put(key, namespace, "")
+        place = await self.take(namespace)
+        try:
+            yield
+        finally:
+            self.free(place)
+
+    async def take(self, namespace: str) -> str:
+        """Wait for a place of *namespace*; returns it, to be freed by ``free``."""
+        place = str(next(self._numbers))
+        turn = self._waiting[place] = asyncio.get_running_loop().create_future()
+        self._turns.put(place, namespace, namespace)
         self._give()
         try:
             await turn
-            yield
-        finally:
-            if key in self._turns:  # cancelled before its turn
-                self._turns.discard(key)
-                del self._waiting[key]
-            else:
-                self._turns.end(key)
-                self._free += 1
-                self._give()
+        except BaseException:
+            if place in self._turns:  # cancelled before its turn
+                self._turns.discard(place)
+                del self._waiting[place]
+            else:  # in the moment of its turn
+                self.free(place)
+            raise
+        return place
+
+    def free(self, place: str) -> None:
+        """Let the next one have *place*."""
+        self._turns.end(place)
+        self._free += 1
+        self._give()
 
     def _give(self) -> None:
-        while self._free and (key := self._turns.take(lambda _host: True)) is not None:
+        while self._free and (place := self._turns.take(self._may_start)) is not None:
             self._free -= 1
-            turn = self._waiting.pop(key)
+            turn = self._waiting.pop(place)
             if not turn.done():  # else its caller has been cancelled, and is about to free it
                 turn.set_result(None)
+
+    def _may_start(self, namespace: str) -> bool:
+        return self._may_have(namespace, self._turns.held(namespace))
 
 
 _QUESTIONS: Final = Places(QUESTIONS_MAX)

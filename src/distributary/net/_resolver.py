@@ -2,16 +2,14 @@
 
 import asyncio
 import contextlib
-import itertools
 import socket
 import threading
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from distributary.core.clock import Clock
 from distributary.core.errors import TransportError
-from distributary.core.turns import Turns
+from distributary.core.turns import Places
 
 LOOKUP_S_MAX: Final = 5.0
 """Longest look-up: glibc tries its second server after 5 s; there is no wait for a third."""
@@ -79,11 +77,8 @@ class SystemResolver:
 
     def __init__(self, look_up: Callable[[str, Finish], None] | None = None) -> None:
         self._look_up = look_up or _look_up_aside
-        self._free = LOOKUPS_MAX
-        self._turns = Turns()
-        self._numbers = itertools.count()
-        self._waiting: dict[str, asyncio.Future[None]] = {}
-        self._held: Counter[str] = Counter()
+        # Held until the look-up ends: its thread outlives whoever waits for it.
+        self._places = Places(LOOKUPS_MAX, self._may_look_up)
         self._silent: dict[str, None] = {}
 
     async def resolve(self, host: str) -> list[str]:
@@ -91,7 +86,7 @@ class SystemResolver:
         domain = domain_of(host)
         try:
             async with asyncio.timeout(PLACE_S_MAX):
-                place = await self._enter(domain)
+                place = await self._places.take(domain)
         except TimeoutError as error:
             text = f"No place to look {host} up in {PLACE_S_MAX:g} s"
             raise TransportError("dns", text) from error
@@ -108,41 +103,8 @@ class SystemResolver:
         except OSError as error:
             raise TransportError("dns", f"Cannot resolve {host}: {error.strerror}") from error
 
-    async def _enter(self, domain: str) -> str:
-        """Wait for a place; returns its key. The domain that holds fewest has the next one."""
-        place = str(next(self._numbers))
-        turn = self._waiting[place] = asyncio.get_running_loop().create_future()
-        self._turns.put(place, domain, domain)
-        self._give()
-        try:
-            await turn
-        except BaseException:
-            if place in self._turns:
-                self._turns.discard(place)
-                del self._waiting[place]
-            else:  # its turn came in the moment in which its caller gave up
-                self._leave(domain, place)
-            raise
-        return place
-
-    def _give(self) -> None:
-        while self._free and (place := self._turns.take(self._may_start)) is not None:
-            self._free -= 1
-            turn, domain = self._waiting.pop(place), self._turns.holder(place)
-            self._held[domain] += 1
-            if not turn.done():
-                turn.set_result(None)
-
-    def _may_start(self, domain: str) -> bool:
-        return self._held[domain] < (1 if domain in self._silent else LOOKUPS_EACH_MAX)
-
-    def _leave(self, domain: str, place: str) -> None:
-        self._turns.end(place)
-        self._free += 1
-        self._held[domain] -= 1
-        if not self._held[domain]:
-            del self._held[domain]
-        self._give()
+    def _may_look_up(self, domain: str, held: int) -> bool:
+        return held < (1 if domain in self._silent else LOOKUPS_EACH_MAX)
 
     def _start(self, host: str, domain: str, place: str) -> asyncio.Future[list[str]]:
         loop = asyncio.get_running_loop()
@@ -152,7 +114,7 @@ class SystemResolver:
             in_time = not answer.cancelled()
             if in_time:
                 self._silent.pop(domain, None)  # whatever the answer says
-            self._leave(domain, place)
+            self._places.free(place)
             if not in_time:
                 return
             if error is None:

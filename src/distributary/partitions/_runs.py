@@ -54,6 +54,9 @@ LONG_S: Final = 0.1
 MOVED_S: Final = 0.2
 """Interval of writing how far replays are: it only shortens a restart."""
 
+_BY_FILTERS: Final = frozenset(("replay", "redrive"))
+"""Kinds of runs that send what the newest filters of a route choose."""
+
 
 class Runs:
     """Executes the runs of a partition in turn.
@@ -367,11 +370,13 @@ class Runs:
         ends: list[int] = []
 
         def work() -> None:
-            ends.append(self._log_end())
             known = self._store.runs([demand.seq for demand in asked])
             for demand in asked:
                 row = known.get(demand.seq)
-                found.append(row or self._first(demand, cancelled=demand.seq in cancelled))
+                row = row or self._first(demand, cancelled=demand.seq in cancelled)
+                if not row.done and demand.kind in _BY_FILTERS and not ends:
+                    ends.append(self._log_end())
+                found.append(row)
 
         def done(_error: StoreError | None) -> None:
             self._busy = False
@@ -380,7 +385,7 @@ class Runs:
             for row in found:  # Also where the next one could not be looked up.
                 demand = self._new.popleft()
                 if not row.done:
-                    self._begin_run(demand, row, *ends)
+                    self._begin_run(demand, row, ends[0] if ends else 0)
             if found:
                 self._turn_soon(0.0)
 
@@ -399,7 +404,7 @@ class Runs:
         if demand.kind == "replay" and self._context.recalls is None:
             self.keep_from(row.at)
         # A new owner begins with the filters that stood at its cursor, and meets newer ones later.
-        run = Run(demand, row, met_by=end if demand.kind in {"replay", "redrive"} else 0)
+        run = Run(demand, row, met_by=end if demand.kind in _BY_FILTERS else 0)
         if demand.kind == "replay" and not demand.details.dry:
             run.replay = self._state.replays.begin(row)
         self._runs.append(run)

@@ -12,8 +12,8 @@ from distributary.knative.reconcile._ports import Halt, Steering
 from distributary.resource.orders import DISABLED, ENABLE, PAUSED
 
 AGAIN_S: Final = 60.0
-"""Between two tries of an order that is refused, seconds. Runs are refused for as long as others
-are kept, up to a week."""
+"""How long a refused order waits to be tried again, seconds: too many runs are kept, until some are
+over or cancelled."""
 
 AGAIN_MAX: Final = 16
 """Most objects whose refused orders are tried again at one look: each asks the store for a run,
