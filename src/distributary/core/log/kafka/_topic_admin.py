@@ -21,6 +21,10 @@ from distributary.core.log.kafka._client import (
 LOOK_AGAIN_S: Final = 0.05
 """Interval at which a topic is looked for that was made a moment ago."""
 
+TOLD_S_MAX: Final = 5
+"""Longest wait for a topic that another process has made: the broker that is asked may be the last
+to learn of it. Brokers take milliseconds; one that starts takes seconds."""
+
 
 class Topic(NamedTuple):
     """What the cluster says.
@@ -129,6 +133,20 @@ def look_until(admin: TopicAdmin, partitions: int) -> Topic:
         if time.monotonic() > deadline_s:
             raise LogUnavailableError(f"topic {admin.topic} was made and is not there yet")
         time.sleep(LOOK_AGAIN_S)
+
+
+def look_for(admin: TopicAdmin) -> Topic:
+    """Returns a topic that is there already, although perhaps for a moment only.
+
+    Raises:
+        LogUnavailableError: There is none, or the cluster does not answer.
+    """
+    deadline_s = time.monotonic() + TOLD_S_MAX
+    while (topic := admin.look()) is None:
+        if time.monotonic() > deadline_s:
+            raise LogUnavailableError(f"there is no topic {admin.topic}")
+        time.sleep(LOOK_AGAIN_S)
+    return topic
 
 
 def _is_unknown(error: Any) -> bool:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from distributary.core.cluster import KafkaPlace
-from distributary.core.errors import LogUnavailableError, SettingsError
+from distributary.core.errors import SettingsError
 from distributary.core.log.kafka._client import FULL_MS, topic_of
 from distributary.core.log.kafka._fetcher import Fetcher
 from distributary.core.log.kafka._sending import Sending
-from distributary.core.log.kafka._topic_admin import TopicAdmin, cure, look_until
+from distributary.core.log.kafka._topic_admin import TopicAdmin, cure, look_for, look_until
 from distributary.core.log.pieces import PIECE_BYTES, cut
 from distributary.core.log.recalled import RecalledName
 
@@ -73,9 +73,7 @@ def prepare_recalled_topic(place: KafkaPlace, partitions: int) -> None:
     admin = TopicAdmin(place, recalled_topic_of(place))
     topic = admin.look()
     if topic is None:
-        log = TopicAdmin(place, topic_of(place)).look()
-        if log is None:
-            raise LogUnavailableError(f"there is no topic {topic_of(place)}")
+        log = look_for(TopicAdmin(place, topic_of(place)))
         admin.make(partitions, log.replicas, MADE)
         topic = look_until(admin, 1)
     config, name = topic.config, admin.topic

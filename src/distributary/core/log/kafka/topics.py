@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from distributary.core.cluster import KafkaPlace
 from distributary.core.errors import LogUnavailableError, SettingsError
 from distributary.core.log.kafka._client import RECORD_BYTES_MAX, topic_of
-from distributary.core.log.kafka._topic_admin import Topic, TopicAdmin, cure, look_until
+from distributary.core.log.kafka._topic_admin import Topic, TopicAdmin, cure, look_for, look_until
 
 REPLICAS: Final = 3
 """Of each partition: one may be gone and one may fail."""
@@ -102,9 +102,7 @@ def grow_topic(place: KafkaPlace, partitions: int) -> None:
         SettingsError: It refuses.
     """
     admin = TopicAdmin(place, topic_of(place))
-    topic = admin.look()
-    if topic is None:
-        raise LogUnavailableError(f"there is no topic {admin.topic}")
+    topic = look_for(admin)
     if topic.partitions < partitions:
         admin.grow(partitions)
         look_until(admin, partitions)
