@@ -9,8 +9,8 @@ each subscription. A subscription is charged for each event, and for each answer
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -28,6 +28,11 @@ from distributary.core.outcome.dead_letter import (
     given_up_first,
     letters_of,
 )
+
+UNBUDGETED_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Events of a flush that are inserted before the budgets are kept: the file grows by no more beyond
+them, and a flush may bring ten times as much. Not each statement, since a look at the budgets goes
+through all routes."""
 
 
 class DeadLetters:
@@ -88,9 +93,12 @@ class DeadLetters:
     def put(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> list[GivenUp]:
         """Keep *dead_letters*, one a match; return what was given up for them, oldest first."""
         self._count(connection)
-        for some in slices(sorted(dead_letters, key=lambda dead_letter: dead_letter.kept_ms)):
-            self._put(connection, some)
-        return self._keep_to_bytes(connection)
+        given_up: dict[int, int] = defaultdict(int)
+        for part in _parts(sorted(dead_letters, key=lambda dead_letter: dead_letter.kept_ms)):
+            for some in slices(part):
+                self._put(connection, some)
+            self._keep_to_bytes(connection, given_up)
+        return self._told(connection, given_up, "kept-bytes")
 
     def move(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> None:
         """Keep *dead_letters* of an older store; budgets apply with the next ``put``."""
@@ -196,8 +204,8 @@ class DeadLetters:
 
     # -- giving up ----------------------------------------------------------------------------
 
-    def _keep_to_bytes(self, connection: Connection) -> list[GivenUp]:
-        given_up: dict[int, int] = defaultdict(int)
+    def _keep_to_bytes(self, connection: Connection, given_up: dict[int, int]) -> None:
+        """Give up the oldest beyond each budget, and add to *given_up*."""
         over = [
             route for route, size in self._bytes_of.items() if size > self.budgets.route_bytes_max
         ]
@@ -210,7 +218,6 @@ class DeadLetters:
                 given_up[route] += self._give_up(connection, found, excess)
         self._keep_to_namespaces(connection, given_up)
         self._keep_to_all(connection, given_up)
-        return self._told(connection, given_up, "kept-bytes")
 
     def _keep_to_all(self, connection: Connection, given_up: dict[int, int]) -> None:
         """Give up the oldest of whichever namespace keeps most, and add to *given_up*."""
@@ -414,6 +421,17 @@ class DeadLetters:
         query = sa.select(t.route.c.route, t.route.c.namespace)
         found = connection.execute(query.where(t.route.c.partition == self._partition))
         return {row.route: row.namespace for row in found}
+
+
+def _parts(dead_letters: Sequence[DeadLetter]) -> Iterator[Sequence[DeadLetter]]:
+    """Yield *dead_letters* in order, some ``UNBUDGETED_BYTES_MAX`` of events at a time."""
+    first = size = 0
+    for end, dead_letter in enumerate(dead_letters, 1):
+        size += len(dead_letter.event)
+        if size >= UNBUDGETED_BYTES_MAX:
+            yield dead_letters[first:end]
+            first, size = end, 0
+    yield dead_letters[first:]
 
 
 def _digest(*parts: object) -> bytes:

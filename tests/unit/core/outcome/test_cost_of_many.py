@@ -11,6 +11,7 @@ from distributary.core.outcome import (
     DeadLetter,
     DeliveryStore,
     Failure,
+    GivenUp,
     LetterChoice,
 )
 
@@ -80,3 +81,16 @@ def test_a_look_for_old_ones_looks_at_one(store, counted):
     before = cost(counted, lambda: store.keep_house([], 0))
     store.apply(Changes(dead_letters=letters(4_000, 8_000)))
     assert 0 < cost(counted, lambda: store.keep_house([], 0)) < 1.5 * before
+
+
+def test_one_flush_of_many_large_ones_grows_the_file_little_beyond_the_budget(tmp_path):
+    """What comes first is given up before the last comes, and told once."""
+    path = tmp_path / "delivery.db"
+    store = DeliveryStore(sqlite_url(path), 0, Budgets(bytes_max=1_000_000))
+    large = [
+        DeadLetter(DoneKey(n, 0, "r"), 7, FAILURE, b"%500000d" % n, n, "shop") for n in range(24)
+    ]
+    assert store.apply(Changes(dead_letters=large)) == [GivenUp("r", 23, "kept-bytes")]
+    assert [kept.key.offset for kept in store.dead_letters()] == [23]
+    store.close()
+    assert path.stat().st_size < 1_000_000 + 8_000_000
