@@ -12,7 +12,7 @@ from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.knative import kinds
 from distributary.server.ingest import need_of
 from distributary.server.nodes import Purpose
-from distributary.subscriptions.amqp import demand_of
+from distributary.subscriptions.amqp import permission_of
 from distributary.subscriptions.http.operations import OperationName
 
 NAMESPACE = "shop"
@@ -185,17 +185,17 @@ def node_rows() -> Iterator[tuple[str, ...]]:
 def expected(way: Way, column: str) -> int | None:
     """Status of the refusal that *way* brings to who has *column*; None: it is let through."""
     need = need_of(way.method.encode(), way.path.encode())
-    demand = need.demand
+    permission = need.permission
     if way.surface == "amqp":
         namespace = NAMESPACE if NAMESPACE in way.path else DEFAULT_NAMESPACE
         asks = way.method != DISCOVER
-        demand = demand_of(OperationName(way.method), namespace) if asks else None
+        permission = permission_of(OperationName(way.method), namespace) if asks else None
     elif not need.identity:
         return None
     if column in STRANGERS:
         return 401
     identity = Identity(name=column, how=IdentityKind.KEY, grants=(GRANTS[column],))
-    return None if demand is None or identity.may(demand) else 403
+    return None if permission is None or identity.may(permission) else 403
 
 
 def rows() -> Iterator[tuple[str, ...]]:

@@ -1,9 +1,9 @@
 """Who asks, and what they may do: identities, grants, and the gate that is asked for each request.
 
 One namespace is one tenant. A surface (HTTP, AMQP, the Kubernetes API) reads what a client shows
-(``Credentials``), the ``Gate`` makes an ``Identity`` of it, and ``Identity.may`` answers a
-``Demand``. Pure: no I/O and no clock; what the gate knows comes as an ``AccessSnapshot``, one file
-that the control process writes and every receiver reads.
+(``Credentials``), the ``Gate`` makes an ``Identity`` of it, and ``Identity.may`` answers whether
+that has a ``Permission``. Pure: no I/O and no clock; what the gate knows comes as an
+``AccessSnapshot``, one file that the control process writes and every receiver reads.
 
 Callers: ``server.ingest`` (before a body is read), ``subscriptions``, ``knative``, ``server``.
 Hides: how keys are hashed and compared, what is remembered of a client.
@@ -19,10 +19,10 @@ from distributary.access.identity import (
     IDENTITY_FIELD,
     LOCAL,
     NOBODY,
-    Demand,
     Grant,
     Identity,
     IdentityKind,
+    Permission,
     Verb,
     decode_identity,
     encode_identity,
@@ -48,7 +48,6 @@ __all__ = [
     "Change",
     "Credentials",
     "Decision",
-    "Demand",
     "ForbiddenError",
     "Gate",
     "Grant",
@@ -58,6 +57,7 @@ __all__ = [
     "KeyRecord",
     "NewKey",
     "PeerCertificate",
+    "Permission",
     "Policies",
     "PolicyRecord",
     "SnapshotReader",

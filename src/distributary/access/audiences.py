@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from distributary.access import spelling
-from distributary.access.identity import Demand, Grant, Identity, Verb
+from distributary.access.identity import Grant, Identity, Permission, Verb
 
 _KINDS: Final = {
     "brokers": "eventing.knative.dev/broker",
@@ -47,8 +47,8 @@ def narrowed(identity: Identity, targets: Iterable[str]) -> tuple[Grant, ...]:
     grants: list[Grant] = []
     for target in dict.fromkeys(targets):
         plural, namespace, name = target.split("/")
-        demand = Demand(Verb.PUBLISH, namespace, f"{plural}/{name}")
-        if identity.may(demand):
-            only = (demand.name,)
+        permission = Permission(Verb.PUBLISH, namespace, f"{plural}/{name}")
+        if identity.may(permission):
+            only = (permission.name,)
             grants.append(Grant(may=(Verb.PUBLISH,), namespaces=(namespace,), names=only))
     return tuple(grants)

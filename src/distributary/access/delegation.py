@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from distributary.access.identity import INCLUDES, Demand, Grant, Identity, Verb
+from distributary.access.identity import INCLUDES, Grant, Identity, Permission, Verb
 
 
-def beyond(giver: Identity, grants: Iterable[Grant]) -> list[Demand]:
+def beyond(giver: Identity, grants: Iterable[Grant]) -> list[Permission]:
     """What *giver* would need besides what it has, to give *grants* to another; empty: nothing.
 
     It needs ``ADMIN`` in each of their namespaces, and whatever they allow there: who may publish
@@ -18,16 +18,16 @@ def beyond(giver: Identity, grants: Iterable[Grant]) -> list[Demand]:
 def oversees(identity: Identity, grants: Iterable[Grant]) -> bool:
     """Whether *identity* administers every namespace in which *grants* allow anything."""
     return all(
-        identity.may(Demand(Verb.ADMIN, namespace))
+        identity.may(Permission(Verb.ADMIN, namespace))
         for grant in grants
         for namespace in grant.namespaces
     )
 
 
-def _needed(grant: Grant) -> Iterator[Demand]:
+def _needed(grant: Grant) -> Iterator[Permission]:
     for namespace in grant.namespaces:
-        yield Demand(Verb.ADMIN, namespace)
+        yield Permission(Verb.ADMIN, namespace)
         for verb in sorted({each for given in grant.may for each in INCLUDES[given]}):
             names = grant.names if verb is Verb.PUBLISH else ()
             for name in names or ("",):
-                yield Demand(verb, namespace, name)
+                yield Permission(verb, namespace, name)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from distributary.access import internal, keys
-from distributary.access.identity import ANYBODY, Demand, Identity, IdentityKind, Verb
+from distributary.access.identity import ANYBODY, Identity, IdentityKind, Permission, Verb
 from distributary.access.policies import Policies, PolicyRecord
 from distributary.access.presented import Credentials, holder_of
 from distributary.access.refusals import ForbiddenError, UnauthenticatedError
@@ -176,17 +176,17 @@ class Gate:
         now_ms = self._wall_ms()
         return now_ms - now_ms % MINUTE_MS
 
-    def check(self, identity: Identity, demand: Demand) -> None:
+    def check(self, identity: Identity, permission: Permission) -> None:
         """Check that *identity* may do what a request needs.
 
         Raises:
             ForbiddenError: It may not.
         """
-        if not identity.may(demand):
-            raise ForbiddenError(identity, demand)
+        if not identity.may(permission):
+            raise ForbiddenError(identity, permission)
 
     def check_publisher(
-        self, identity: Identity, demand: Demand, target: str
+        self, identity: Identity, permission: Permission, target: str
     ) -> tuple[PolicyRecord, ...]:
         """Check that *identity* may send events to *target*, by its grants and by policies.
 
@@ -195,7 +195,7 @@ class Gate:
 
         Args:
             identity: Who sends.
-            demand: To publish.
+            permission: To publish.
             target: Broker or Channel with its namespace, such as ``brokers/shop/default``.
 
         Returns:
@@ -206,21 +206,23 @@ class Gate:
         """
         local = identity.how is IdentityKind.LOCAL
         if not local:  # first: who has no grant costs no look at policies, and learns of none
-            self.check(identity, demand)
+            self.check(identity, permission)
         judgement = self._policies.judge(target, identity.subject)
         if local and not judgement.allowed:
-            self.check(identity, demand)
+            self.check(identity, permission)
         if judgement.applies and not judgement.allowed:
-            raise ForbiddenError(identity, demand, f"no EventPolicy lets {identity.subject} send")
+            raise ForbiddenError(
+                identity, permission, f"no EventPolicy lets {identity.subject} send"
+            )
         return judgement.filtered
 
-    def decide(self, identity: Identity, demand: Demand) -> Decision:
+    def decide(self, identity: Identity, permission: Permission) -> Decision:
         """Whether *identity* could do what a request needs, by its grants and by policies."""
         try:
-            if demand.verb is not Verb.PUBLISH or not demand.name or not self.required:
-                self.check(identity, demand)
+            if permission.verb is not Verb.PUBLISH or not permission.name or not self.required:
+                self.check(identity, permission)
                 return Decision(None)
-            filtered = self.check_publisher(identity, demand, demand.target)
+            filtered = self.check_publisher(identity, permission, permission.target)
         except ForbiddenError as error:
             return Decision(str(error))
         return Decision(None, tuple(policy.name for policy in filtered))
@@ -233,9 +235,9 @@ class Gate:
             target: As of ``check_publisher``.
         """
         kind, there, name = target.split("/")
-        demand = Demand(Verb.PUBLISH, there, f"{kind}/{name}")
+        permission = Permission(Verb.PUBLISH, there, f"{kind}/{name}")
         try:
-            self.check_publisher(internal.publisher_for(namespace), demand, target)
+            self.check_publisher(internal.publisher_for(namespace), permission, target)
         except ForbiddenError:
             return False
         return True

@@ -50,18 +50,20 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: tuple[str, ...]
     names: tuple[str, ...] = ()
 
-    def allows(self, demand: "Demand") -> bool:
-        """Whether this grant alone allows *demand*."""
-        namespaces, asked = self.namespaces, demand.namespace
+    def allows(self, permission: "Permission") -> bool:
+        """Whether this grant alone allows *permission*."""
+        namespaces, asked = self.namespaces, permission.namespace
         if asked is not None and asked not in namespaces and ALL_NAMESPACES not in namespaces:
             return False
-        if not any(demand.verb in INCLUDES[verb] for verb in self.may):
+        if not any(permission.verb in INCLUDES[verb] for verb in self.may):
             return False
-        return not (self.names and demand.verb is Verb.PUBLISH and demand.name not in self.names)
+        return not (
+            self.names and permission.verb is Verb.PUBLISH and permission.name not in self.names
+        )
 
 
-class Demand(NamedTuple):
-    """What a request needs.
+class Permission(NamedTuple):
+    """The right to do one thing in one place, as a request needs it.
 
     Attributes:
         verb: What it does.
@@ -80,7 +82,7 @@ class Demand(NamedTuple):
         return f"{kind}/{self.namespace}/{name}"
 
     def __str__(self) -> str:
-        """The demand for people: ``publish to brokers/default in namespace shop``."""
+        """The permission for people: ``publish to brokers/default in namespace shop``."""
         where = "all namespaces"
         if self.namespace is None:
             where = "any namespace"
@@ -119,9 +121,9 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     subject: str = ""
     until_ms: int | None = None
 
-    def may(self, demand: Demand) -> bool:
-        """Whether *demand* is allowed."""
-        return any(grant.allows(demand) for grant in self.grants)
+    def may(self, permission: Permission) -> bool:
+        """Whether *permission* is allowed."""
+        return any(grant.allows(permission) for grant in self.grants)
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -131,7 +133,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
     def where(self, verb: Verb) -> frozenset[str] | None:
         """Namespaces in which it may do *verb* to everything; None: in all."""
-        asked = Demand(verb, None)
+        asked = Permission(verb, None)
         each = (grant.namespaces for grant in self.grants if grant.allows(asked))
         names = frozenset(name for named in each for name in named)
         return None if ALL_NAMESPACES in names else names

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from distributary.access.identity import Demand, Identity
+from distributary.access.identity import Identity, Permission
 from distributary.core.errors import RequestError
 
 REALM: Final = "distributary"
@@ -25,13 +25,13 @@ class ForbiddenError(RequestError):
 
     Args:
         identity: Who asked.
-        demand: What the request needs.
+        permission: What the request needs.
         why: Further reason; empty: no grant allows it.
     """
 
-    def __init__(self, identity: Identity, demand: Demand, why: str = "") -> None:
+    def __init__(self, identity: Identity, permission: Permission, why: str = "") -> None:
         reason = f": {why}" if why else ""
-        super().__init__("forbidden", f"{identity.name} may not {demand}{reason}.")
+        super().__init__("forbidden", f"{identity.name} may not {permission}{reason}.")
 
 
 def challenge(code: str) -> str:

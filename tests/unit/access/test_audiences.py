@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.access import Demand, Grant, IssuerRecord, Verb, audience_of
+from distributary.access import Grant, IssuerRecord, Permission, Verb, audience_of
 from distributary.access.audiences import target_of
 from distributary.access.issuers import ClaimRule, Issuer
 from distributary.access.tokens import AUDIENCES_MAX, RefusedToken, TokenVerifier
@@ -23,7 +23,7 @@ def identity(audience, *, listed=(AUDIENCE,), rules=RULES):
 
 def publish(namespace, name):
     """To send events there."""
-    return Demand(Verb.PUBLISH, namespace, name)
+    return Permission(Verb.PUBLISH, namespace, name)
 
 
 @pytest.mark.parametrize("listed", [(AUDIENCE,), (AUDIENCE, SHOP)], ids=["not listed", "listed"])
@@ -39,8 +39,8 @@ def test_a_token_for_a_broker_counts_at_that_broker_alone(audience, listed):
         publish("shop", "brokers/other"),
         publish("shop", "channels/main"),
         publish("farm", "brokers/main"),
-        Demand(Verb.READ, "shop"),
-        Demand(Verb.ADMIN, None),
+        Permission(Verb.READ, "shop"),
+        Permission(Verb.ADMIN, None),
     ):
         assert not found.may(refused)
 
@@ -48,7 +48,7 @@ def test_a_token_for_a_broker_counts_at_that_broker_alone(audience, listed):
 def test_a_token_for_the_server_has_all_grants():
     """Also where it names a Broker as well."""
     for audience in (AUDIENCE, [SHOP, AUDIENCE]):
-        assert identity(audience).may(Demand(Verb.ADMIN, "farm"))
+        assert identity(audience).may(Permission(Verb.ADMIN, "farm"))
 
 
 def test_a_token_for_two_counts_at_both():
@@ -101,7 +101,7 @@ def test_what_is_nearly_an_audience_is_none(audience):
 def test_a_listed_audience_counts_wherever_it_stands():
     """Also behind many others."""
     many = [f"https://{number}.example" for number in range(2 * AUDIENCES_MAX)]
-    assert identity([*many, AUDIENCE]).may(Demand(Verb.READ, "shop"))
+    assert identity([*many, AUDIENCE]).may(Permission(Verb.READ, "shop"))
 
 
 @pytest.mark.parametrize("target", ["brokers/shop/main", "channels/farm/a.b-c"])

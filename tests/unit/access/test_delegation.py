@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from distributary.access import (
     ANYBODY,
     LOCAL,
-    Demand,
     Grant,
     Identity,
     IdentityKind,
+    Permission,
     Verb,
     beyond,
     oversees,
@@ -84,7 +84,7 @@ GRANTS = st.builds(
     names=st.lists(st.sampled_from(NAMES), max_size=2).map(tuple),
 )
 EVERY_DEMAND = [
-    Demand(verb, namespace, name)
+    Permission(verb, namespace, name)
     for verb, namespace, name in itertools.product(
         Verb, (*NAMESPACES, "third", None), ("", *NAMES, "brokers/c")
     )

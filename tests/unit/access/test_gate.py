@@ -9,13 +9,13 @@ from distributary.access import (
     AccessSnapshot,
     CertificateRecord,
     Credentials,
-    Demand,
     ForbiddenError,
     Gate,
     Grant,
     KeyRecord,
     NewKey,
     PeerCertificate,
+    Permission,
     UnauthenticatedError,
     Verb,
     challenge,
@@ -146,9 +146,9 @@ def test_a_revoked_key_is_forgotten(gate):
 def test_a_check_says_what_is_missing(gate):
     """Who, what and where."""
     identity = gate.identify(bearer(made().text))
-    gate.check(identity, Demand(Verb.PUBLISH, "shop", "brokers/default"))
+    gate.check(identity, Permission(Verb.PUBLISH, "shop", "brokers/default"))
     with pytest.raises(ForbiddenError) as caught:
-        gate.check(identity, Demand(Verb.READ, "bank"))
+        gate.check(identity, Permission(Verb.READ, "bank"))
     assert str(caught.value) == "key:till may not read in namespace bank."
     assert caught.value.request_code == "forbidden"
 

@@ -7,10 +7,10 @@ from distributary.access import (
     ANYBODY,
     LOCAL,
     NOBODY,
-    Demand,
     Grant,
     Identity,
     IdentityKind,
+    Permission,
     Verb,
     decode_identity,
     encode_identity,
@@ -37,17 +37,17 @@ ALLOWED = {
 def test_a_verb_includes_few_others(granted, asked):
     """Write includes read, admin everything."""
     one = identity(Grant(may=(granted,), namespaces=("shop",)))
-    assert one.may(Demand(asked, "shop")) == (asked in ALLOWED[granted])
+    assert one.may(Permission(asked, "shop")) == (asked in ALLOWED[granted])
 
 
 def test_a_grant_holds_in_its_namespaces_alone():
     """And what concerns all namespaces needs a grant for all."""
     one = identity(Grant(may=(Verb.READ,), namespaces=("shop", "bank")))
-    found = [one.may(Demand(Verb.READ, name)) for name in ("shop", "bank", "sho", "", "*")]
+    found = [one.may(Permission(Verb.READ, name)) for name in ("shop", "bank", "sho", "", "*")]
     assert found == [True, True, False, False, False]
     every = identity(Grant(may=(Verb.READ,), namespaces=(ALL_NAMESPACES,)))
-    assert every.may(Demand(Verb.READ, "shop"))
-    assert every.may(Demand(Verb.READ, ALL_NAMESPACES))
+    assert every.may(Permission(Verb.READ, "shop"))
+    assert every.may(Permission(Verb.READ, ALL_NAMESPACES))
     assert every.namespaces == ("*",)
     assert one.namespaces == ("bank", "shop")
 
@@ -56,10 +56,10 @@ def test_publishing_may_be_limited_to_names():
     """Names limit no other verb."""
     grant = Grant(may=(Verb.PUBLISH, Verb.READ), namespaces=("shop",), names=("brokers/default",))
     one = identity(grant)
-    assert one.may(Demand(Verb.PUBLISH, "shop", "brokers/default"))
-    assert not one.may(Demand(Verb.PUBLISH, "shop", "channels/default"))
-    assert not one.may(Demand(Verb.PUBLISH, "bank", "brokers/default"))
-    assert one.may(Demand(Verb.READ, "shop"))
+    assert one.may(Permission(Verb.PUBLISH, "shop", "brokers/default"))
+    assert not one.may(Permission(Verb.PUBLISH, "shop", "channels/default"))
+    assert not one.may(Permission(Verb.PUBLISH, "bank", "brokers/default"))
+    assert one.may(Permission(Verb.READ, "shop"))
 
 
 def test_grants_do_not_mix():
@@ -68,9 +68,9 @@ def test_grants_do_not_mix():
         Grant(may=(Verb.READ,), namespaces=("shop",)),
         Grant(may=(Verb.PUBLISH,), namespaces=("bank",)),
     )
-    assert one.may(Demand(Verb.READ, "shop"))
-    assert not one.may(Demand(Verb.READ, "bank"))
-    assert not one.may(Demand(Verb.PUBLISH, "shop"))
+    assert one.may(Permission(Verb.READ, "shop"))
+    assert not one.may(Permission(Verb.READ, "bank"))
+    assert not one.may(Permission(Verb.PUBLISH, "shop"))
 
 
 def test_places_are_held_by_the_namespaces_in_which_one_acts():
@@ -90,8 +90,8 @@ def test_places_are_held_by_the_namespaces_in_which_one_acts():
 def test_nobody_may_nothing_and_who_runs_the_server_everything():
     """The two ends."""
     for verb in Verb:
-        assert not NOBODY.may(Demand(verb, "default"))
-        assert LOCAL.may(Demand(verb, ALL_NAMESPACES))
+        assert not NOBODY.may(Permission(verb, "default"))
+        assert LOCAL.may(Permission(verb, ALL_NAMESPACES))
 
 
 def test_an_identity_survives_its_header():
@@ -112,10 +112,10 @@ def test_an_identity_survives_its_header():
 
 def test_a_demand_is_said_for_people():
     """With what was missing."""
-    assert str(Demand(Verb.PUBLISH, "shop", "brokers/default")) == (
+    assert str(Permission(Verb.PUBLISH, "shop", "brokers/default")) == (
         "publish to brokers/default in namespace shop"
     )
-    assert str(Demand(Verb.OBSERVE, "*")) == "observe in all namespaces"
+    assert str(Permission(Verb.OBSERVE, "*")) == "observe in all namespaces"
 
 
 def test_where_tells_the_namespaces_of_a_verb():

@@ -7,8 +7,8 @@ import pytest
 from distributary.access import (
     AccessSnapshot,
     Credentials,
-    Demand,
     Gate,
+    Permission,
     UnauthenticatedError,
     Verb,
 )
@@ -36,10 +36,10 @@ def test_a_token_publishes_in_its_namespace_alone(gate):
     identity = gate.identify(shown(KEY.token("shop")))
     assert identity.name == "server:shop"
     for name in ("brokers/default", "channels/x"):
-        assert identity.may(Demand(Verb.PUBLISH, "shop", name))
-        assert not identity.may(Demand(Verb.PUBLISH, "bank", name))
+        assert identity.may(Permission(Verb.PUBLISH, "shop", name))
+        assert not identity.may(Permission(Verb.PUBLISH, "bank", name))
     for verb in set(Verb) - {Verb.PUBLISH}:
-        assert not identity.may(Demand(verb, "shop"))
+        assert not identity.may(Permission(verb, "shop"))
 
 
 def test_a_token_is_always_the_same():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.access.identity import Demand, Grant, IdentityKind, Verb
+from distributary.access.identity import Grant, IdentityKind, Permission, Verb
 from distributary.access.issuers import NAMESPACES_MAX, ClaimRule, Issuer
 from kit.minted import AUDIENCE, URL, claims_of
 
@@ -119,8 +119,8 @@ def test_an_identity_has_the_grants_of_all_rules_that_fit():
     assert identity.name == "token:cluster:system:serviceaccount:shop:till"
     assert identity.subject == "system:serviceaccount:shop:till"
     assert (identity.how, identity.until_ms) == (IdentityKind.TOKEN, 5)
-    assert identity.may(Demand(Verb.PUBLISH, "shop", "brokers/default"))
-    assert identity.may(Demand(Verb.READ, "shop"))
-    assert not identity.may(Demand(Verb.WRITE, "shop"))
-    assert not identity.may(Demand(Verb.READ, "other"))
+    assert identity.may(Permission(Verb.PUBLISH, "shop", "brokers/default"))
+    assert identity.may(Permission(Verb.READ, "shop"))
+    assert not identity.may(Permission(Verb.WRITE, "shop"))
+    assert not identity.may(Permission(Verb.READ, "other"))
     assert issuer.identity(claims_of(sub="nobody"), 5).grants == ()

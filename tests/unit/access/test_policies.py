@@ -7,11 +7,11 @@ import pytest
 from distributary.access import (
     AccessSnapshot,
     Credentials,
-    Demand,
     ForbiddenError,
     Gate,
     Grant,
     KeyRecord,
+    Permission,
     Policies,
     PolicyRecord,
     Verb,
@@ -21,7 +21,7 @@ from distributary.access.internal import InternalKey
 from distributary.access.policies import JUDGED_MAX
 
 TARGET = "brokers/shop/default"
-DEMAND = Demand(Verb.PUBLISH, "shop", "brokers/default")
+PERMISSION = Permission(Verb.PUBLISH, "shop", "brokers/default")
 KEY = make_key(random.Random(3).randbytes)
 OWN = InternalKey(bytes(32))
 FILTER = ({"exact": {"type": "order"}},)
@@ -46,7 +46,7 @@ def gate(*policies: PolicyRecord, namespaces: tuple[str, ...] = ("shop",)) -> Ga
 def send(asked: Gate, text: str = KEY.text) -> tuple[PolicyRecord, ...]:
     """What a publisher who shows *text* is told."""
     identity = asked.identify(Credentials(b"Bearer " + text.encode()))
-    return asked.check_publisher(identity, DEMAND, TARGET)
+    return asked.check_publisher(identity, PERMISSION, TARGET)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_who_has_no_grant_learns_of_no_policy(shown):
         with pytest.raises(ForbiddenError) as refused:
             send(asked, shown)
         identity = asked.identify(Credentials(b"Bearer " + shown.encode()))
-        refusals += [str(refused.value), asked.decide(identity, DEMAND).refusal]
+        refusals += [str(refused.value), asked.decide(identity, PERMISSION).refusal]
     assert len(set(refusals)) == 1
     assert "EventPolicy" not in refusals[0]
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from distributary.access._compact import TOKEN_BYTES_MAX
-from distributary.access.identity import Demand, Identity, Verb
+from distributary.access.identity import Identity, Permission, Verb
 from distributary.access.issuers import ClaimRule, Issuer, IssuerRecord
 from distributary.access.jwks import ALGORITHMS, key_set
 from distributary.access.tokens import (
@@ -369,7 +369,7 @@ def test_who_shows_a_token_has_its_grants_until_it_expires():
     found = verifier.identity(ONE.mint(claims_of()), int(NOW_S * 1000))
     assert found == issuer.identity(claims_of(), (int(NOW_S) + 3_630) * 1000)
     assert isinstance(found, Identity)
-    assert found.may(Demand(Verb.PUBLISH, "shop"))
+    assert found.may(Permission(Verb.PUBLISH, "shop"))
 
 
 # -- form ---------------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ from distributary.net.http1 import Request
 from distributary.protocols.http.plain import TAKEN_OUT, PlainRequests, is_visible
 from distributary.resource import is_loopback
 from distributary.server.ingest._counters import Counters
-from distributary.server.ingest._demands import changes, need_of
 from distributary.server.ingest._event_paths import (
     EventPaths,
     allow_of,
@@ -42,6 +41,7 @@ from distributary.server.ingest._forwarded import TrustedProxies
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._held_bodies import HeldBodies, Share
 from distributary.server.ingest._limits import STRANGER_BODY_BYTES_MAX, IngestSettings
+from distributary.server.ingest._needs import changes, need_of
 from distributary.server.ingest._policies import PolicyError, check_policies
 from distributary.server.ingest._readmission import check_again, sender_now
 from distributary.server.ingest._received import of_default_ttl
@@ -314,8 +314,8 @@ class IngestContext:
         """Count a request to the APIs for its namespace, else for the only one of its sender."""
         self.admit_relay(request)
         if self.tenants.calls_limited:
-            demand = need_of(request.method, request.path).demand
-            namespace = None if demand is None else demand.namespace
+            permission = need_of(request.method, request.path).permission
+            namespace = None if permission is None else permission.namespace
             if namespace is None and isinstance(request.sender, Identity):
                 namespace = request.sender.tenant
             if namespace is not None and is_namespace(namespace):
@@ -352,13 +352,13 @@ class IngestContext:
                 message = f"Nobody's body has more than {STRANGER_BODY_BYTES_MAX} bytes here."
                 raise RequestError("content-too-large", message) from None
             return
-        demand = need.demand
-        if demand is None:
+        permission = need.permission
+        if permission is None:
             return
-        if demand.verb is not Verb.PUBLISH:
-            gate.check(sender, demand)
+        if permission.verb is not Verb.PUBLISH:
+            gate.check(sender, permission)
             return
-        policies = gate.check_publisher(sender, demand, demand.target)
+        policies = gate.check_publisher(sender, permission, permission.target)
         address = self.addresses.by_path.get(request.path)
         if address is not None and not policies:
             gate.admit(shown, address, sender)
@@ -371,11 +371,11 @@ class IngestContext:
         """
         if not self.gate.required or not isinstance(request.sender, Identity):
             return
-        demand = need_of(request.method, request.path).demand
-        assert demand is not None
+        permission = need_of(request.method, request.path).permission
+        assert permission is not None
         try:
             sender = sender_now(self.gate, request, request.sender)
-            policies = self.gate.check_publisher(sender, demand, demand.target)
+            policies = self.gate.check_publisher(sender, permission, permission.target)
         except RequestError as error:  # something has changed since the head was read
             raise PolicyError([Fault("$", "forbidden", str(error))]) from error
         check_policies(events, policies)

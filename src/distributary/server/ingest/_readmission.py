@@ -6,7 +6,7 @@ A body may take half a minute, and a response last for ever. Callers: ``_context
 from distributary.access import Credentials, Gate, Identity
 from distributary.core.errors import RequestError
 from distributary.net.http1 import Request
-from distributary.server.ingest._demands import need_of
+from distributary.server.ingest._needs import need_of
 
 _NOTHING = Credentials(b"")
 """What a request shows that came while nothing was asked for."""
@@ -47,8 +47,8 @@ def _check(gate: Gate, request: Request) -> None:
     if not gate.required or not need.identity:
         return
     sender = _known(gate, request)
-    if sender is not None and need.demand is not None:
-        gate.check(sender, need.demand)
+    if sender is not None and need.permission is not None:
+        gate.check(sender, need.permission)
 
 
 def _known(gate: Gate, request: Request) -> Identity | None:

@@ -15,7 +15,7 @@ from distributary.subscriptions.amqp._conversation import (
 )
 from distributary.subscriptions.amqp._crowd import CONNECTIONS_MAX, UNOPENED_MAX
 from distributary.subscriptions.amqp._messages import ANSWER_BYTES_MAX
-from distributary.subscriptions.amqp._sender import demand_of
+from distributary.subscriptions.amqp._sender import permission_of
 from distributary.subscriptions.amqp._server import (
     GOODBYE_S_MAX,
     IDLE_S_MAX,

@@ -7,10 +7,10 @@ from distributary.access import (
     ANYBODY,
     Change,
     Credentials,
-    Demand,
     Gate,
     Identity,
     PeerCertificate,
+    Permission,
     Verb,
 )
 from distributary.core.errors import RequestError
@@ -73,7 +73,7 @@ class Sender:
         Raises:
             ForbiddenError: It may not.
         """
-        self._gate.check(identity, demand_of(operation, namespace))
+        self._gate.check(identity, permission_of(operation, namespace))
 
 
 def changes(operation: OperationName | None) -> bool:
@@ -81,6 +81,6 @@ def changes(operation: OperationName | None) -> bool:
     return operation is not None and operation not in _READING
 
 
-def demand_of(operation: OperationName, namespace: str) -> Demand:
+def permission_of(operation: OperationName, namespace: str) -> Permission:
     """What *operation* needs in *namespace*; the table in the documentation is drawn from this."""
-    return Demand(Verb.READ if operation in _READING else Verb.WRITE, namespace)
+    return Permission(Verb.READ if operation in _READING else Verb.WRITE, namespace)

@@ -7,7 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from distributary.access import Demand, Verb, sender_of
+from distributary.access import Permission, Verb, sender_of
 from distributary.core.errors import EventError, Fault, ResourceError
 from distributary.core.event import Event, json_format
 from distributary.core.tenant import path_in
@@ -68,7 +68,7 @@ def event_resources(events: Events) -> dict[str, Resource]:
         position = read_position(str(request.path_params["position"]))
         told = await events.way(position, namespace, _read_route(request))
         sender = sender_of(request.scope["headers"])
-        answers = sender.may(Demand(Verb.WRITE, namespace))
+        answers = sender.may(Permission(Verb.WRITE, namespace))
         return json_response(_way(told, answers=answers))
 
     async def attempts(request: Request) -> Response:
@@ -77,7 +77,7 @@ def event_resources(events: Events) -> dict[str, Resource]:
         id_ = request.path_params["id"]
         newest = await events.attempts(id_, namespace, ATTEMPTS_DEFAULT if limit is None else limit)
         sender = sender_of(request.scope["headers"])
-        answers = sender.may(Demand(Verb.WRITE, namespace))
+        answers = sender.may(Permission(Verb.WRITE, namespace))
         answer = json_response([_attempted(each, answers=answers) for each in newest.items])
         if newest.looked_ms is not None:
             answer.headers[LOOKED_FIELD] = time_text(newest.looked_ms)

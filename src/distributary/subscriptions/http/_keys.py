@@ -5,7 +5,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from distributary.access import ALL_NAMESPACES, Demand, Gate, Grant, Identity, Verb, sender_of
+from distributary.access import ALL_NAMESPACES, Gate, Grant, Identity, Permission, Verb, sender_of
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import Faults
 from distributary.resource.schema import checked
@@ -73,12 +73,12 @@ async def _whoami(request: Request) -> Response:
 
 
 def _can(request: Request, gate: Gate) -> Response:
-    sender, demand = _sender(request), _demand(request)
-    decision = gate.decide(sender, demand)
+    sender, permission = _sender(request), _permission(request)
+    decision = gate.decide(sender, permission)
     allowed = decision.refusal is None
     told: dict[str, Any] = {"allowed": allowed, "name": sender.name}
-    if not sender.may(demand):
-        told["missing"] = str(demand)
+    if not sender.may(permission):
+        told["missing"] = str(permission)
     elif not allowed:
         told["reason"] = decision.refusal
     elif decision.filtered:
@@ -86,7 +86,7 @@ def _can(request: Request, gate: Gate) -> Response:
     return _answer(told)
 
 
-def _demand(request: Request) -> Demand:
+def _permission(request: Request) -> Permission:
     """What the request asks about.
 
     Raises:
@@ -116,7 +116,7 @@ def _demand(request: Request) -> Demand:
     name = f"{resource}/{target}" if target else ""
     if resource == "events":
         name = _PUBLISHED_BY_DEFAULT
-    return Demand(verb, namespace, name)
+    return Permission(verb, namespace, name)
 
 
 def _sender(request: Request) -> Identity:

@@ -5,7 +5,7 @@ from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
 
-from distributary.access import ALL_NAMESPACES, Demand, Verb, sender_of
+from distributary.access import ALL_NAMESPACES, Permission, Verb, sender_of
 from distributary.core.errors import RequestError
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.core.turns import in_thread
@@ -26,7 +26,7 @@ _Asked = ParamSpec("_Asked")
 
 def observes_all(request: Request) -> bool:
     """Whether the sender may know what concerns all namespaces."""
-    return sender_of(request.scope["headers"]).may(Demand(Verb.OBSERVE, ALL_NAMESPACES))
+    return sender_of(request.scope["headers"]).may(Permission(Verb.OBSERVE, ALL_NAMESPACES))
 
 
 def namespace_of(request: Request) -> str:

@@ -15,7 +15,7 @@ from distributary.access import (
     Verb,
     make_key,
 )
-from distributary.server.ingest._demands import need_of
+from distributary.server.ingest._needs import need_of
 
 KEYS = {
     name: make_key(random.Random(name).randbytes) for name in ("till", "reader", "watcher", "other")
@@ -193,14 +193,18 @@ def test_some_paths_are_open_to_all(guarded, path):
 def test_what_is_no_reading_is_writing(method):
     """Unknown methods too."""
     need = need_of(method, b"/namespaces/shop/subscriptions/x")
-    assert need.demand == (Verb.WRITE, "shop", "")
+    assert need.permission == (Verb.WRITE, "shop", "")
 
 
 def test_a_broker_is_named_by_its_path():
     """And /events is the Broker ``default`` of the namespace ``default``."""
-    assert need_of(b"POST", b"/events").demand == (Verb.PUBLISH, "default", "brokers/default")
-    assert need_of(b"POST", b"/brokers/shop/till").demand == (Verb.PUBLISH, "shop", "brokers/till")
-    assert need_of(b"POST", b"/channels/a/b").demand == (Verb.PUBLISH, "a", "channels/b")
+    assert need_of(b"POST", b"/events").permission == (Verb.PUBLISH, "default", "brokers/default")
+    assert need_of(b"POST", b"/brokers/shop/till").permission == (
+        Verb.PUBLISH,
+        "shop",
+        "brokers/till",
+    )
+    assert need_of(b"POST", b"/channels/a/b").permission == (Verb.PUBLISH, "a", "channels/b")
 
 
 def test_a_status_tells_clients_of_the_kubernetes_api(guarded):

@@ -14,7 +14,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from distributary.access import ALL_NAMESPACES, NOBODY, Demand, Gate, Identity, Verb, sender_of
+from distributary.access import ALL_NAMESPACES, NOBODY, Gate, Identity, Permission, Verb, sender_of
 from distributary.knative.apiserver.http._answers import json_answer
 from distributary.knative.apiserver.http._requests import parse_object, read_body
 from distributary.knative.apiserver.machinery import Object, StatusError
@@ -77,11 +77,11 @@ def _access(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
             return {"allowed": allowed}
         if verb not in _VERBS:
             return {"allowed": False, "reason": f"nothing here knows the verb {verb!r}"}
-        demand = _demand(resource)
-        decision = gate.decide(sender, demand)
+        permission = _permission(resource)
+        decision = gate.decide(sender, permission)
         allowed = decision.refusal is None
-        reason = f"{sender.name} {'may' if allowed else 'may not'} {demand}"
-        if not allowed and sender.may(demand):
+        reason = f"{sender.name} {'may' if allowed else 'may not'} {permission}"
+        if not allowed and sender.may(permission):
             reason = str(decision.refusal).removesuffix(".")
         elif decision.filtered:
             reason += f"; events must pass the filters of {' or '.join(decision.filtered)}"
@@ -89,31 +89,31 @@ def _access(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
     assert isinstance(path, dict)
     text = _text(path, "path")
     if text in _OBSERVED:
-        allowed = sender.may(Demand(Verb.OBSERVE, _OBSERVED[text]))
+        allowed = sender.may(Permission(Verb.OBSERVE, _OBSERVED[text]))
     else:
         allowed = any(text == one or text.startswith(f"{one}/") for one in _OPEN_PATHS)
     return {"allowed": allowed}
 
 
-def _demand(asked: Mapping[str, Any]) -> Demand:
+def _permission(asked: Mapping[str, Any]) -> Permission:
     """What a request with these ``resourceAttributes`` would need."""
     verb, resource, name = (_text(asked, member) for member in ("verb", "resource", "name"))
     namespace = _text(asked, "namespace") or ALL_NAMESPACES
     if resource == "namespaces" and name:
         namespace = name
     if verb == Verb.PUBLISH:
-        return Demand(Verb.PUBLISH, namespace, f"{resource}/{name}" if name else "")
+        return Permission(Verb.PUBLISH, namespace, f"{resource}/{name}" if name else "")
     if verb == _ALL_VERBS:
-        return Demand(Verb.ADMIN, namespace)
-    return Demand(Verb.READ if verb in _READING else Verb.WRITE, namespace)
+        return Permission(Verb.ADMIN, namespace)
+    return Permission(Verb.READ if verb in _READING else Verb.WRITE, namespace)
 
 
 def _rules(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
     namespace = _text(spec, "namespace") or "default"
     verbs: list[str] = []
-    if sender.may(Demand(Verb.READ, namespace)):
+    if sender.may(Permission(Verb.READ, namespace)):
         verbs += _READING
-    if sender.may(Demand(Verb.WRITE, namespace)):
+    if sender.may(Permission(Verb.WRITE, namespace)):
         verbs += _WRITING
     published = _published(sender, namespace)
     resources = [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}] if verbs else []
@@ -133,7 +133,9 @@ def _rules(sender: Identity, spec: Mapping[str, Any], gate: Gate) -> Object:
             for resource, verbs in of_group.items()
         ]
     paths = [path for one in _OPEN_PATHS for path in (one, f"{one}/*")]
-    paths += [path for path, where in _OBSERVED.items() if sender.may(Demand(Verb.OBSERVE, where))]
+    paths += [
+        path for path, where in _OBSERVED.items() if sender.may(Permission(Verb.OBSERVE, where))
+    ]
     told: Object = {
         "resourceRules": resources,
         "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": paths}],
@@ -153,13 +155,14 @@ def _published(sender: Identity, namespace: str) -> dict[str, list[str]]:
     named = {name for grant in sender.grants for name in grant.names}
     found: dict[str, list[str]] = {}
     for plural in _GROUPS:
-        if sender.may(Demand(Verb.PUBLISH, namespace, f"{plural}/")):
+        if sender.may(Permission(Verb.PUBLISH, namespace, f"{plural}/")):
             found[plural] = []
             continue
         names = sorted(
             name.removeprefix(f"{plural}/")
             for name in named
-            if name.startswith(f"{plural}/") and sender.may(Demand(Verb.PUBLISH, namespace, name))
+            if name.startswith(f"{plural}/")
+            and sender.may(Permission(Verb.PUBLISH, namespace, name))
         )
         if names:
             found[plural] = names

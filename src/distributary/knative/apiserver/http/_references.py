@@ -5,7 +5,7 @@ whoever changes another part of it needs no more than ``write``. Another place o
 another path there is another destination.
 """
 
-from distributary.access import Demand, Gate, Identity, Verb
+from distributary.access import Gate, Identity, Permission, Verb
 from distributary.knative import kinds as knative
 from distributary.knative.apiserver.machinery import Kind, Object, StatusError
 from distributary.knative.apiserver.objects import Permit
@@ -32,11 +32,11 @@ def permit_of(sender: Identity, gate: Gate) -> Permit:
         for place, destination in references_abroad(new).items():
             ref = destination.ref
             assert ref is not None
-            demand = Demand(Verb.READ, ref.namespace)
-            known = before.get(place) == destination or sender.may(demand)
+            permission = Permission(Verb.READ, ref.namespace)
+            known = before.get(place) == destination or sender.may(permission)
             if not known and not gate.delivers(new["metadata"]["namespace"], _target(ref)):
                 named = f'{kind.resource} "{new["metadata"].get("name", "")}"'
-                message = f"{named} is forbidden: {place}: {sender.name} may not {demand}"
+                message = f"{named} is forbidden: {place}: {sender.name} may not {permission}"
                 raise StatusError("Forbidden", message)
 
     return permit

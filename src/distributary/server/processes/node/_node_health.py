@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from distributary.access import ALL_NAMESPACES, Demand, Verb, sender_of
+from distributary.access import ALL_NAMESPACES, Permission, Verb, sender_of
 from distributary.core.errors import CATALOGUE
 from distributary.core.meter import Meter
 from distributary.server.nodes import NodeKeeper
@@ -126,7 +126,7 @@ def node_application(health: Health, cluster: Cluster) -> ASGIApp:
                 kind = kind if path == "/healthz" else b"application/json"
             else:
                 status, kind = 503, b"application/problem+json"
-                told = path == "/healthz" or sender.may(Demand(Verb.OBSERVE, ALL_NAMESPACES))
+                told = path == "/healthz" or sender.may(Permission(Verb.OBSERVE, ALL_NAMESPACES))
                 body = _problem("; ".join(reasons) if told else "not ready")
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -12,7 +12,7 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from distributary.access import ALL_NAMESPACES, Demand, Verb
+from distributary.access import ALL_NAMESPACES, Permission, Verb
 from distributary.core.tenant import DEFAULT_NAMESPACE
 
 _READING: Final = frozenset((b"GET", b"HEAD"))
@@ -111,11 +111,11 @@ class Need(NamedTuple):
 
     Attributes:
         identity: Whether it must show an identity.
-        demand: What that must be allowed; None: nothing.
+        permission: What that must be allowed; None: nothing.
     """
 
     identity: bool
-    demand: Demand | None
+    permission: Permission | None
 
 
 def need_of(method: bytes, path: bytes) -> Need:
@@ -142,7 +142,7 @@ def need_of(method: bytes, path: bytes) -> Need:
     if verb is Verb.PUBLISH:
         full = named.get("name")
         name = "brokers/default" if full is None else _short(full)
-    return Need(True, Demand(verb, namespace, name))
+    return Need(True, Permission(verb, namespace, name))
 
 
 def row_of(path: bytes) -> tuple[Row, dict[str, str | None]] | None:
