@@ -11,15 +11,19 @@ PORTS: Final = range(20_000, 32_000)
 """Below those that systems give to outgoing connections: one of them could take a port between the
 probe and its use, as could a probe of another run that lets the system choose."""
 
-_given: set[int] = set()
+_claims: dict[int, socket.socket] = {}
+"""Port -> the UDP socket at the same number, held until this process ends: several runs draw their
+ports on one machine, and each passes over what another one has been given."""
 
 
 def free_port() -> int:
-    """A port on loopback that was free a moment ago; another one at each call."""
+    """A TCP port on loopback that was free a moment ago, and that no other call is given."""
     while True:
         port = secrets.choice(PORTS)
-        if port in _given:
-            continue
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            _given.add(port)
-            return port
+        claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with contextlib.suppress(OSError):
+            claim.bind(("127.0.0.1", port))
+            with socket.create_server(("127.0.0.1", port)):
+                _claims[port] = claim
+                return port
+        claim.close()
