@@ -108,6 +108,13 @@ def state_of(server: RunningServer, id_: str) -> str:
     return told[0]["state"] if told else ""
 
 
+def waiting_in_lists(server: RunningServer) -> tuple[list[str], int]:
+    """Ids of subscriptions that are listed as awaiting consent, and how many are counted."""
+    listed = server.request("GET", "/subscriptions?state=awaiting-consent").json()
+    counted = server.request("GET", "/status").json()["awaiting-consent"]
+    return [one["id"] for one in listed], counted
+
+
 def test_the_allowed_rate_is_kept_by_all_partitions(asking: RunningServer, sink: Sink) -> None:
     """However many events wait: the sink, which counts, sees no more."""
     sink.permission = {"WebHook-Allowed-Origin": ORIGIN, "WebHook-Allowed-Rate": "60"}
@@ -130,9 +137,11 @@ def test_nothing_is_delivered_without_consent(asking: RunningServer, sink: Sink)
     json = {"content-type": "application/json"}
     made = server.request("PUT", "/subscriptions/s", msgspec.json.encode(body), json)
     assert made.status == 201
-    publish(server, 5, "/s")
     wait_until(lambda: state_of(server, "s") == "refused", WAIT_S_MAX, "an answer")
     assert status(server, "s")["state"] == "awaiting-consent"
+    # Lists and counts say it too, though no event waits yet.
+    wait_until(lambda: waiting_in_lists(server) == (["s"], 1), WAIT_S_MAX, "the list")
+    publish(server, 5, "/s")
     assert sink.asked[0]["webhook-request-origin"] == ORIGIN
     callback = urlsplit(sink.asked[0]["webhook-request-callback"])
     assert callback.netloc == ORIGIN

@@ -15,7 +15,7 @@ from distributary.core.meter import Meter
 from distributary.core.protocol import protocols
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import ConsentMode, ConsentRule, Reach, target_key
-from distributary.subscriptions.consent import ConsentKeeper, OptionsReply, Question
+from distributary.subscriptions.consent import Agreements, ConsentKeeper, OptionsReply, Question
 from distributary.subscriptions.resource import ApiSubscriptionSpec
 from distributary.subscriptions.store import Directory
 from distributary.subscriptions.store.consent_rows import ConsentRow, ConsentRows
@@ -82,6 +82,7 @@ class World:
         self.targets = Targets()
         self.failing: dict[str, str] = {}
         self.meter = Meter()
+        self.agreements = Agreements()
         self.rows = ConsentRows(url)
         self._directories: list[Directory] = []
         self.keeper = self.make()
@@ -102,6 +103,7 @@ class World:
                 client_certificate=to.client_certificate
             ),
             Reach(consent=ConsentRule(mode, origin, base, 2)),
+            agreements=self.agreements,
             failing=lambda: self.failing,
             clock=self.clock,
             random=SeededRandom(1),

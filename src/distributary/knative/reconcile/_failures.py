@@ -5,7 +5,7 @@ read here every two seconds. While an object keeps failing, its report changes a
 minute, whatever its count.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
@@ -36,19 +36,26 @@ class FailureFiles:
     Args:
         paths: One for each partition; files may be missing.
         over: Returns the routes that deliver again in another partition: they do not fail.
+        awaited: Returns the routes that wait for a consent, by uid: of which sink, and since when,
+            wall clock, milliseconds. What is told of them is this, whatever the files say.
+            The same object until it changes.
     """
 
     def __init__(
-        self, paths: Iterable[Path], over: Callable[[], AbstractSet[str]] = frozenset
+        self,
+        paths: Iterable[Path],
+        over: Callable[[], AbstractSet[str]] = frozenset,
+        awaited: Callable[[], Mapping[str, tuple[str, int]]] = dict,
     ) -> None:
         self._paths = list(paths)
         self._over = over
-        self._seen: tuple[list[tuple[int, int] | None], AbstractSet[str]] | None = None
+        self._awaited = awaited
+        self._seen: tuple[object, ...] | None = None
 
     def look(self) -> dict[str, FailingRoute] | None:
         """Failing routes of all partitions, by uid; None: nothing has changed."""
-        over = self._over()
-        seen = [_version(path) for path in self._paths], over
+        over, awaited = self._over(), self._awaited()
+        seen = [_version(path) for path in self._paths], over, awaited
         if seen == self._seen:
             return None
         self._seen = seen
@@ -59,7 +66,10 @@ class FailureFiles:
                     continue
                 other = found.get(route.route)
                 found[route.route] = route if other is None else _both(route, other)
-        return found
+        return found | {
+            uid: _awaiting(uid, sink, since_ms, found.get(uid))
+            for uid, (sink, since_ms) in awaited.items()
+        }
 
 
 class Failures:
@@ -101,9 +111,8 @@ class Failures:
         if failing is None:
             return _HOLDS
         if failing.reason == AWAITS_CONSENT:
-            message = (
-                f"since {timestamp(failing.since_ms)} events wait: {failing.dest} must consent"
-            )
+            since = timestamp(failing.since_ms)
+            message = f"since {since} {failing.dest} has not consented; what is for it waits"
         else:
             message = f"since {timestamp(failing.since_ms)} to {failing.dest}: {failing.reason}"
         return Finding("False", _reason(failing), message, "Warning")
@@ -133,14 +142,14 @@ def event_of(key: Key, about: Object, failing: FailingRoute) -> Callable[[Object
         "type": "Warning",
         "reason": _reason(failing),
         "message": (
-            f"events wait: {failing.dest} has not consented to deliveries"
+            f"{failing.dest} has not consented to deliveries; what is for it waits"
             if failing.reason == AWAITS_CONSENT
             else f"deliveries to {failing.dest} fail: {failing.reason}"
         ),
         "source": {"component": "distributary"},
         "firstTimestamp": timestamp(failing.since_ms),
         "lastTimestamp": timestamp(failing.last_ms),
-        "count": failing.count,
+        "count": max(1, failing.count),
     }
 
     def change(before: Object | None) -> Object:
@@ -150,6 +159,14 @@ def event_of(key: Key, about: Object, failing: FailingRoute) -> Callable[[Object
         return before | told
 
     return change
+
+
+def _awaiting(uid: str, sink: str, since_ms: int, failing: FailingRoute | None) -> FailingRoute:
+    """What is told of a route that waits for the consent of *sink*."""
+    last_ms, count = (since_ms, 0) if failing is None else (failing.last_ms, failing.count)
+    return FailingRoute(
+        route=uid, since_ms=since_ms, last_ms=last_ms, count=count, reason=AWAITS_CONSENT, dest=sink
+    )
 
 
 def _both(one: FailingRoute, other: FailingRoute) -> FailingRoute:

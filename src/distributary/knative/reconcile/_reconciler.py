@@ -10,7 +10,7 @@ Subscriptions. Each step is idempotent; a crash between two steps leaves at most
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
@@ -79,6 +79,7 @@ class Reconciler:
         clock: For conditions.
         failing: Files in which the owners of partitions list failing routes.
         over: See ``FailureFiles``.
+        awaited: See ``FailureFiles``.
         gatekeeper: Decides who may send what; None: everybody everything.
         steering: Carries out what annotations say about deliveries; None: nobody does.
         vault: Opens the values of Secrets; for this object alone. None: there are none.
@@ -95,6 +96,7 @@ class Reconciler:
         *,
         failing: Iterable[Path] = (),
         over: Callable[[], AbstractSet[str]] = frozenset,
+        awaited: Callable[[], Mapping[str, tuple[str, int]]] = dict,
         gatekeeper: Gatekeeper | None = None,
         steering: Steering | None = None,
         vault: Vault | None = None,
@@ -104,7 +106,7 @@ class Reconciler:
         self._count = count
         self._queue = WorkQueue()
         self._failures = Failures()
-        self._files = FailureFiles(failing, over)
+        self._files = FailureFiles(failing, over, awaited)
         self._keys: dict[str, Key] = {}
         self._pass = ReconcilePass(
             objects,

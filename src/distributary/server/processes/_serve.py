@@ -194,7 +194,6 @@ class Server:
         health.forget()
         probe = self._probe(health, receivers, pipeline, lambda: running.sources)
         standing = self._standing(health, views)
-        knative.over = standing.watcher.standings.over
         api, events = self._api(subscriptions, knative, standing, views)
         running = Running(
             self._paths,
@@ -203,7 +202,7 @@ class Server:
             routes,
             due,
             self._access.issuers,
-            self._renewal(meter),
+            self._renewal(meter, standing),
             knative,
             AmqpServer(subscriptions, self._access.gate, self._audit.change, self._calls.take_call),
             self._listeners,
@@ -343,7 +342,7 @@ class Server:
         if names & OF_SINKS:
             running.subscriptions.change_rules(rules(self._reach.rule()))
             running.knative.change_site(self._site())
-            await running.replace_renewal(self._renewal(meter))
+            await running.replace_renewal(self._renewal(meter, running.standing))
         if names & OF_SOURCES:
             await running.replace_sources(self._sources())
 
@@ -363,13 +362,14 @@ class Server:
             )
         )
 
-    def _renewal(self, meter: Meter) -> Renewal:
+    def _renewal(self, meter: Meter, standing: StandingService) -> Renewal:
         return Renewal(
             self._paths,
             lambda: Sealer(self._keys()),
             self._clock,
             meter,
             self._reach,
+            agreements=standing.watcher.agreements,
             place=self._form.store,
         )
 

@@ -1,5 +1,6 @@
 """Asks HTTP targets for their consent before the first delivery (http-webhook 1.0, section 4)."""
 
+from distributary.subscriptions.consent._agreements import Agreements, AwaitedConsent
 from distributary.subscriptions.consent._answer import (
     ALLOWED_RATE,
     Allowed,

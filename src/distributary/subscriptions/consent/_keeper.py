@@ -23,14 +23,18 @@ from distributary.core.clock import Clock, Random
 from distributary.core.deliver import Destination, Endpoint
 from distributary.core.errors import StoreError, TransportError
 from distributary.core.periodic import finish, keep_looking
-from distributary.core.shown import shown_uri
 from distributary.core.turns import Turns
 from distributary.resource import Reach
 from distributary.subscriptions.consent import _steps as steps
+from distributary.subscriptions.consent._agreements import Agreements, AwaitedConsent
 from distributary.subscriptions.consent._answer import Allowed, Withheld, read_answer
 from distributary.subscriptions.consent._asker import OptionsReply, Question
 from distributary.subscriptions.consent._pace import AskPace
-from distributary.subscriptions.consent._targets import Target, shows_certificates, targets_of
+from distributary.subscriptions.consent._targets import (
+    KnownTarget,
+    shows_certificates,
+    targets_of,
+)
 from distributary.subscriptions.store import Directory, Listed
 from distributary.subscriptions.store.consent_rows import (
     CALLBACKS_MAX,
@@ -99,26 +103,6 @@ class Asker(Protocol):
         """
 
 
-class _Known:
-    """One target, with who uses it and its row."""
-
-    __slots__ = ("destination", "due_s", "host", "key", "namespace", "row", "users")
-
-    def __init__(self, target: Target) -> None:
-        self.key = target.key
-        self.namespace = target.namespace
-        self.destination = target.destination
-        self.users: dict[str, float | None] = {}  # by route, the rate that it wants
-        self.row: ConsentRow | None = None
-        self.due_s = math.inf
-        self.host = ""  # of its question that waits for its turn; empty: none does
-
-    @property
-    def shown(self) -> str:
-        """Its URI, for logs."""
-        return shown_uri(self.destination.uri)
-
-
 class ConsentKeeper:
     """Asks targets, and stores what they answer.
 
@@ -128,6 +112,7 @@ class ConsentKeeper:
         asker: Asks.
         endpoint_of: Finds where a destination is; raises ``TransportError``.
         reach: Whom to ask, and as whom.
+        agreements: Told which routes wait for a consent; of this keeper alone.
         failing: Returns why routes fail, by uid. Blocks.
         clock: For waits and ends.
         random: For jitter.
@@ -142,6 +127,7 @@ class ConsentKeeper:
         endpoint_of: Callable[[Destination], Endpoint],
         reach: Reach,
         *,
+        agreements: Agreements,
         failing: Callable[[], dict[str, str]],
         clock: Clock,
         random: Random,
@@ -153,6 +139,7 @@ class ConsentKeeper:
         self._endpoint_of = endpoint_of
         self._reach = reach
         self._rule = reach.consent
+        self._agreements = agreements
         self._failing = failing
         self._clock = clock
         self._random = random
@@ -160,7 +147,7 @@ class ConsentKeeper:
         self._pace = AskPace()
         self._seq = 0
         self._demand_seq: int | None = None
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, KnownTarget] = {}
         self._of_route: dict[str, list[str]] = {}
         self._unused: dict[str, ConsentRow] = {}
         self._due: list[tuple[float, str]] = []
@@ -174,6 +161,7 @@ class ConsentKeeper:
 
     async def run(self) -> None:
         """Ask what is due, until cancelled; where nobody is asked, forget all consents."""
+        self._agreements.clear()  # of the settings before
         if self._rule.mode == "never":
             try:
                 await self._run_blocking(self._rows.clear)
@@ -214,7 +202,7 @@ class ConsentKeeper:
         if known is None:
             self._unused[row.target] = row
         elif known.row is None or row.seq > known.row.seq:
-            known.row = row
+            self._change(known, row)
             self._plan(known)
 
     async def _take_resources(self) -> None:
@@ -245,16 +233,16 @@ class ConsentKeeper:
         for target in targets:
             known = self._known.get(target.key)
             if known is None:
-                known = self._known[target.key] = _Known(target)
+                known = self._known[target.key] = KnownTarget(target)
                 known.row = self._unused.pop(target.key, None)
             known.destination = target.destination
             known.users[uid] = target.destination.policy.rate_limit_per_s
             self._plan(known)
             self._hurry(known)  # its owner may have mended it
-        keys = {target.key for target in targets}
+        keys = dict.fromkeys(target.key for target in targets)
         if keys:
             self._of_route[uid] = list(keys)
-        for key in set(before) - keys:
+        for key in set(before) - keys.keys():
             known = self._known[key]
             del known.users[uid]
             if not known.users:
@@ -262,6 +250,27 @@ class ConsentKeeper:
                 self._turns.discard(key)
                 if known.row is not None:
                     self._unused[key] = known.row
+        self._note(uid)
+
+    def _change(self, known: KnownTarget, row: ConsentRow | None) -> None:
+        """Note that *row* is what is known of *known*."""
+        before, known.row = known.row, row
+        if before is None or row is None or before[1:3] != row[1:3]:  # state and origin
+            for uid in known.users:
+                self._note(uid)
+
+    def _note(self, uid: str) -> None:
+        """Note whether the route *uid* waits for a consent."""
+        keys = self._of_route.get(uid, ())
+        agreed = bool(keys)
+        for known in map(self._known.__getitem__, keys):
+            row = steps.usable(known.row, self._rule)
+            if row is not None and steps.withheld(row):
+                awaited = AwaitedConsent(known.shown, row.since_ms)
+                self._agreements.note(uid, awaited, agreed=False)
+                return
+            agreed &= row is not None
+        self._agreements.note(uid, None, agreed=agreed)
 
     def _take_doubts(self, failing: dict[str, str]) -> None:
         """Ask targets again whose answers to deliveries may mean that they do not consent."""
@@ -292,17 +301,17 @@ class ConsentKeeper:
 
     # -- schedule -----------------------------------------------------------------------------
 
-    def _plan(self, known: _Known) -> None:
+    def _plan(self, known: KnownTarget) -> None:
         """Schedule the next step for *known*, as its row says."""
         row = steps.usable(known.row, self._rule)
         wait_s = 0.0 if row is None else (steps.due_ms(row) - self._clock.wall_ms()) / 1000
         self._schedule(known, min(max(wait_s, 0.0), RELOOK_S))
 
-    def _schedule(self, known: _Known, wait_s: float) -> None:
+    def _schedule(self, known: KnownTarget, wait_s: float) -> None:
         known.due_s = self._clock.monotonic_s() + wait_s
         heapq.heappush(self._due, (known.due_s, known.key))
 
-    def _hurry(self, known: _Known, *, doubted: bool = False, asked_for: bool = False) -> None:
+    def _hurry(self, known: KnownTarget, *, doubted: bool = False, asked_for: bool = False) -> None:
         """Look at *known* soon, if it may have changed its mind.
 
         Args:
@@ -352,7 +361,7 @@ class ConsentKeeper:
 
     # -- a look, and perhaps a question -------------------------------------------------------
 
-    async def _visit(self, known: _Known, *, paced: bool) -> None:
+    async def _visit(self, known: KnownTarget, *, paced: bool) -> None:
         try:
             await self._visit_once(known, paced=paced)
         except StoreError as error:  # looked at again when the store works
@@ -370,7 +379,7 @@ class ConsentKeeper:
             self._turns.end(known.key)
             self._wake.set()
 
-    async def _visit_once(self, known: _Known, *, paced: bool) -> None:
+    async def _visit_once(self, known: KnownTarget, *, paced: bool) -> None:
         try:
             endpoint = self._endpoint_of(known.destination)
             private = self._rule.mode == "public" and await self._asker.is_private(endpoint)
@@ -389,7 +398,7 @@ class ConsentKeeper:
             row = known.row
             await self._conclude(known, row, await self._ask(known, endpoint, callback))
 
-    def _may_ask(self, known: _Known, host: str) -> bool:
+    def _may_ask(self, known: KnownTarget, host: str) -> bool:
         """Whether *known* may be asked at once; else it waits for its turn."""
         now_s = self._clock.monotonic_s()
         if self._known.get(known.key) is not known:
@@ -402,16 +411,18 @@ class ConsentKeeper:
         self._turns.put(known.key, known.namespace, host)
         return False
 
-    def _begun(self, known: _Known) -> ConsentRow:
+    def _begun(self, known: KnownTarget) -> ConsentRow:
         row = known.row or ConsentRow(known.key, "asked", self._rule.origin)
         return steps.begun(row, self._rule, self._clock.wall_ms(), self._random.unit())
 
-    async def _conclude(self, known: _Known, row: ConsentRow, outcome: steps.Outcome) -> None:
+    async def _conclude(self, known: KnownTarget, row: ConsentRow, outcome: steps.Outcome) -> None:
         wall_ms, unit = self._clock.wall_ms(), self._random.unit()
         await self._store(known, steps.concluded(row, outcome, wall_ms, unit))
         self._tell(known, outcome)
 
-    async def _ask(self, known: _Known, endpoint: Endpoint, callback: str | None) -> steps.Outcome:
+    async def _ask(
+        self, known: KnownTarget, endpoint: Endpoint, callback: str | None
+    ) -> steps.Outcome:
         origin = self._rule.origin
         question = Question(endpoint, origin, self._wanted(known), callback)
         try:
@@ -420,7 +431,7 @@ class ConsentKeeper:
             return error
         return read_answer(reply.status, reply.fields, origin)
 
-    def _wanted(self, known: _Known) -> int | None:
+    def _wanted(self, known: KnownTarget) -> int | None:
         """Requests a minute that all subscriptions of *known* want; None: one names no limit."""
         rates = [rate for rate in known.users.values() if rate is not None]
         if not rates or len(rates) < len(known.users):
@@ -443,21 +454,21 @@ class ConsentKeeper:
         url = f"{self._rule.callback_base.rstrip('/')}{CALLBACK_PATH}/{row.target[:NAME_CHARS]}"
         return f"{url}?{urlencode({'key': key})}", valid
 
-    async def _store(self, known: _Known, row: ConsentRow) -> bool:
+    async def _store(self, known: KnownTarget, row: ConsentRow) -> bool:
         """Write *row*; False where a callback came in between: its row is taken instead."""
         stored = await self._run_blocking(self._rows.put, row)
         if stored is None:
             found = await self._run_blocking(self._rows.find, [row.target])
-            known.row = found.get(row.target)
+            self._change(known, found.get(row.target))
         else:
-            known.row = stored
+            self._change(known, stored)
         if known.key in self._known:
             self._plan(known)
         elif known.row is not None:
             self._unused[known.key] = known.row
         return stored is not None
 
-    def _tell(self, known: _Known, outcome: steps.Outcome) -> None:
+    def _tell(self, known: KnownTarget, outcome: steps.Outcome) -> None:
         fields: dict[str, object] = {"target": known.shown, "namespace": known.namespace}
         if isinstance(outcome, steps.Private):
             self._count("private")

@@ -54,6 +54,11 @@ def over(row: ConsentRow, wall_ms: int) -> bool:
     return row.state == "given" and wall_ms >= row.until_ms
 
 
+def withheld(row: ConsentRow) -> bool:
+    """Whether the target of *row* has yet to consent: nothing is sent there."""
+    return row.state in ("asked", "refused")
+
+
 def due_ms(row: ConsentRow) -> int:
     """Wall clock of the next step."""
     return min(row.next_ms, row.until_ms) if row.state == "given" else row.next_ms

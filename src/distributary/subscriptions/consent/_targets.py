@@ -3,13 +3,16 @@
 Called by ``ConsentKeeper``, which asks them, and by the status of deliveries.
 """
 
+import math
 from typing import NamedTuple
 
 from distributary.core.deliver import Destination
+from distributary.core.shown import shown_uri
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.resource import Reach, target_key
 from distributary.subscriptions.resource import ApiSubscriptionSpec, DeadLetterSpec
 from distributary.subscriptions.store import Listed, ListedRoute
+from distributary.subscriptions.store.consent_rows import ConsentRow
 
 
 class Target(NamedTuple):
@@ -25,6 +28,26 @@ class Target(NamedTuple):
     key: str
     namespace: str
     destination: Destination
+
+
+class KnownTarget:
+    """One target, with who uses it and its row."""
+
+    __slots__ = ("destination", "due_s", "host", "key", "namespace", "row", "users")
+
+    def __init__(self, target: Target) -> None:
+        self.key = target.key
+        self.namespace = target.namespace
+        self.destination = target.destination
+        self.users: dict[str, float | None] = {}  # by route, the rate that it wants
+        self.row: ConsentRow | None = None
+        self.due_s = math.inf
+        self.host = ""  # of its question that waits for its turn; empty: none does
+
+    @property
+    def shown(self) -> str:
+        """Its URI, for logs."""
+        return shown_uri(self.destination.uri)
 
 
 def targets_of(listed: Listed | ListedRoute, reach: Reach) -> list[Target]:

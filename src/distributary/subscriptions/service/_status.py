@@ -21,7 +21,7 @@ from distributary.resource import Reach
 from distributary.subscriptions.consent import targets_of
 from distributary.subscriptions.resource import restore
 from distributary.subscriptions.service._runs import Awaited, nothing_awaited
-from distributary.subscriptions.status import Point, Standing, Watcher
+from distributary.subscriptions.status import Point, Standing, Watcher, fails
 from distributary.subscriptions.store import Listed
 from distributary.subscriptions.store.consent_rows import ConsentRow
 from distributary.subscriptions.store.steering import Steering
@@ -199,12 +199,8 @@ class Statuses:
         tally.parked = any(one.parked is not None for one in partitions)
         tally.backfilling = any(one.backfilling for one in partitions)
         tally.waiting = sum(one.waiting for one in partitions)
-        word = _word(
-            tally,
-            brief.steering,
-            awaits=any(one.row.state in {"asked", "refused"} for one in consents),
-            fails=brief.failing is not None,
-        )
+        awaits = self._awaits(found.uid, tally)
+        word = _word(tally, brief.steering, awaits=awaits, fails=brief.failing is not None)
         brief = brief._replace(word=word, standing=brief.standing._replace(tally=tally))
         ends = [self._live(number) for number in range(len(self._readers))]
         waits = (
@@ -249,9 +245,23 @@ class Statuses:
                 tally.failing_reason,
                 self._watcher.sink(found.uid) or shown_uri(restore(found.realized).sink),
             )
-        awaits = standing.awaits_consent
+        awaits = self._awaits(found.uid, tally)
         word = _word(tally, steering, awaits=awaits, fails=failing is not None)
         return Brief(found, word, standing, failing, steering)
+
+    def _awaits(self, uid: str, tally: Tally) -> bool:
+        """Whether what is for the route waits for the consent of a target.
+
+        Owners of partitions hold it back as well where the keeper of consents has not looked yet,
+        or never asks.
+        """
+        agreements = self._watcher.agreements
+        return uid in agreements.awaited() or (
+            tally.failing_reason == AWAITS_CONSENT and not agreements.agreed(uid)
+        )
+
+    def _word_of(self, uid: str, tally: Tally, steering: Steering | None) -> Word:
+        return _word(tally, steering, awaits=self._awaits(uid, tally), fails=fails(tally))
 
     def in_state(
         self, word: Word, namespace: str, limit: int, after: str
@@ -292,12 +302,12 @@ class Statuses:
         A hundred thousand that stand otherwise are not read.
         """
         tallies, halted = self._watcher.standings.unresting(), self._watcher.halted()
-        restless = tallies.keys() | halted.keys()
+        restless = tallies.keys() | halted.keys() | self._watcher.agreements.awaited().keys()
 
         def stands(uid: str) -> bool:
             if uid not in restless:
                 return word is Word.READY
-            return _word_of(tallies.get(uid, Tally()), halted.get(uid)) is word
+            return self._word_of(uid, tallies.get(uid, Tally()), halted.get(uid)) is word
 
         if word is Word.READY:
             while keys := self._store.keys(after, SLICE, namespace):
@@ -329,13 +339,13 @@ class Statuses:
         tallies = self._watcher.standings.unresting()
         states: Counter[Word] = Counter()
         waiting = in_flight = 0
-        for uid in tallies.keys() | halted.keys():
+        for uid in tallies.keys() | halted.keys() | self._watcher.agreements.awaited().keys():
             name = names.get(uid)
             if name is None or name.namespace != namespace:
                 continue
             tally = tallies.get(uid, Tally())
             waiting, in_flight = waiting + tally.waiting, in_flight + tally.in_flight
-            word = _word_of(tally, halted.get(uid))
+            word = self._word_of(uid, tally, halted.get(uid))
             states[word] += word is not Word.READY
         kept, kept_bytes = self._kept_of(namespace)
         seconds, minutes = self._watcher.past(namespace)
@@ -361,12 +371,6 @@ class Statuses:
                 self._kept.clear()
             self._kept[namespace] = now_s, found
         return found
-
-
-def _word_of(tally: Tally, steering: Steering | None) -> Word:
-    awaits = tally.failing_reason == AWAITS_CONSENT
-    fails = bool(tally.failing_since_ms) and not awaits
-    return _word(tally, steering, awaits=awaits, fails=fails)
 
 
 def _word(tally: Tally, steering: Steering | None, *, awaits: bool, fails: bool) -> Word:

@@ -16,7 +16,13 @@ has failed for longer than the operator allows, and tells of that as of every ot
 
 from distributary.subscriptions.status._lines import FailureLines
 from distributary.subscriptions.status._past import Past, Point, Totals
-from distributary.subscriptions.status._standings import NOTHING, Change, Standing, Standings
+from distributary.subscriptions.status._standings import (
+    NOTHING,
+    Change,
+    Standing,
+    Standings,
+    fails,
+)
 from distributary.subscriptions.status._watcher import (
     LOOK_S,
     ServerNumbers,

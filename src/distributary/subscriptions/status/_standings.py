@@ -40,11 +40,6 @@ class Standing(NamedTuple):
         """Whether its deliveries fail; what only waits for consent does not."""
         return fails(self.tally)
 
-    @property
-    def awaits_consent(self) -> bool:
-        """Whether what is for it waits for its sink's consent."""
-        return self.tally.failing_reason == AWAITS_CONSENT
-
 
 class Change(NamedTuple):
     """What has changed of a route between two looks.

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from distributary.core.clock import Clock
 from distributary.core.errors import NotFoundError, StoreError
 from distributary.core.outcome import FAILURES_MIN, Tally
+from distributary.subscriptions.consent import Agreements, AwaitedConsent
 from distributary.subscriptions.status._lines import Failing, FailureLines
 from distributary.subscriptions.status._past import FINE_S, Now, Past, Point, Totals
 from distributary.subscriptions.status._standings import Change, Standings, fails
@@ -106,6 +107,9 @@ class Watcher:
         sinks: Returns where deliveries of these routes fail, those that are known.
         disable_after_s: Disable what has failed for so long, seconds; 0: never.
         may_have_news: Whether the store may have changed since its last call: cheap.
+
+    Attributes:
+        agreements: Which routes wait for a consent; whoever asks targets notes it there.
     """
 
     def __init__(
@@ -122,6 +126,7 @@ class Watcher:
     ) -> None:
         self.standings = standings
         self.disable_after_s = disable_after_s
+        self.agreements = Agreements()
         self._store = store
         self._clock = clock
         self._log = log
@@ -136,6 +141,7 @@ class Watcher:
         self._failing: dict[str, Tally] = {}
         self._told: dict[str, Tally] = {}  # as failing, and not yet as recovered
         self._halted: dict[str, Steering] = {}
+        self._awaited: Mapping[str, AwaitedConsent] = {}
         self._settling: dict[str, float] = {}
         self._totals: dict[str, Totals] = {}
         self._past = Past()
@@ -163,12 +169,12 @@ class Watcher:
             return dict(self._halted)
 
     def name(self, route: str) -> RouteName | None:
-        """Whose route it is; None: it has had no outcome yet, or is deleted."""
+        """Whose route it is; None: nothing is known of it yet, or it is deleted."""
         with self._lock:
             return self._names.get(route)
 
     def names(self) -> dict[str, RouteName]:
-        """Names of all routes that have had an outcome."""
+        """Names of all routes of which something is known, besides that they exist."""
         with self._lock:
             return dict(self._names)
 
@@ -190,6 +196,7 @@ class Watcher:
         try:
             # All that may fail comes before what is taken note of: a look that fails loses nothing.
             self._learn_names([one.route for one in changes if one.tally is not None])
+            self._follow_agreements()
             steered = self._steered()
         except StoreError as error:
             self._refuse(error)
@@ -277,14 +284,9 @@ class Watcher:
             return []
         changed = [uid for uid in before.keys() | now.keys() if before.get(uid) != now.get(uid)]
         self._learn_names(changed)
-        ended = [uid for uid in changed if uid not in now]
-        deleted = set(ended)
-        for first in range(0, len(ended), NAMES_SLICE):
-            deleted -= self._store.route_names(ended[first : first + NAMES_SLICE]).keys()
+        self._forget_deleted([uid for uid in changed if uid not in now])
         with self._lock:
             self._halted = now
-            for uid in deleted:
-                self._names.pop(uid, None)
         self._unread = False
         found: list[Transition] = []
         for uid in changed:
@@ -295,6 +297,23 @@ class Watcher:
                 was, is_ = before.get(uid, Steering(uid)), now.get(uid, Steering(uid))
                 found += self._compare(name, was, is_)
         return found
+
+    def _follow_agreements(self) -> None:
+        """Learn the names of those that wait for a consent: they may have had no outcome."""
+        now, before = self.agreements.awaited(), self._awaited
+        if now is not before:
+            self._learn_names([uid for uid in now if uid not in before])
+            self._forget_deleted([uid for uid in before if uid not in now])
+            self._awaited = now
+
+    def _forget_deleted(self, ended: Sequence[str]) -> None:
+        """Forget the names of those of *ended* that no longer exist."""
+        deleted = set(ended)
+        for first in range(0, len(ended), NAMES_SLICE):
+            deleted -= self._store.route_names(ended[first : first + NAMES_SLICE]).keys()
+        with self._lock:
+            for uid in deleted:
+                self._names.pop(uid, None)
 
     def _compare(self, name: RouteName, was: Steering, now: Steering) -> list[Transition]:
         tally, found = self.standings.of(now.uid).tally, []

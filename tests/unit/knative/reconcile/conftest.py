@@ -86,6 +86,7 @@ class World:
         self.appender = MemoryRouteAppender()
         self.ingress = Ingress(self.url)
         self.failing = folder / "failing.json"
+        self.awaited: dict[str, tuple[str, int]] = {}
         self.uids = (f"uid-{number}" for number in itertools.count(1))
         self.counts: dict[str, int] = {}
         self.start()
@@ -111,6 +112,7 @@ class World:
             SITE,
             self.clock,
             failing=[self.failing],
+            awaited=lambda: self.awaited,
             gatekeeper=self.gatekeeper,
             steering=Orders(self.store, self.clock, 2),
             vault=Sealer(Keys(self.folder / "credentials.key")),

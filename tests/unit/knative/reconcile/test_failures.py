@@ -56,6 +56,23 @@ def test_a_target_that_must_consent_is_told_as_such(world):
     assert "has not consented" in event["message"]
 
 
+def test_a_target_that_must_consent_is_told_before_any_event(world):
+    """As the list of subscriptions tells it: by the consents, whatever owners say."""
+    uid = trigger(world)["metadata"]["uid"]
+    world.awaited = {uid: ("http://127.0.0.1:9/in", 1_700_000_000_000)}
+    world.fail()
+    told = world.get("Trigger", "t")
+    assert world.condition(told, "DeliveriesSucceeding") == ("False", "AwaitingConsent")
+    (event,) = events(world)
+    assert (event["reason"], event["count"]) == ("AwaitingConsent", 1)
+    world.fail(failing(uid))
+    assert world.condition(told, "DeliveriesSucceeding") == ("False", "AwaitingConsent")
+    world.awaited = {}
+    world.fail()
+    told = world.get("Trigger", "t")
+    assert world.condition(told, "DeliveriesSucceeding") == ("True", "")
+
+
 def test_what_goes_on_failing_is_told_once_a_minute(world):
     """Each telling is a write; a thousand routes may fail at once."""
     made = trigger(world)

@@ -153,3 +153,37 @@ def test_other_failures_raise_no_doubt(world):
     world.failing = {"uid-a": "status-503"}
     world.pass_ms(3 * DOUBT_MS, 60_000)
     assert world.asked == 1
+
+
+def test_it_notes_who_waits_for_consent(world):
+    """By what it knows of all targets of a route; a target has many routes."""
+    world.targets.answer = lambda _question: NO
+    world.put("a")
+    world.put("b")
+    world.look()
+    awaited = world.agreements.awaited()
+    assert awaited == dict.fromkeys(["uid-a", "uid-b"], ("https://sink.example/hook", START_MS))
+    assert world.agreements.awaited() is awaited
+    world.delete("b")
+    world.look()
+    assert set(world.agreements.awaited()) == {"uid-a"}
+    assert not world.agreements.agreed("uid-a")
+    world.targets.answer = lambda _question: YES
+    world.pass_ms(BACKOFF_MS_FIRST * 2)
+    assert (dict(world.agreements.awaited()), world.agreements.agreed("uid-a")) == ({}, True)
+    dead = {"deadLetterSink": "https://dead.example/"}
+    world.targets.answer = lambda _question: NO
+    world.put("a", protocolsettings={"delivery": dead})
+    world.look()
+    assert world.agreements.awaited()["uid-a"].sink == "https://dead.example/"
+
+
+def test_a_consent_to_another_name_is_none(world):
+    """After a change of the settings: the target is as a new one."""
+    world.put()
+    world.look()
+    assert world.agreements.agreed("uid-a")
+    world.targets.answer = lambda _question: NO
+    world.make(origin="other-name.example.com")
+    world.look()
+    assert set(world.agreements.awaited()) == {"uid-a"}

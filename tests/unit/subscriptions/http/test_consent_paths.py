@@ -4,9 +4,9 @@ import pytest
 
 from distributary.core.database import sqlite_url
 from distributary.core.deliver.consent import AWAITS_CONSENT
-from distributary.core.outcome import FailingRoute, write_failing
+from distributary.core.outcome import FailingRoute, Tally, write_failing
 from distributary.resource import target_key
-from distributary.subscriptions.consent import CALLBACK_CONSENT_MS
+from distributary.subscriptions.consent import CALLBACK_CONSENT_MS, AwaitedConsent
 from distributary.subscriptions.store.consent_rows import (
     CallbackKey,
     ConsentRow,
@@ -33,6 +33,13 @@ def ask(consents, ended_ms=1_000, **values):
     keys = (CallbackKey(digest_of("canary"), ended_ms),)
     row = ConsentRow(NAME, "asked", "events.example.com", callbacks=keys, next_ms=7_000)
     return consents.put(row._replace(**values))
+
+
+def wait(api, sink=SINK):
+    """Note, as the keeper of consents does, that the sink has not consented."""
+    waits = AwaitedConsent(sink, 0)
+    api.watcher.agreements.note(api.store.find("s").uid, waits, agreed=False)
+    api.watcher.turn()
 
 
 def state(api):
@@ -116,6 +123,7 @@ def test_a_second_call_is_as_the_first(api, consents):
 def test_a_subscription_says_that_it_waits_for_consent(api, consents):
     """Since when, why, and when the target is asked next."""
     ask(consents, reason="status 200 without WebHook-Allowed-Origin", state="refused")
+    wait(api)
     word, (told,) = state(api)
     assert word == "awaiting-consent"
     assert told == {
@@ -136,7 +144,49 @@ def test_what_waits_for_consent_has_not_failed(api, consents):
         route=uid, since_ms=1, last_ms=2, count=3, reason=AWAITS_CONSENT, dest=SINK
     )
     write_failing(api.failing[0], [waits])
-    assert state(api)[0] == "ready"
+    tally = Tally(failing_since_ms=1, failing_last_ms=2, failing_count=3)
+    tally.failing_reason = AWAITS_CONSENT
+    api.tallies.put({uid: tally})
+    api.watcher.turn()
+    assert words(api) == {"awaiting-consent"}  # until the keeper has looked
+    api.watcher.agreements.note(uid, None, agreed=True)
+    assert words(api) == {"ready"}
+
+
+def words(api):
+    """How the subscription stands, by each way to ask."""
+    listed = {one["id"]: one["status"]["state"] for one in listing(api)}
+    found = {state(api)[0], listed["s"]}
+    awaiting = listing(api, "awaiting-consent")
+    found.add("awaiting-consent" if awaiting else "ready")
+    counted = api.request("GET", "/status").json()["awaiting-consent"]
+    return found | {"awaiting-consent" if counted else "ready"}
+
+
+def listing(api, state=None):
+    """The subscriptions, or those that stand so."""
+    query = "" if state is None else f"?state={state}"
+    return api.request("GET", f"/subscriptions{query}").json()
+
+
+def test_lists_and_counts_say_what_the_status_says(api):
+    """Also before there is any event, so that no tally tells it."""
+    api.put("s")
+    api.put("other")
+    assert words(api) == {"ready"}
+    wait(api)
+    assert words(api) == {"awaiting-consent"}
+    assert [one["id"] for one in listing(api, "awaiting-consent")] == ["s"]
+    assert [one["id"] for one in listing(api, "ready")] == ["other"]
+    api.send("POST", "/subscriptions/s/pause", None)
+    api.watcher.turn()
+    assert (state(api)[0], listing(api, "awaiting-consent")) == ("paused", [])
+    api.send("POST", "/subscriptions/s/resume", None)
+    api.request("DELETE", "/subscriptions/s")
+    api.watcher.agreements.clear()
+    api.watcher.turn()
+    assert api.request("GET", "/status").json()["awaiting-consent"] == 0
+    assert {name.text for name in api.watcher.names().values()} <= {"other"}
 
 
 def test_a_subscription_says_what_its_target_allows(api, consents):
@@ -161,6 +211,7 @@ def test_the_dead_letter_sink_is_told_too(api, consents):
     ask(consents, state="given")
     dead = target_key("default", "http://dead.example/?code=canary", None)
     consents.put(ConsentRow(dead, "asked", "events.example.com"))
+    wait(api, "http://dead.example/")
     word, told = state(api)
     assert (word, [each["sink"] for each in told]) == (
         "awaiting-consent",

@@ -2,7 +2,7 @@
 
 import functools
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 
 from distributary.core import filter as filter_room
@@ -39,6 +39,7 @@ class Knative:
     Attributes:
         api: Serves the Kubernetes-shaped API, once ``open`` has returned.
         over: Returns the routes that deliver again in another partition; set before ``start``.
+        awaited: Returns the routes that wait for a consent; set before ``start``.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Knative:
         place: StorePlace | None = None,
     ) -> None:
         self.over: Callable[[], AbstractSet[str]] = frozenset
+        self.awaited: Callable[[], Mapping[str, tuple[str, int]]] = dict
         url, leader = place_of_store(paths, place)
         self._objects = Objects(
             url,
@@ -77,6 +79,7 @@ class Knative:
             clock,
             failing=[paths.failing(number) for number in range(partitions)],
             over=lambda: self.over(),  # noqa: PLW0108 - it is set later
+            awaited=lambda: self.awaited(),  # noqa: PLW0108 - it is set later
             count=meter.add,
             gatekeeper=access,
             steering=subscriptions.orders(partitions),

@@ -14,7 +14,7 @@ from distributary.datadir.shared_signs import place_of_store, signs_of
 from distributary.knative.reconcile import FailureFiles
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
 from distributary.resource import CLEARTEXT, Reach
-from distributary.subscriptions.consent import ConsentKeeper, HttpAsker
+from distributary.subscriptions.consent import Agreements, ConsentKeeper, HttpAsker
 from distributary.subscriptions.refresh import HttpTokenEndpoint, Refresher
 from distributary.subscriptions.store import Directory, Sealer
 from distributary.subscriptions.store.consent_rows import ConsentRows
@@ -37,6 +37,7 @@ class Renewal:
         meter: Counts refreshes and questions.
         reach: Addresses allowed for sinks and token endpoints (decision 22, private addresses), and
             who is asked for consent.
+        agreements: Told which routes wait for a consent.
         place: Where the resource store lies; None: in the data directory.
     """
 
@@ -48,6 +49,7 @@ class Renewal:
         meter: Meter,
         reach: Reach,
         *,
+        agreements: Agreements,
         place: StorePlace | None = None,
     ) -> None:
         url, leader = place_of_store(paths, place)
@@ -75,6 +77,7 @@ class Renewal:
             HttpAsker(connector),
             connector.endpoint_of,
             reach,
+            agreements=agreements,
             failing=self._failing,
             clock=clock,
             random=SystemRandom(),

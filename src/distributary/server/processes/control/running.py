@@ -81,6 +81,8 @@ class Running:
             await self.amqp.start(self.listeners.amqp, tls)
         self.knative.api.deliveries = self.standing.deliveries
         self.knative.api.subscriptions = self.standing.shown
+        self.knative.over = self.standing.watcher.standings.over
+        self.knative.awaited = self.standing.watcher.agreements.awaited
         await self.knative.start()
         if self.sources is not None:
             self.sources.start()

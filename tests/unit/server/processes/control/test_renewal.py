@@ -11,6 +11,7 @@ from distributary.core.meter import Meter
 from distributary.datadir import DataDir
 from distributary.resource import Reach
 from distributary.server.processes.control.renewal import Renewal
+from distributary.subscriptions.consent import Agreements
 from distributary.subscriptions.resource import parse
 from distributary.subscriptions.service import rules
 from distributary.subscriptions.store import Keys, Sealer
@@ -35,7 +36,14 @@ def test_a_start_names_whose_credentials_are_held_back(tmp_path, reach, named):
         def sealer():
             return Sealer(Keys(tmp_path / "credentials.key"))
 
-        renewal = Renewal(paths, sealer, SystemClock(), Meter(paths.meter("control")), reach)
+        renewal = Renewal(
+            paths,
+            sealer,
+            SystemClock(),
+            Meter(paths.meter("control")),
+            reach,
+            agreements=Agreements(),
+        )
         renewal.start()
         for _ in range(200):
             if any(line["event"] == "credentials-held-back" for line in lines):
