@@ -5,7 +5,6 @@ The owner goes on meanwhile with what it has in memory; what needs the log waits
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from distributary.core.errors import (
     DistributaryError,
@@ -14,20 +13,20 @@ from distributary.core.errors import (
     StoreAwayError,
     StoreError,
 )
+from distributary.partitions._log_away import LogAway
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.ports import Job
 
-AGAIN_S: Final = 1.0
-"""Pause before a read of a log that is away is repeated. The read itself has waited for the
-cluster, so nobody is asked more often."""
-
 
 class LogThread:
-    """Runs reads of the log, one after the other, and tells people while they fail.
+    """Runs reads of the log, one after the other, and repeats those that find it away.
 
     Args:
         context: Ports of the consumer: ``log_reading``, or ``reading`` where the log is files.
         fail: Called with the reason why the consumer cannot continue.
+
+    Attributes:
+        away: Those that wait for the log, look-ups beside this thread among them.
     """
 
     def __init__(
@@ -35,10 +34,8 @@ class LogThread:
     ) -> None:
         self._patient = context.log_reading is not None
         self._blocking = context.log_reading or context.reading
-        self._timers = context.timers
-        self._report = context.report
         self._fail = fail
-        self._away = False
+        self.away = LogAway(context.timers, context.report)
         self._stopped = False
 
     def run(self, read: Job, then: Callable[[], object]) -> None:
@@ -60,25 +57,15 @@ class LogThread:
                 return
             why = failed[0] if failed else error
             if why is None:
-                self._tell(None)
+                self.away.answered(read)
                 then()
             elif self._patient and isinstance(why, (LogUnavailableError, StoreAwayError)):
-                self._tell(why)
-                self._timers.call_later(AGAIN_S, lambda: self.run(read, then))
+                self.away.wait(read, why, lambda: self.run(read, then))
             else:
                 self._fail(why)
 
         if not self._stopped:
             self._blocking.run(work, done)
-
-    def _tell(self, why: DistributaryError | None) -> None:
-        if (why is not None) == self._away:
-            return
-        self._away = why is not None
-        if why is None:
-            self._report("log-readable", {})
-        else:
-            self._report("log-unreadable", {"error": str(why)})
 
     def close(self, close: Job) -> None:
         """Run *close* after the read under way, whose result is discarded."""

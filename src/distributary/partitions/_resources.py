@@ -16,14 +16,13 @@ from distributary.core.errors import (
     StoreError,
 )
 from distributary.core.flow import RouteRecord
+from distributary.partitions._log_away import AGAIN_S, LogAway
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.ports import Job, Records
 
 AWAIT_S = 0.25
 """Longest wait of the intake for the resource of a change: a read takes about a millisecond. Where
 the store cannot be read, known routes continue after this, and the unknown one is backfilled."""
-HISTORY_RETRY_S = 1.0
-"""Retry delay of a look-up in the log or of lost changes, where log or store cannot be read."""
 
 Found = TypeVar("Found")
 
@@ -33,6 +32,7 @@ class Resources:
 
     Args:
         context: Ports of the consumer.
+        log_away: Those that wait for the log.
         news: Called after resources have changed.
         fail: Called with the reason why the consumer cannot continue.
     """
@@ -40,18 +40,19 @@ class Resources:
     def __init__(
         self,
         context: PartitionContext,
+        log_away: LogAway,
         *,
         news: Callable[[], None],
         fail: Callable[[DistributaryError], None],
     ) -> None:
         self._context = context
         self._targets = context.targets
+        self._log_away = log_away
         self._news = news
         self._fail = fail
         self._reading = False
         self._again = False
         self._blind = False
-        self._log_away = False
         self._awaited = 0
         self._awaited_until_s = 0.0
         self._asking = False
@@ -152,6 +153,9 @@ class Resources:
         found: list[Found] = []
         failed: list[DistributaryError] = []
 
+        def again() -> None:
+            self.ask(question, then)
+
         def work() -> None:
             try:
                 # Through a reader of its own: those of the loop serve the loop.
@@ -165,29 +169,19 @@ class Resources:
                 return
             why = failed[0] if failed else error
             if why is None:
-                self._tell_of_log(None)
+                self._log_away.answered(question)
                 then(found)
             elif self._passes(why) and error is None:
                 # It cannot be read just now: nobody may go by the hole (DESIGN rule 4).
                 if isinstance(why, StoreError):
                     self._tell(why)
+                    self._context.timers.call_later(AGAIN_S, again)
                 else:
-                    self._tell_of_log(why)
-                timers = self._context.timers
-                timers.call_later(HISTORY_RETRY_S, lambda: self.ask(question, then))
+                    self._log_away.wait(question, why, again)
             else:
                 self._fail(why)
 
         (self._context.log_reading or self._context.aside).run(work, done)
-
-    def _tell_of_log(self, why: DistributaryError | None) -> None:
-        """Report once that the log is unreadable for a look-up, or readable again."""
-        if (why is not None) != self._log_away:
-            self._log_away = why is not None
-            if why is None:
-                self._context.report("log-readable", {})
-            else:
-                self._context.report("log-unreadable", {"error": str(why)})
 
     def _passes(self, why: DistributaryError) -> bool:
         """Whether the same may succeed in a moment."""

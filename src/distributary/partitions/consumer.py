@@ -67,8 +67,9 @@ class PartitionConsumer:
             judged=None if context.once is None else context.once.judged,
         )
         self._keeping = Keeping(context, context.follower.table.__contains__)
-        self._resources = Resources(context, news=self._on_news, fail=self.fail)
         self._log_thread = LogThread(context, self.fail)
+        away = self._log_thread.away
+        self._resources = Resources(context, away, news=self._on_news, fail=self.fail)
         self._backfilling = Backfilling(
             context,
             resources=self._resources,
