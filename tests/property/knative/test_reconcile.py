@@ -1,6 +1,7 @@
 """Random changes and crashes: in the end all stands as a fresh look wants it, never too soon."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,8 +12,15 @@ from distributary.core.clock import SystemClock
 from distributary.core.errors import LogUnavailableError, StoreError
 from distributary.knative.apiserver.machinery import Key, Kind
 from distributary.knative.apiserver.objects import ObjectChange, Stored, own_address, path_of
-from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
-from distributary.knative.reconcile import Reconciler, Site, _work_queue
+from distributary.knative.kinds import (
+    BROKER,
+    CHANNEL,
+    EVENT_POLICY,
+    SERVICE,
+    SUBSCRIPTION,
+    TRIGGER,
+)
+from distributary.knative.reconcile import Reconciler, Site, _reconciler, _work_queue
 from distributary.knative.reconcile._resolve import ObjectView
 from distributary.knative.reconcile._routes import plan_route
 from distributary.resource import SinkRule
@@ -29,6 +37,7 @@ def _soon():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_work_queue, "RETRY_S_MIN", 0.001)
         patch.setattr(_work_queue, "RETRY_S_MAX", 0.002)
+        patch.setattr(_reconciler, "DECIDED_LOOK_S", 0.001)
         yield
 
 
@@ -44,6 +53,21 @@ class Disk:
         self.version = 0
         self.uid = 0
         self.too_soon: list[Key] = []
+        # Policies by the number of the change that told them, as the version of each by its name.
+        self.policies: list[dict[str, int]] = [{}]
+        self.decided = 0
+        # Policies that stood when a Broker or Channel was made, by its uid.
+        self.made_under: dict[str, dict[str, int]] = {}
+
+    def policies_now(self) -> dict[str, int]:
+        """The version of each policy, as its subject has it."""
+        found = (each for each in self.objects.values() if each.key.resource == POLICIES)
+        return {name_of(each.key): version_in(each.content["spec"]) for each in found}
+
+    def protected(self, wanted: Mapping[str, int]) -> bool:
+        """Whether every receiver decides by these policies, or newer ones; deleted ones aside."""
+        now, decided = self.policies_now(), self.policies[self.decided]
+        return all(decided.get(name, 0) >= wanted[name] for name in wanted.keys() & now.keys())
 
 
 class Process:
@@ -61,8 +85,9 @@ class Process:
         self.faults = iter(faults)
         self.dead = asyncio.Event()
         self.told: list[Any] = []
+        self.asked = 0
         self.own_addresses: dict[str, str] = {}
-        self.reconciler = Reconciler(self, self, self, SITE, SystemClock())
+        self.reconciler = Reconciler(self, self, self, SITE, SystemClock(), gatekeeper=self)
 
     async def step(self, error: Exception | None = None):
         """Lets others run, fails, or never returns."""
@@ -80,9 +105,27 @@ class Process:
     def get(self, key: Key):
         return self.disk.objects.get(key)
 
-    def list(self, kind: Kind):
+    def list(self, kind: Kind, _namespace: str = ""):
         found = [each for key, each in self.disk.objects.items() if key.resource == kind.resource]
         return found, self.disk.version
+
+    # The gate, of which every receiver looks for news when somebody has asked a few times.
+
+    required = True
+
+    def change_policies(self, policies):
+        """Numbers go on over a crash."""
+        if next(self.faults, False):
+            raise StoreError("full")
+        told = {policy.name: int(policy.subjects[0].removeprefix("key:")) for policy in policies}
+        self.disk.policies.append(told)
+        return len(self.disk.policies) - 1
+
+    def decided(self):
+        self.asked += 1
+        if self.asked % 3 == 0:
+            self.disk.decided = len(self.disk.policies) - 1
+        return self.disk.decided
 
     @property
     def closed(self):
@@ -94,6 +137,9 @@ class Process:
     async def open_addresses(self, uids):
         """Open those that exist, in one step."""
         await self.step(StoreError("full"))
+        for uid, key in uids.items():
+            if not self.disk.protected(self.disk.made_under[uid]):
+                self.disk.too_soon.append(key)
         self.disk.opened |= uids.keys()
         await self.step()
 
@@ -133,6 +179,11 @@ class Process:
     def check_not_too_soon(self, before: Stored, after):
         """Ready is said of what stands in the log, at an address that the receiver knows."""
         if not is_ready(after):
+            return
+        if before.key.resource == POLICIES:
+            version = version_in(after["spec"])
+            if not self.disk.protected({name_of(before.key): version}):
+                self.disk.too_soon.append(before.key)
             return
         addressed = before.key.resource in (BROKER.resource, CHANNEL.resource)
         if before.uid not in (self.disk.known if addressed else self.disk.log):
@@ -198,6 +249,10 @@ class Process:
         else:
             metadata = dict(before.content["metadata"])
             metadata["generation"] += 1
+        if key.resource == POLICIES:
+            spec = {"from": [{"sub": f"key:{self.disk.version + 1}"}]}
+        elif before is None:
+            self.disk.made_under[metadata["uid"]] = self.disk.policies_now()
         metadata |= {"name": key.name, "namespace": key.namespace}
         content = {"kind": KINDS[key.resource].kind, "metadata": metadata, "spec": spec}
         if before is not None and "status" in before.content:
@@ -205,7 +260,20 @@ class Process:
         self.write(key, content)
 
 
-KINDS = {kind.resource: kind for kind in (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION, SERVICE)}
+KINDS = {
+    kind.resource: kind for kind in (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION, SERVICE, EVENT_POLICY)
+}
+POLICIES = EVENT_POLICY.resource
+
+
+def name_of(key: Key) -> str:
+    """The name of a policy, as the gate has it."""
+    return f"{key.namespace}/{key.name}"
+
+
+def version_in(spec: Any) -> int:
+    """The version that a policy's subject tells."""
+    return int(spec["from"][0]["sub"].removeprefix("key:"))
 
 
 def is_ready(content):
@@ -233,6 +301,7 @@ specs = {
     BROKER: deliveries,
     CHANNEL: deliveries,
     SERVICE: st.just({"ports": [{"port": 80}]}),
+    EVENT_POLICY: st.just({}),
     TRIGGER: st.builds(
         lambda broker, sink, delivery: {"broker": broker, "subscriber": sink, **delivery},
         names,
@@ -302,6 +371,12 @@ def test_routes_and_statuses_follow_whatever_happens(lives, last):
 def check(disk: Disk):
     """What stands is what a fresh look wants."""
     assert disk.too_soon == []
+    assert disk.policies[-1] == disk.policies_now()
+    for stored in disk.objects.values():
+        if stored.key.resource == POLICIES:
+            assert is_ready(stored.content)
+        elif stored.key.resource in (BROKER.resource, CHANNEL.resource):
+            assert stored.uid in disk.opened & disk.known
     assert disk.log == disk.routes
     wanted = [
         stored

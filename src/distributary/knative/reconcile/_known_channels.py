@@ -1,6 +1,7 @@
 """Tracks which Brokers and Channels the ingest process knows."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import Stored
@@ -33,9 +34,11 @@ class KnownChannels:
         """Whether the ingest process accepts events for the Broker or Channel *uid*."""
         return uid in self._known
 
-    def take(self) -> dict[str, Key]:
-        """Take, by uid, what was added or removed since the last announcement."""
-        taken, self._untold = self._untold, {}
+    def take(self, keys: AbstractSet[Key]) -> dict[str, Key]:
+        """Take, by uid, what of *keys* was added or removed since its last announcement."""
+        taken = {uid: key for uid, key in self._untold.items() if key in keys}
+        for uid in taken:
+            del self._untold[uid]
         return taken
 
     def new(self, taken: Mapping[str, Key]) -> dict[str, Key]:

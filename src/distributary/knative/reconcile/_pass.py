@@ -144,25 +144,37 @@ class ReconcilePass:
         places[EVENT_POLICY.resource] = policies
         for key in keys:
             places.get(key.resource, routed).append(key)
-        untold = self.addresses.take()
+        untold = self.addresses.take(frozenset(addressed))
         try:
             # Sees all of *untold*, so no Broker takes an event that its policy forbids.
             self._queue.add_all(self.policies.tell())
             again = await self._drop(frozenset(keys))
             if not await self._move(untold):
                 return again | {*addressed, *routed, *policies}
-            if await self.policies.decided():
-                again |= await self._tell_addresses(untold)
-                again |= await self._look_at_addressed(addressed)
-                again |= await self._look_at_policies(policies)
-            else:
-                self.fault = "a receiver does not decide by the newest EventPolicies yet"
-                again |= {*addressed, *policies, *untold.values()}
+            held = self._hold([*addressed, *policies])
+            again |= await self._tell_addresses(untold, held)
+            again |= await self._look_at_addressed([key for key in addressed if key not in held])
+            again |= await self._look_at_policies([key for key in policies if key not in held])
         finally:
             self.addresses.put_back(untold)
         again |= await self._look_at_routed(routed)
         await self._write_subscribers()
         return again
+
+    def _hold(self, keys: Iterable[Key]) -> AbstractSet[Key]:
+        """Those of *keys* by whose policies a receiver does not decide yet: the queue holds them.
+
+        What is deleted waits for no policy.
+        """
+        held = {
+            key
+            for key in keys
+            if not self.policies.decided(key.namespace) and self._objects.get(key) is not None
+        }
+        if held:
+            self.fault = "a receiver does not decide by the newest EventPolicies yet"
+            self._queue.hold(held)
+        return held
 
     async def _look_at_policies(self, keys: list[Key]) -> set[Key]:
         """Write the statuses of EventPolicies that exist; returns keys to retry."""
@@ -237,21 +249,23 @@ class ReconcilePass:
             del self._unsure[change.uid]
         return None
 
-    async def _tell_addresses(self, untold: dict[str, Key]) -> set[Key]:
-        """Open the addresses of *untold*, and let the ingest process read them.
+    async def _tell_addresses(self, untold: dict[str, Key], held: AbstractSet[Key]) -> set[Key]:
+        """Open the addresses of *untold* but for those *held*; let the ingest process read them.
 
         Leaves in *untold* what is to be told again; returns keys to retry.
         """
-        if not untold:
+        telling = {uid: key for uid, key in untold.items() if key not in held}
+        if not telling:
             return set()
-        opened = self.addresses.new(untold)
+        opened = self.addresses.new(telling)
         try:
             await self._objects.open_addresses(opened)
             await self._ingress.look_again()
         except DistributaryError as error:
             self.fault = str(error)
-            return set(untold.values())
-        untold.clear()
+            return set(telling.values())
+        for uid in telling:
+            del untold[uid]
         for key in self.addresses.told(opened):
             self._queue.add_all(self.dependents.of(key))
         return set()

@@ -101,8 +101,8 @@ class EventPolicies:
         self._objects = objects
         self._gatekeeper = gatekeeper
         self._told: tuple[PolicyRecord, ...] | None = None
-        self._decided = True
-        self._waits = False
+        # By namespace, the number of the change that told its policies, until it is decided by.
+        self._undecided: dict[str, int] = {}
         self._seen: dict[str, int] = {}
         self._read: dict[str, _Read] = {}
         self._applied: dict[str, _Read] = {}
@@ -121,28 +121,30 @@ class EventPolicies:
         """
         now = self._read = self._look()
         records = tuple(record for read in now.values() for record in read.records)
+        number = None
         if records != self._told:
-            self._gatekeeper.change_policies(records)
-            # That there are none, at first, opens nothing that somebody has closed.
-            self._decided = self._told is None and not records
-            self._told, self._waits = records, not self._decided
+            number, self._told = self._gatekeeper.change_policies(records), records
         before, self._applied = self._applied, now
-        changed = (one for one in before | now if before.get(one) is not now.get(one))
-        return [
-            key
-            for one in changed
-            for key in self._touched(one, before.get(one, _NOTHING), now.get(one, _NOTHING))
-        ]
+        touched: list[Key] = []
+        for one in before | now:
+            was, is_ = before.get(one, _NOTHING), now.get(one, _NOTHING)
+            if was is not is_:
+                touched += self._touched(one, was, is_)
+                # That there are none, at first, opens nothing that somebody has closed.
+                if number is not None and was.records != is_.records:
+                    self._undecided[one] = number
+        return touched
 
-    async def decided(self) -> bool:
-        """Whether every receiver decides by what ``tell`` has told.
+    def decided(self, namespace: str) -> bool:
+        """Whether every receiver decides by the policies of *namespace* as last told.
 
-        Waits for them after each change, once: while one of them hangs, the rest goes on.
+        Those of another one are not waited for: they protect nothing here.
         """
-        if not self._decided:
-            wait, self._waits = self._waits, False
-            self._decided = await self._gatekeeper.policies_decided(wait=wait)
-        return self._decided
+        number = self._undecided.get(namespace)
+        if number is not None and self._gatekeeper.decided() < number:
+            return False
+        self._undecided.pop(namespace, None)
+        return True
 
     def has_told(self, stored: Stored) -> bool:
         """Whether the last ``tell`` saw the EventPolicy *stored* as it is now."""

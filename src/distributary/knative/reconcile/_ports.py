@@ -45,19 +45,18 @@ class Gatekeeper(Protocol):
     def required(self) -> bool:
         """Whether senders must show who they are; else no policy counts."""
 
-    def change_policies(self, policies: Sequence[PolicyRecord]) -> None:
+    def change_policies(self, policies: Sequence[PolicyRecord]) -> int:
         """Decide by *policies* from now on, in every process.
+
+        Returns:
+            Number of this change, above those of earlier ones, also of other processes.
 
         Raises:
             StoreError: They cannot be told; call it again.
         """
 
-    async def policies_decided(self, *, wait: bool) -> bool:
-        """Whether every receiver decides by the policies of the last ``change_policies``.
-
-        Args:
-            wait: Wait some seconds until all do.
-        """
+    def decided(self) -> int:
+        """Number of a change by which, or by a later one, every receiver decides now."""
 
 
 class OpenGate:
@@ -65,12 +64,13 @@ class OpenGate:
 
     required = False
 
-    def change_policies(self, policies: Sequence[PolicyRecord]) -> None:
+    def change_policies(self, policies: Sequence[PolicyRecord]) -> int:  # noqa: ARG002 - protocol
         """Nothing: no policy counts."""
+        return 0
 
-    async def policies_decided(self, *, wait: bool) -> bool:  # noqa: ARG002 - as in the protocol
-        """They do: no policy counts."""
-        return True
+    def decided(self) -> int:
+        """That of all changes: no policy counts."""
+        return 0
 
 
 class Halt(Protocol):

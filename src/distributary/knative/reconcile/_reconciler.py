@@ -57,6 +57,10 @@ TURN_MAX: Final = 256
 """Objects in one pass: one batch of the leader, and one transaction of statuses. Changes that
 arrive meanwhile wait some 50 ms."""
 
+DECIDED_LOOK_S: Final = 0.05
+"""Interval of looking whether receivers decide by the newest EventPolicies, seconds, while a Broker,
+Channel or policy waits for that. They read them four times a second."""
+
 _ADDRESSED: Final = frozenset((BROKER.resource, CHANNEL.resource))
 _ROUTED: Final = frozenset((TRIGGER.resource, SUBSCRIPTION.resource))
 _POLICIES: Final = frozenset((EVENT_POLICY.resource,))
@@ -145,6 +149,9 @@ class Reconciler:
             asyncio.create_task(
                 keep_turning(self._look_at_failures, "failing-deliveries"),
                 name="reconciler-failures",
+            ),
+            asyncio.create_task(
+                keep_turning(self._look_at_held, "held-objects"), name="reconciler-held"
             ),
         ]
 
@@ -247,6 +254,12 @@ class Reconciler:
             self._pass.fault = f"reconciling failed: {type(error).__name__}"
             _log.exception("reconcile-failed", objects=len(keys))
         return set(keys)
+
+    async def _look_at_held(self) -> float:
+        """Queue what was held once receivers decide by the policies of its namespace."""
+        held, decided = await self._queue.held(), self._pass.policies.decided
+        self._queue.add_all(key for key in held if decided(key.namespace))
+        return DECIDED_LOOK_S
 
     async def _look_at_failures(self) -> float:
         found = await asyncio.to_thread(self._files.look)

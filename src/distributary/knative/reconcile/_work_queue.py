@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice, zip_longest
 from typing import Final
 
@@ -16,7 +16,7 @@ remain. New changes do not wait."""
 
 
 class WorkQueue:
-    """Objects that changed, are being reconciled, or wait for a retry.
+    """Objects that changed, are being reconciled, are held, or wait for a retry.
 
     Namespaces take turns, so one with very many changes delays those of others by little.
     """
@@ -26,12 +26,15 @@ class WorkQueue:
         self._taken: frozenset[Key] = frozenset()
         self._later: dict[Key, None] = {}
         self._later_s = 0.0
+        self._held: dict[Key, None] = {}
+        self._holds = asyncio.Event()
         self._retry_s = RETRY_S_MIN
         self._wake = asyncio.Event()
         self._waiting: list[tuple[Key, asyncio.Future[None]]] = []
 
     def add(self, key: Key) -> None:
         """Queue *key*, even while it is being reconciled."""
+        self._held.pop(key, None)
         self._new.setdefault(key.namespace, {})[key] = None
         self._wake.set()
 
@@ -42,8 +45,8 @@ class WorkQueue:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is queued, in progress or due for a retry."""
-        return not (self._new or self._taken or self._later)
+        """Whether nothing is queued, in progress, held or due for a retry."""
+        return not (self._new or self._taken or self._later or self._held)
 
     @property
     def more(self) -> bool:
@@ -84,6 +87,19 @@ class WorkQueue:
             queued[key] = None
         self._new = first | self._new
         self._taken -= {key for queued in first.values() for key in queued}
+
+    def hold(self, keys: Collection[Key]) -> None:
+        """Keep taken *keys* aside, though not done, until they are added again."""
+        self._held.update(dict.fromkeys(keys))
+        self._taken -= frozenset(keys)
+        self._holds.set()
+
+    async def held(self) -> list[Key]:
+        """What is held; waits until something is."""
+        while not self._held:
+            self._holds.clear()
+            await self._holds.wait()
+        return list(self._held)
 
     def finish(self, again: Iterable[Key], now_s: float) -> int:
         """Finish the taken objects; *again* are retried after a delay.
@@ -129,10 +145,10 @@ class WorkQueue:
 
     def _concerns(self, key: Key) -> bool:
         if key.resource == NAMESPACE.resource:
-            others = chain(self._taken, self._later)
+            others = chain(self._taken, self._later, self._held)
             return key.name in self._new or any(other.namespace == key.name for other in others)
         new = key in self._new.get(key.namespace, ())
-        return new or key in self._taken or key in self._later
+        return new or key in self._taken or key in self._later or key in self._held
 
 
 def _in_turn(queues: Mapping[str, Iterable[Key]]) -> Iterator[Key]:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -76,9 +76,9 @@ class World:
     """A control process without the network; ``restart`` begins another on the same store."""
 
     kinds = KIND_OF
-    gatekeeper: Gatekeeper | None = None
 
-    def __init__(self, folder, runner):
+    def __init__(self, folder, runner, gatekeeper: Gatekeeper | None = None):
+        self.gatekeeper = gatekeeper
         self.folder = folder
         self.url = sqlite_url(folder / "state.db")
         self.runner = runner
@@ -261,9 +261,15 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture
-def world(tmp_path, runner) -> Iterator[World]:
+def make_world(tmp_path) -> Callable[..., World]:
+    """Starts a server: on a runner's loop, with a gatekeeper."""
+    return functools.partial(World, tmp_path)
+
+
+@pytest.fixture
+def world(make_world, runner) -> Iterator[World]:
     """A started server with the default broker."""
-    made = World(tmp_path, runner)
+    made = make_world(runner)
     made.settle()
     yield made
     made.stop()

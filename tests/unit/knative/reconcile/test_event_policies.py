@@ -6,7 +6,6 @@ import structlog
 
 from distributary.core import filter as filter_room
 from distributary.core.errors import StoreError
-from distributary.knative.apiserver.machinery import Key
 from distributary.knative.kinds import BROKER, EVENT_POLICY, Receivers
 from distributary.knative.reconcile import _policies
 from distributary.knative.reconcile._policies import EventPolicies
@@ -24,17 +23,15 @@ class Gatekeeper:
         self.required = required
         self.told: list = []
         self.failing = False
-        self.decides = True
-        self.waits = 0
 
-    def change_policies(self, policies) -> None:
+    def change_policies(self, policies) -> int:
         if self.failing:
             raise StoreError("a full disk")
         self.told.append({policy.name: policy for policy in policies})
+        return len(self.told)
 
-    async def policies_decided(self, *, wait: bool) -> bool:
-        self.waits += wait
-        return self.decides
+    def decided(self) -> int:
+        return len(self.told)
 
 
 def test_the_gate_is_told_what_changes(world):
@@ -56,70 +53,6 @@ def test_the_gate_is_told_what_changes(world):
     world.delete("EventPolicy", "p", namespace="shop")
     policies.tell()
     assert gatekeeper.told[-1] == {}
-
-
-def _known(world, name):
-    return f"brokers/default/{name}" in world.addresses()
-
-
-def test_nothing_opens_and_nothing_is_ready_before_receivers_decide_by_the_policies(world):
-    """A receiver that hangs delays Brokers and policies, and no Trigger; it is waited for once."""
-    gatekeeper = world.gatekeeper = Gatekeeper()
-    world.apply("Broker", "old")
-    world.restart()
-    world.settle()
-    gatekeeper.decides = False
-
-    async def at_once():
-        for kind, name, spec in (
-            ("EventPolicy", "p", {**POLICY}),
-            ("Broker", "orders", {}),
-            ("Trigger", "t", {"broker": "old", "subscriber": world.to()}),
-        ):
-            key = Key(world.kinds[kind].resource, "default", name)
-            content = {"metadata": {"name": name}, "spec": spec}
-            await world.objects.put(key, lambda _, content=content: content)
-        return await world.reconciler.settled(Key("namespaces", "", "default"), 0.5)
-
-    assert not world.runner.run(at_once())
-    assert len(gatekeeper.told) == 2
-    assert world.ready(world.get("Trigger", "t")) == "True"
-    assert not _known(world, "orders")
-    assert "status" not in world.get("Broker", "orders")
-    assert "status" not in world.get("EventPolicy", "p")
-    assert "EventPolicies" in world.reconciler.behind
-    assert gatekeeper.waits == 1
-    gatekeeper.decides = True
-    world.settle()
-    assert _known(world, "orders")
-    assert world.ready(world.get("Broker", "orders")) == "True"
-    assert world.ready(world.get("EventPolicy", "p")) == "True"
-
-
-def test_a_policy_that_changes_while_receivers_are_waited_for_is_not_ready(world, monkeypatch):
-    """They decide by the old one: its status follows the next telling."""
-    gatekeeper = world.gatekeeper = Gatekeeper()
-    world.restart()
-    world.settle()
-    key, early = Key(EVENT_POLICY.resource, "default", "p"), []
-
-    async def slow(*, wait):
-        if wait and len(gatekeeper.told) == 2:
-            spec = {"from": [{"sub": "key:other"}]}
-            await world.objects.edit(key, lambda old: {**old, "spec": spec})
-        return True
-
-    def told(change):
-        found = change.stored.content.get("status", {}).get("from")
-        if change.stored.key == key and found == ["key:other"]:
-            early.append(len(gatekeeper.told))
-
-    monkeypatch.setattr(gatekeeper, "policies_decided", slow)
-    world.objects.on_change(told)
-    world.apply("EventPolicy", "p", POLICY)
-    world.settle()
-    assert gatekeeper.told[-1]["default/p"].subjects == ("key:other",)
-    assert early[0] == len(gatekeeper.told)
 
 
 def test_a_new_broker_is_protected_by_what_selects_it(world):

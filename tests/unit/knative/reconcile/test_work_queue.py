@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.kinds import NAMESPACE
 from distributary.knative.reconcile._work_queue import WorkQueue
@@ -39,7 +41,7 @@ def test_more_namespaces_than_a_turn_has_room_for_take_turns():
 
 
 def test_those_without_room_are_the_first_of_the_next_turn():
-    """Their namespaces in their order, whatever is queued meanwhile; in one of them others do."""
+    """Their namespaces are, in their order; within one of them, its other objects are."""
     queue = WorkQueue()
     queue.add_all(key for name in "abc" for key in keys_of(name, 3))
     taken = queue.take(5, 100.0)
@@ -71,6 +73,26 @@ def test_who_waits_for_an_object_that_was_put_back_waits_on():
     queue.put_back(queue.take(1, 100.0))
     assert queue.finish([], 100.0) == 0
     assert not asyncio.run(queue.settled(key, 0.0))
+
+
+def test_what_is_held_is_not_done_until_it_is_added_again():
+    """Who waits for it, or for what is held, waits on; a change of it is looked at meanwhile."""
+    held, other = keys_of("shop", 2)
+    queue = WorkQueue()
+    queue.add_all([held, other])
+    queue.hold([held for held in queue.take(2, 100.0) if held != other])
+    assert queue.finish([], 100.0) == 1
+    assert not queue.empty
+    assert not queue.more
+    assert asyncio.run(queue.settled(other, 0.0))
+    assert not asyncio.run(queue.settled(held, 0.0))
+    assert not asyncio.run(queue.settled(Key(NAMESPACE.resource, "", "shop"), 0.0))
+    assert asyncio.run(queue.held()) == [held]
+    queue.add(held)
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(queue.held(), 0.0))
+    assert turn(queue, 2) == [held]
+    assert queue.empty
 
 
 def test_retries_take_turns_with_what_is_new():

@@ -120,8 +120,11 @@ class Access:
         """Whether clients must show who they are."""
         return self._configured.required
 
-    def change_policies(self, policies: Sequence[PolicyRecord]) -> None:
-        """Decide by *policies* from now on, in every process: see ``policies_decided``.
+    def change_policies(self, policies: Sequence[PolicyRecord]) -> int:
+        """Decide by *policies* from now on, in every process: see ``decided``.
+
+        Returns:
+            Number of the snapshot that tells them.
 
         Raises:
             StoreError: The file for the receivers cannot be written.
@@ -129,14 +132,11 @@ class Access:
         with_policies = msgspec.structs.replace(self._configured, policies=tuple(policies))
         self._decide_by(with_policies, tell=True)
         self._policies_number = self._number
+        return self._number
 
-    async def policies_decided(self, *, wait: bool) -> bool:
-        """Whether every receiver decides by the policies of the last ``change_policies``.
-
-        Args:
-            wait: Wait until all do, as for keys.
-        """
-        return await self._told(self._policies_number, self._board.told_s_max if wait else 0.0)
+    def decided(self) -> int:
+        """Number of the oldest snapshot that a receiver decides by; where there is none, newest."""
+        return min(self._board.numbers(), default=self._number)
 
     def _change_issuers(self, records: tuple[IssuerRecord, ...]) -> None:
         self._decide_by(msgspec.structs.replace(self._configured, issuers=records))
@@ -180,20 +180,17 @@ class Access:
                 self._board.publish(snapshot.number, snapshot.encode())
             self._untold = False
             if self._policies_number:
-                await self._told(snapshot.number, self._board.told_s_max)
+                await self._told(snapshot.number)
 
-    async def _told(self, number: int, wait_s: float) -> bool:
+    async def _told(self, number: int) -> None:
         """Wait until all receivers decide by the snapshot with this number, or a later one.
 
-        Returns:
-            False if some do not within *wait_s* seconds.
+        No longer than the board allows: one that hangs reads it before its next request.
         """
-        numbers = self._board.numbers
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                while min(numbers(), default=number) < number:  # noqa: ASYNC110 - no event
+            async with asyncio.timeout(self._board.told_s_max):
+                while self.decided() < number:  # noqa: ASYNC110 - no event
                     await asyncio.sleep(self._board.look_s)
-        return min(numbers(), default=number) >= number
 
     def _with_stored(self, configured: AccessSnapshot) -> AccessSnapshot:
         """What is *configured*, with the keys of the store that are valid."""
