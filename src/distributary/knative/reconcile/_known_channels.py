@@ -1,7 +1,6 @@
 """Tracks which Brokers and Channels the ingest process knows."""
 
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping
 
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import Stored
@@ -13,14 +12,14 @@ class KnownChannels:
     def __init__(self) -> None:
         self._standing: set[str] = set()
         self._known: set[str] = set()
-        self._untold: dict[str, Key] = {}
+        self._untold: dict[Key, set[str]] = {}
 
     def note(self, stored: Stored, *, known: bool = False) -> None:
         """Add *stored*; *known*: the ingest process knows it already."""
         if stored.uid in self._standing:
             return
         self._standing.add(stored.uid)
-        self._untold[stored.uid] = stored.key
+        self._untold.setdefault(stored.key, set()).add(stored.uid)
         if known:
             self._known.add(stored.uid)
 
@@ -28,18 +27,19 @@ class KnownChannels:
         """Remove *gone*, which was deleted."""
         self._standing.discard(gone.uid)
         self._known.discard(gone.uid)
-        self._untold[gone.uid] = gone.key
+        self._untold.setdefault(gone.key, set()).add(gone.uid)
 
     def knows(self, uid: str) -> bool:
         """Whether the ingest process accepts events for the Broker or Channel *uid*."""
         return uid in self._known
 
-    def take(self, keys: AbstractSet[Key]) -> dict[str, Key]:
+    def stands(self, uid: str) -> bool:
+        """Whether the Broker or Channel *uid* exists."""
+        return uid in self._standing
+
+    def take(self, keys: Iterable[Key]) -> dict[str, Key]:
         """Take, by uid, what of *keys* was added or removed since its last announcement."""
-        taken = {uid: key for uid, key in self._untold.items() if key in keys}
-        for uid in taken:
-            del self._untold[uid]
-        return taken
+        return {uid: key for key in keys for uid in self._untold.pop(key, ())}
 
     def new(self, taken: Mapping[str, Key]) -> dict[str, Key]:
         """Those of *taken* that exist and are not known yet, by uid."""
@@ -57,4 +57,5 @@ class KnownChannels:
 
     def put_back(self, taken: Mapping[str, Key]) -> None:
         """Put *taken* back after a failed announcement."""
-        self._untold = {**taken, **self._untold}
+        for uid, key in taken.items():
+            self._untold.setdefault(key, set()).add(uid)

@@ -144,7 +144,7 @@ class ReconcilePass:
         places[EVENT_POLICY.resource] = policies
         for key in keys:
             places.get(key.resource, routed).append(key)
-        untold = self.addresses.take(frozenset(addressed))
+        untold = self.addresses.take(addressed)
         try:
             # Sees all of *untold*, so no Broker takes an event that its policy forbids.
             self._queue.add_all(self.policies.tell())
@@ -161,16 +161,17 @@ class ReconcilePass:
         await self._write_subscribers()
         return again
 
-    def _hold(self, keys: Iterable[Key]) -> AbstractSet[Key]:
+    def _hold(self, keys: Iterable[Key]) -> frozenset[Key]:
         """Those of *keys* by whose policies a receiver does not decide yet: the queue holds them.
 
-        What is deleted waits for no policy.
+        A deleted policy is one of them, and a deleted Broker or Channel is none.
         """
-        held = {
+        concerned = [
             key
             for key in keys
-            if not self.policies.decided(key.namespace) and self._objects.get(key) is not None
-        }
+            if key.resource == EVENT_POLICY.resource or self._objects.get(key) is not None
+        ]
+        held = frozenset(self.policies.waiting(concerned))
         if held:
             self.fault = "a receiver does not decide by the newest EventPolicies yet"
             self._queue.hold(held)
@@ -252,9 +253,14 @@ class ReconcilePass:
     async def _tell_addresses(self, untold: dict[str, Key], held: AbstractSet[Key]) -> set[Key]:
         """Open the addresses of *untold* but for those *held*; let the ingest process read them.
 
+        A deleted one is told also where the one in its place is held: it accepts nothing more.
         Leaves in *untold* what is to be told again; returns keys to retry.
         """
-        telling = {uid: key for uid, key in untold.items() if key not in held}
+        telling = {
+            uid: key
+            for uid, key in untold.items()
+            if key not in held or not self.addresses.stands(uid)
+        }
         if not telling:
             return set()
         opened = self.addresses.new(telling)

@@ -1,6 +1,7 @@
 """EventPolicies: tells the gate about them, and writes their statuses."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -103,6 +104,8 @@ class EventPolicies:
         self._told: tuple[PolicyRecord, ...] | None = None
         # By namespace, the number of the change that told its policies, until it is decided by.
         self._undecided: dict[str, int] = {}
+        self._waiting: dict[str, dict[Key, None]] = {}  # by namespace
+        self._waits = asyncio.Event()
         self._seen: dict[str, int] = {}
         self._read: dict[str, _Read] = {}
         self._applied: dict[str, _Read] = {}
@@ -145,6 +148,25 @@ class EventPolicies:
             return False
         self._undecided.pop(namespace, None)
         return True
+
+    def waiting(self, keys: Collection[Key]) -> list[Key]:
+        """Those of *keys* that wait for ``decided``; ``decided_now`` returns them."""
+        found: list[Key] = []
+        undecided = {one for one in {key.namespace for key in keys} if not self.decided(one)}
+        for key in keys:
+            if key.namespace in undecided:
+                found.append(key)
+                self._waiting.setdefault(key.namespace, {})[key] = None
+                self._waits.set()
+        return found
+
+    async def decided_now(self) -> list[Key]:
+        """What waits no longer; waits until something does."""
+        while not self._waiting:
+            self._waits.clear()
+            await self._waits.wait()
+        decided = [one for one in self._waiting if self.decided(one)]
+        return [key for one in decided for key in self._waiting.pop(one)]
 
     def has_told(self, stored: Stored) -> bool:
         """Whether the last ``tell`` saw the EventPolicy *stored* as it is now."""

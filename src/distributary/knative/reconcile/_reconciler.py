@@ -257,8 +257,7 @@ class Reconciler:
 
     async def _look_at_held(self) -> float:
         """Queue what was held once receivers decide by the policies of its namespace."""
-        held, decided = await self._queue.held(), self._pass.policies.decided
-        self._queue.add_all(key for key in held if decided(key.namespace))
+        self._queue.release(await self._pass.policies.decided_now())
         return DECIDED_LOOK_S
 
     async def _look_at_failures(self) -> float:

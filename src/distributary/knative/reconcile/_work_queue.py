@@ -26,15 +26,14 @@ class WorkQueue:
         self._taken: frozenset[Key] = frozenset()
         self._later: dict[Key, None] = {}
         self._later_s = 0.0
-        self._held: dict[Key, None] = {}
-        self._holds = asyncio.Event()
+        self._held: set[Key] = set()
         self._retry_s = RETRY_S_MIN
         self._wake = asyncio.Event()
         self._waiting: list[tuple[Key, asyncio.Future[None]]] = []
 
     def add(self, key: Key) -> None:
         """Queue *key*, even while it is being reconciled."""
-        self._held.pop(key, None)
+        self._held.discard(key)
         self._new.setdefault(key.namespace, {})[key] = None
         self._wake.set()
 
@@ -89,17 +88,13 @@ class WorkQueue:
         self._taken -= {key for queued in first.values() for key in queued}
 
     def hold(self, keys: Collection[Key]) -> None:
-        """Keep taken *keys* aside, though not done, until they are added again."""
-        self._held.update(dict.fromkeys(keys))
+        """Set taken *keys* aside, though not done, until they are released or change."""
+        self._held.update(keys)
         self._taken -= frozenset(keys)
-        self._holds.set()
 
-    async def held(self) -> list[Key]:
-        """What is held; waits until something is."""
-        while not self._held:
-            self._holds.clear()
-            await self._holds.wait()
-        return list(self._held)
+    def release(self, keys: Iterable[Key]) -> None:
+        """Queue those of *keys* that are held."""
+        self.add_all(key for key in keys if key in self._held)
 
     def finish(self, again: Iterable[Key], now_s: float) -> int:
         """Finish the taken objects; *again* are retried after a delay.

@@ -177,6 +177,43 @@ def test_a_deleted_broker_waits_for_no_policy(world, receivers):
     assert world.ingress.known.keys() == {"brokers/default/default", "namespaces/default/events"}
 
 
+def test_a_broker_that_is_recreated_accepts_nothing_while_its_policies_are_waited_for(
+    world, receivers
+):
+    """Receivers know at once that the former one is gone, and the new one only then."""
+    former = world.apply("Broker", "b")["metadata"]["uid"]
+    receivers.hang = True
+
+    async def recreate():
+        await put(world, "EventPolicy", "p")
+        await world.objects.delete(Key(world.kinds["Broker"].resource, "default", "b"))
+        await put(world, "Broker", "b")
+        await asyncio.sleep(AT_ONCE_S)
+
+    assert former in world.ingress.known.values()
+    world.runner.run(recreate())
+    assert "brokers/default/b" not in world.ingress.known
+    receivers.hang = False
+    assert world.runner.run(ready_after(world, "Broker", "b")) is not None
+    assert world.ingress.known["brokers/default/b"] not in (former, None)
+
+
+def test_a_policy_is_deleted_once_receivers_decide_without_it(world, receivers):
+    """Until then somebody may send whom only it allows."""
+    world.apply("EventPolicy", "p")
+    receivers.hang = True
+    key = Key(world.kinds["EventPolicy"].resource, "default", "p")
+
+    async def delete():
+        await world.objects.delete(key)
+        assert not await world.reconciler.settled(key, 1.0)
+        receivers.hang = False
+        assert await world.reconciler.settled(key, DECIDED_LOOK_S + AT_ONCE_S)
+
+    world.runner.run(delete())
+    assert receivers.told[-1] == set()
+
+
 def test_a_policy_that_changes_while_it_is_waited_for_is_not_ready(world, receivers):
     """Receivers decide by the old one: its status follows the newest."""
     receivers.hang = True

@@ -75,8 +75,9 @@ def test_who_waits_for_an_object_that_was_put_back_waits_on():
     assert not asyncio.run(queue.settled(key, 0.0))
 
 
-def test_what_is_held_is_not_done_until_it_is_added_again():
-    """Who waits for it, or for what is held, waits on; a change of it is looked at meanwhile."""
+@pytest.mark.parametrize("let_go", [WorkQueue.release, WorkQueue.add_all])
+def test_what_is_held_is_not_done_until_it_is_released_or_changes(let_go):
+    """Who waits for it, or for its namespace, waits on; nobody else does."""
     held, other = keys_of("shop", 2)
     queue = WorkQueue()
     queue.add_all([held, other])
@@ -87,11 +88,17 @@ def test_what_is_held_is_not_done_until_it_is_added_again():
     assert asyncio.run(queue.settled(other, 0.0))
     assert not asyncio.run(queue.settled(held, 0.0))
     assert not asyncio.run(queue.settled(Key(NAMESPACE.resource, "", "shop"), 0.0))
-    assert asyncio.run(queue.held()) == [held]
-    queue.add(held)
-    with pytest.raises(TimeoutError):
-        asyncio.run(asyncio.wait_for(queue.held(), 0.0))
+    let_go(queue, [held])
     assert turn(queue, 2) == [held]
+    assert queue.empty
+    assert asyncio.run(queue.settled(held, 0.0))
+
+
+def test_what_is_not_held_is_not_released():
+    """It has changed and been looked at meanwhile."""
+    (key,) = keys_of("shop", 1)
+    queue = WorkQueue()
+    queue.release([key])
     assert queue.empty
 
 
