@@ -58,8 +58,8 @@ TURN_MAX: Final = 256
 arrive meanwhile wait some 50 ms."""
 
 DECIDED_LOOK_S: Final = 0.05
-"""Interval of looking whether receivers decide by the newest EventPolicies, seconds, while a Broker,
-Channel or policy waits for that. They read them four times a second."""
+"""Interval of looking whether receivers decide by the newest EventPolicies, seconds, while a
+Broker, Channel or policy waits for that. They read them four times a second."""
 
 _ADDRESSED: Final = frozenset((BROKER.resource, CHANNEL.resource))
 _ROUTED: Final = frozenset((TRIGGER.resource, SUBSCRIPTION.resource))

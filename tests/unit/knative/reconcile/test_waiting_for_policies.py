@@ -92,7 +92,7 @@ async def change_for_ever(world, namespace):
 
 @pytest.mark.parametrize("hang", [False, True], ids=["receivers-look", "one-hangs"])
 def test_who_changes_a_policy_often_makes_no_other_namespace_wait(world, receivers, hang):
-    """Neither its Triggers nor its Brokers nor what is deleted there: no policy of it has changed."""
+    """Neither its Triggers nor its Brokers nor what is deleted: none of its policies changed."""
     world.apply("EventPolicy", "p", {"from": [{"sub": "key:a"}]}, namespace="few")
 
     async def meanwhile():
