@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from distributary.core.log import Reader
-from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.datadir import DataDir, MappedStatusPage, Phase, StatusField
 from distributary.partitions import SessionSettings
 from distributary.spark import _delivery_task
 
@@ -36,7 +36,7 @@ def main():
 def _own(words, status_page, epoch, end):
     """Own the partition until all of its log has been read: the first owner builds the routes."""
     for _ in _delivery_task.rows(words, 0, epoch):
-        running = status_page[StatusField.PHASE] == ConsumerPhase.RUNNING
+        running = status_page[StatusField.PHASE] == Phase.RUNNING
         if running and status_page[StatusField.LIVE_OFFSET] >= end:
             status_page[StatusField.END_EPOCH] = epoch
 

@@ -188,7 +188,7 @@ def _drain(paths, matching, history):
     def deliver(count):
         """Publish so many events, and wait until they are delivered; False: with backfills."""
         end = _publish(appender, count)
-        while status_page[StatusField.WATERMARK] < end:
+        while status_page[StatusField.COMMITTED_OFFSET] < end:
             assert time.monotonic() < until_s
             if status_page[StatusField.BACKFILLING]:
                 return False

@@ -17,11 +17,11 @@ from distributary.core.flow import RecordKind
 from distributary.core.lease import is_held
 from distributary.core.log import Appender
 from distributary.datadir import (
-    ConsumerPhase,
     DataDir,
     LiveFile,
     LiveSettings,
     MappedStatusPage,
+    Phase,
     StatusField,
 )
 from distributary.partitions import PartitionSession, SessionSettings
@@ -73,7 +73,7 @@ def test_nothing_of_a_former_owner_stays(settings, monkeypatch):
 
     def own(epoch):
         for _ in _delivery_task.rows(words, 0, epoch):
-            if status_page[StatusField.PHASE] == ConsumerPhase.RUNNING:
+            if status_page[StatusField.PHASE] == Phase.RUNNING:
                 status_page[StatusField.END_EPOCH] = epoch
 
     for epoch in range(1, 4):  # what is made once
@@ -105,7 +105,7 @@ class Worker:
         """One task, which ends after so many *looks* at a partition that it serves."""
         for _ in _delivery_task.rows(self.words, 0, epoch):
             page = self.status_page
-            if (page[StatusField.PHASE], page[StatusField.EPOCH]) == (ConsumerPhase.RUNNING, epoch):
+            if (page[StatusField.PHASE], page[StatusField.EPOCH]) == (Phase.RUNNING, epoch):
                 looks -= 1
                 if looks <= 0:
                     page[StatusField.END_EPOCH] = epoch
@@ -189,7 +189,7 @@ def test_newer_settings_come_within_a_task(worker):
         for looks, _ in enumerate(_delivery_task.rows(worker.words, 0, number + 1)):
             assert looks < 10_000
             page = worker.status_page
-            if len(worker.sessions) > began and page[StatusField.PHASE] == ConsumerPhase.RUNNING:
+            if len(worker.sessions) > began and page[StatusField.PHASE] == Phase.RUNNING:
                 page[StatusField.END_EPOCH] = number + 1
     assert len(worker.sessions) == 4
     assert worker.paths.owner_lock(0).read_bytes() == owner
@@ -215,7 +215,7 @@ def test_a_session_that_cannot_begin_with_newer_settings_frees_the_partition(wor
         page = worker.status_page
         seen.append(page[StatusField.FAILURES])
         page[StatusField.RETRY_AT_MS] = 0
-        running = page[StatusField.PHASE] == ConsumerPhase.RUNNING
+        running = page[StatusField.PHASE] == Phase.RUNNING
         if (len(worker.sessions) > 1 and running) or time.monotonic() > until_s:
             page[StatusField.END_EPOCH] = 2
     assert 1 in seen
@@ -237,10 +237,10 @@ def test_a_partition_that_cannot_be_owned_waits_in_its_task(settings, monkeypatc
         phases.append((status_page[StatusField.PHASE], status_page[StatusField.FAILURES]))
         if len(phases) == 10:
             damaged.unlink()
-        if phases[-1][0] == ConsumerPhase.RUNNING or time.monotonic() > until_s:
+        if phases[-1][0] == Phase.RUNNING or time.monotonic() > until_s:
             status_page[StatusField.END_EPOCH] = 1
-    assert (ConsumerPhase.ABSENT, 1) in phases
-    assert phases[-1][0] == ConsumerPhase.RUNNING
+    assert (Phase.ABSENT, 1) in phases
+    assert phases[-1][0] == Phase.RUNNING
     assert status_page[StatusField.FAILURES] == 0
 
 

@@ -287,9 +287,7 @@ class RunningServer:
 
     def owner_pids(self) -> list[int]:
         """Process ids of the owners, in the order of the partitions."""
-        return [
-            self.look(number, StatusField.CONSUMER_PID) for number in range(self.partition_count())
-        ]
+        return [self.look(number, StatusField.PID) for number in range(self.partition_count())]
 
     def kill(self, role: Role, number: int = 0) -> int:
         """Kill the process of *role* (the *number*-th, wrapping around); its process id.

@@ -127,7 +127,7 @@ def test_any_node_shows_who_leads_and_who_owns_what(url) -> None:
     PostgresLease(url, partition_lease(1), holder=holder.encode(), renews=False).release()
     pages = PageExchange(url)
     page = pages.page(0)
-    page[StatusField.WATERMARK] = 40
+    page[StatusField.COMMITTED_OFFSET] = 40
     pages.exchange()
 
     read = SharedCluster(url, 3, lambda: [42, None], SystemClock())

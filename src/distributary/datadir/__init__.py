@@ -22,8 +22,8 @@ from distributary.datadir._node_use import NodeUse
 from distributary.datadir._polled_file import PolledFile
 from distributary.datadir._sickness import Sickness, is_sick, sickness_of
 from distributary.datadir._status_page import (
-    ConsumerPhase,
     MappedStatusPage,
+    Phase,
     StatusField,
     StatusPage,
 )

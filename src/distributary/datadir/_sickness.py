@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from distributary.core.clock import Clock
 from distributary.core.files import write_atomically
 from distributary.datadir._layout import DataDir
-from distributary.datadir._status_page import ConsumerPhase, StatusField, StatusPage
+from distributary.datadir._status_page import Phase, StatusField, StatusPage
 
 if TYPE_CHECKING:  # client commands have no structlog
     from structlog.typing import FilteringBoundLogger
@@ -92,7 +92,7 @@ class Sickness:
             self._log.error("reason-not-kept", partition=self._partition)
         status_page[StatusField.RETRY_AT_MS] = self._clock.wall_ms() + int(wait_s * 1000)
         status_page[StatusField.FAILURES] = failures
-        status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
+        status_page[StatusField.PHASE] = Phase.ABSENT
         self._log.error(
             "partition-sick",
             partition=self._partition,
@@ -106,8 +106,7 @@ class Sickness:
 def is_sick(status_page: StatusPage) -> bool:
     """Whether the last attempt to own the partition of *status_page* failed."""
     return (
-        bool(status_page[StatusField.FAILURES])
-        and status_page[StatusField.PHASE] != ConsumerPhase.RUNNING
+        bool(status_page[StatusField.FAILURES]) and status_page[StatusField.PHASE] != Phase.RUNNING
     )
 
 

@@ -24,11 +24,11 @@ class StatusField(enum.IntEnum):
     EPOCH = 1
     """Epoch that the owner serves."""
     PHASE = 2
-    """A ``ConsumerPhase``."""
+    """A ``Phase`` of whoever writes the page: owner, receiver or driver."""
     LIVE_OFFSET = 3
     """Next record of the live path."""
-    WATERMARK = 4
-    """The durable cursor."""
+    COMMITTED_OFFSET = 4
+    """The durable committed offset."""
     KEEP_FROM = 5
     """Lowest record that a cursor, backfill or retry still needs: retention deletes below it."""
     IN_FLIGHT = 6
@@ -41,8 +41,8 @@ class StatusField(enum.IntEnum):
     """Waiting retry rows."""
     OLDEST_IN_FLIGHT_MS = 10
     """Age of the oldest attempt under way, milliseconds."""
-    CONSUMER_PID = 11
-    """Process id of the owner."""
+    PID = 11
+    """Process id of the owner, or of the receiver on its own page."""
     AWAITS_RECORDS = 12
     """1 while the owner has taken all records and sleeps: ring when there are more."""
     FAILURES = 15
@@ -80,8 +80,8 @@ class StatusField(enum.IntEnum):
     """1: the driver has seen the partition run since it started the query."""
 
 
-class ConsumerPhase(enum.IntEnum):
-    """What the owner is doing."""
+class Phase(enum.IntEnum):
+    """What an owner, a receiver or the driver is doing."""
 
     ABSENT = 0
     LOADING = 1

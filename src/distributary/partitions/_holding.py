@@ -15,7 +15,7 @@ from distributary.core.errors import LogUnavailableError
 from distributary.core.journal_damage import Damage
 from distributary.core.lease import Lease
 from distributary.core.outcome import Budgets
-from distributary.datadir import ConsumerPhase, StatusField
+from distributary.datadir import Phase, StatusField
 from distributary.partitions.places import Places, stands_in
 from distributary.partitions.ports import Records
 
@@ -70,7 +70,7 @@ class Holding:
             self.status_page = places.status_page(partition)
             opened.callback(self.status_page.close)
             opened.callback(self._absent)
-            self.status_page[StatusField.PHASE] = ConsumerPhase.LOADING
+            self.status_page[StatusField.PHASE] = Phase.LOADING
             self.records = places.records(partition)
             opened.callback(self.records.close)
             self.quota = places.quota(partition, lease, clock)
@@ -92,7 +92,7 @@ class Holding:
             self._opened = opened.pop_all()
 
     def _absent(self) -> None:
-        self.status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
+        self.status_page[StatusField.PHASE] = Phase.ABSENT
 
     def keep_within(self, budgets: Budgets) -> None:
         """Keep dead letters within *budgets* from now on."""

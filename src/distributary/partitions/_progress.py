@@ -91,7 +91,7 @@ class Progress:
         status_page = self._context.status_page
         dispatcher = self._dispatcher
         status_page[StatusField.LIVE_OFFSET] = live
-        status_page[StatusField.WATERMARK] = self._flusher.durable_mark.offset
+        status_page[StatusField.COMMITTED_OFFSET] = self._flusher.durable_mark.offset
         self._move_keep_from()
         status_page[StatusField.KEEP_FROM] = self._keep_from
         status_page[StatusField.IN_FLIGHT] = dispatcher.in_flight

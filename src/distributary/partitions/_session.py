@@ -27,7 +27,7 @@ from distributary.core.engine import EngineLimits
 from distributary.core.errors import DistributaryError, StoreError
 from distributary.core.flow import Attempt
 from distributary.core.meter import Meter
-from distributary.datadir import ConsumerPhase, StatusField
+from distributary.datadir import Phase, StatusField
 from distributary.history.writer import HistoryWriter
 from distributary.partitions._filing import Filing
 from distributary.partitions._history import LOST_TOTAL
@@ -146,9 +146,9 @@ class PartitionSession:
         with ExitStack() as opened:  # closed here where anything fails, by ``_shut`` otherwise
             undo = opened.enter_context(ExitStack())
             undo.callback(self._holding.close)
-            self._status_page[StatusField.PHASE] = ConsumerPhase.LOADING
+            self._status_page[StatusField.PHASE] = Phase.LOADING
             self._status_page[StatusField.EPOCH] = epoch
-            self._status_page[StatusField.CONSUMER_PID] = os.getpid()
+            self._status_page[StatusField.PID] = os.getpid()
             self._holding.keep_within(settings.budgets())
             self._prepared = SHELF.take(places)
             opened.callback(self._put_back)
@@ -295,7 +295,7 @@ class PartitionSession:
     def _begin(self) -> None:
         self.consumer.start()
         self._tail.start(self.consumer.live_offset)
-        self._status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
+        self._status_page[StatusField.PHASE] = Phase.RUNNING
         self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
 
     def _on_tick(self) -> None:
@@ -322,12 +322,9 @@ class PartitionSession:
         if self._holding.lease.lapsing or self._held:
             self._lapse()
         page = self._status_page
-        if (
-            page[StatusField.PHASE] == ConsumerPhase.ABSENT
-            and page[StatusField.EPOCH] == self._epoch
-        ):
+        if page[StatusField.PHASE] == Phase.ABSENT and page[StatusField.EPOCH] == self._epoch:
             # The last words of the owner before may have come late.
-            page[StatusField.PHASE] = ConsumerPhase.RUNNING
+            page[StatusField.PHASE] = Phase.RUNNING
         now_s = self._clock.monotonic_s()
         if now_s - self._saved_s >= METER_S:
             self._saved_s = now_s
@@ -399,7 +396,7 @@ class PartitionSession:
         self._epoch = epoch
         self._log = self._log.bind(epoch=epoch)
         self._status_page[StatusField.EPOCH] = epoch
-        self._status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
+        self._status_page[StatusField.PHASE] = Phase.RUNNING
 
     def quieten(self) -> None:
         """Prepare for the end: sinks with an attempt older than ``SLOW_S`` get no new one."""
@@ -442,7 +439,7 @@ class PartitionSession:
 
     def _end(self, drain_s: float) -> int:
         """Finish attempts under way, make their outcomes durable, end loop and threads."""
-        self._status_page[StatusField.PHASE] = ConsumerPhase.DRAINING
+        self._status_page[StatusField.PHASE] = Phase.DRAINING
         left: Future[int] = Future()
         self._loop.call_soon_threadsafe(self._tail.stop)
         self._loop.call_soon_threadsafe(self.consumer.drain, drain_s, left.set_result)

@@ -329,7 +329,7 @@ class _Task:
                 pa.array([self._epoch], pa.int64()),
                 pa.array([int(ended)], pa.int64()),
                 pa.array([status_page[StatusField.LIVE_OFFSET]], pa.int64()),
-                pa.array([status_page[StatusField.WATERMARK]], pa.int64()),
+                pa.array([status_page[StatusField.COMMITTED_OFFSET]], pa.int64()),
                 pa.array([backlog], pa.int64()),
                 pa.array([records], pa.int64()),
                 pa.array([attempts], pa.int64()),

@@ -6,7 +6,7 @@ with the next one. A sick partition (its owner could not start) does not delay t
 
 from collections.abc import Callable, Sequence
 
-from distributary.datadir import ConsumerPhase, StatusField, StatusPage, is_sick
+from distributary.datadir import Phase, StatusField, StatusPage, is_sick
 
 
 class Epochs:
@@ -47,7 +47,7 @@ class Epochs:
                 StatusField.FAILURES,
             ):
                 status_page[word] = 0
-            status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
+            status_page[StatusField.PHASE] = Phase.ABSENT
         self._epoch = 0
 
     def look(self, now_s: float) -> None:
@@ -55,7 +55,7 @@ class Epochs:
         running = [
             status_page
             for status_page in self._status_pages
-            if status_page[StatusField.PHASE] == ConsumerPhase.RUNNING
+            if status_page[StatusField.PHASE] == Phase.RUNNING
             # An owner without a task, which delivers until its successor asks, is of no epoch.
             and status_page[StatusField.EPOCH]
         ]

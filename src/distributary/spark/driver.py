@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.core.errors import SettingsError
-from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField, StatusPage
+from distributary.datadir import DataDir, MappedStatusPage, Phase, StatusField, StatusPage
 from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, await_slots, check_executors, first_jobs
@@ -97,7 +97,7 @@ class Driver:
             else self._shared.status_pages
         )
         self._own_page = MappedStatusPage(self._paths.driver_page)
-        self._own_page[StatusField.PHASE] = ConsumerPhase.LOADING
+        self._own_page[StatusField.PHASE] = Phase.LOADING
         self._query: StreamingQuery | None = None
         self._epochs = Epochs(self._status_pages, settings.epoch_s, began=self._on_epoch)
         self._history = History(
@@ -175,10 +175,7 @@ class Driver:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop.set()
-        if (
-            self._own_page[StatusField.PHASE] == ConsumerPhase.LOADING
-            and os.getpgrp() == os.getpid()
-        ):
+        if self._own_page[StatusField.PHASE] == Phase.LOADING and os.getpgrp() == os.getpid():
             # Nothing is in flight, and Spark ignores signals while it starts: end the JVM with us.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.killpg(0, signal.SIGTERM)
@@ -199,12 +196,12 @@ class Driver:
         query = self._start_query()
         self._history.start()
         try:
-            self._own_page[StatusField.PHASE] = ConsumerPhase.RUNNING
+            self._own_page[StatusField.PHASE] = Phase.RUNNING
             while not self._stop.is_set() and self._goes_on(query):
                 self._own_page[StatusField.HEARTBEAT_MS] = time.time_ns() // 1_000_000
                 self._watch(query)
                 self._sleep(LOOK_S if self._epochs.epoch else STARTING_LOOK_S)
-            self._own_page[StatusField.PHASE] = ConsumerPhase.DRAINING
+            self._own_page[StatusField.PHASE] = Phase.DRAINING
             if self._stop.is_set():
                 self._drain(query)
             elif (error := query.exception()) is not None:
@@ -213,7 +210,7 @@ class Driver:
             self._query = None
             if query.isActive:
                 query.stop()
-            self._own_page[StatusField.PHASE] = ConsumerPhase.LOADING
+            self._own_page[StatusField.PHASE] = Phase.LOADING
 
     def _goes_on(self, query: StreamingQuery) -> bool:
         """Whether the query is active.
@@ -308,7 +305,7 @@ class Driver:
         if held is not None:
             return not held
         return all(
-            status_page[StatusField.PHASE] in {ConsumerPhase.ABSENT, ConsumerPhase.LOADING}
+            status_page[StatusField.PHASE] in {Phase.ABSENT, Phase.LOADING}
             for status_page in self._status_pages
         )
 
@@ -318,7 +315,9 @@ class Driver:
             "pipeline-progress",
             epoch=self._epochs.epoch,
             live=[status_page[StatusField.LIVE_OFFSET] for status_page in self._status_pages],
-            cursor=[status_page[StatusField.WATERMARK] for status_page in self._status_pages],
+            cursor=[
+                status_page[StatusField.COMMITTED_OFFSET] for status_page in self._status_pages
+            ],
             records_per_s=round(max(0, live - self._last_live) / PROGRESS_S, 1),
             in_flight=sum(status_page[StatusField.IN_FLIGHT] for status_page in self._status_pages),
             queued=sum(status_page[StatusField.QUEUED] for status_page in self._status_pages),
@@ -400,7 +399,7 @@ def _stand_by(settings: DriverSettings, withheld: Withheld, leads: Callable[[], 
     """Start Spark, and wait until the node leads; returns whether executors are warm."""
     paths = DataDir.of(settings.data_dir)
     page = MappedStatusPage(paths.driver_page)
-    page[StatusField.PHASE] = ConsumerPhase.LOADING
+    page[StatusField.PHASE] = Phase.LOADING
     signal.signal(signal.SIGTERM, _end_with_jvm)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     spark = _session(settings, withheld, contextlib.nullcontext())

@@ -37,11 +37,11 @@ from distributary.core.postgres_lease import (
     read_leases,
 )
 from distributary.datadir import (
-    ConsumerPhase,
     DataDir,
     LiveFile,
     LiveSettings,
     MappedStatusPage,
+    Phase,
     StatusField,
     StatusPage,
     is_sick,
@@ -303,7 +303,7 @@ class SharedSide:
             return set(range(len(self.status_pages)))
         found = (_lease_in(row, self._application) for row in rows if row.left_s > 0)
         held = {lease.partition for lease in found if lease is not None}
-        loading = ConsumerPhase.LOADING
+        loading = Phase.LOADING
         return {each for each in held if self.status_pages[each][StatusField.PHASE] != loading}
 
     def show(self) -> None:
@@ -381,7 +381,7 @@ class SharedSide:
             self._log.warning("executor-gone", partition=partition, executor=executor)
             # Tasks that look for a partition ask for this one from now on.
             self.status_pages[partition][StatusField.EPOCH] = 0
-            self.status_pages[partition][StatusField.PHASE] = ConsumerPhase.ABSENT
+            self.status_pages[partition][StatusField.PHASE] = Phase.ABSENT
         self._take(ended, "owner-gone")
         silent = self._silence.look(rows, application, alive, now_s)
         self._take_from_silent(silent, now_s)
@@ -480,7 +480,7 @@ class SharedSide:
         for partition, generation, executor in leases:
             if usurp_partition(self._writer, partition, generation):
                 executors.add(executor)
-                self.status_pages[partition][StatusField.PHASE] = ConsumerPhase.ABSENT
+                self.status_pages[partition][StatusField.PHASE] = Phase.ABSENT
                 self._log.warning(event, partition=partition, executor=executor)
         return executors
 

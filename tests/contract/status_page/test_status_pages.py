@@ -64,8 +64,8 @@ def test_words_outlive_their_writer(look):
 def test_a_word_holds_any_number_of_64_bits_and_no_other(look):
     """A negative one, or a larger one, is refused, and changes nothing."""
     words = look()
-    words[StatusField.WATERMARK] = LARGEST
+    words[StatusField.COMMITTED_OFFSET] = LARGEST
     for wrong in (-1, LARGEST + 1):
         with pytest.raises(ValueError, match=r"status word|memoryview"):
-            words[StatusField.WATERMARK] = wrong
-    assert words[StatusField.WATERMARK] == LARGEST
+            words[StatusField.COMMITTED_OFFSET] = wrong
+    assert words[StatusField.COMMITTED_OFFSET] == LARGEST

@@ -4,9 +4,9 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.datadir import (
-    ConsumerPhase,
     DataDir,
     MappedStatusPage,
+    Phase,
     Sickness,
     StatusField,
     is_sick,
@@ -88,7 +88,7 @@ def test_it_says_why(world):
 def test_it_is_no_longer_sick_once_it_runs(world):
     """Readiness follows the owner."""
     world.sickness.note(StoreError("no"))
-    world.status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
+    world.status_page[StatusField.PHASE] = Phase.RUNNING
     assert not is_sick(world.status_page)
 
 
@@ -124,7 +124,7 @@ def test_readiness_names_the_sick_partition_and_the_reason(world):
     well[StatusField.READY] = 1
     world.sickness.note(StoreError("file is not a database"))
     ingest = MappedStatusPage(world.paths.ingest_page(0))
-    ingest[StatusField.PHASE] = ConsumerPhase.RUNNING
+    ingest[StatusField.PHASE] = Phase.RUNNING
     ingest[StatusField.HEARTBEAT_MS] = well[StatusField.HEARTBEAT_MS] = world.clock.wall_ms()
     health = Health(world.paths, 2, world.clock, behind=lambda: None, restarts=dict)
     ready, reasons = health.ready()

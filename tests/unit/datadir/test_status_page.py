@@ -1,16 +1,16 @@
 """The status page of a partition: numbers that other processes read in shared memory."""
 
-from distributary.datadir import ConsumerPhase, MappedStatusPage, StatusField
+from distributary.datadir import MappedStatusPage, Phase, StatusField
 
 
 def test_a_status_page_is_seen_by_everybody_who_opens_it(tmp_path):
     """Two processes, one page."""
     path = tmp_path / "run" / "p0000.board"
     one, other = MappedStatusPage(path), MappedStatusPage(path)
-    one[StatusField.WATERMARK] = 2**63
-    other[StatusField.PHASE] = ConsumerPhase.DRAINING
-    assert other[StatusField.WATERMARK] == 2**63
-    assert ConsumerPhase(one[StatusField.PHASE]) is ConsumerPhase.DRAINING
+    one[StatusField.COMMITTED_OFFSET] = 2**63
+    other[StatusField.PHASE] = Phase.DRAINING
+    assert other[StatusField.COMMITTED_OFFSET] == 2**63
+    assert Phase(one[StatusField.PHASE]) is Phase.DRAINING
     one.close()
     other.close()
 

@@ -11,7 +11,7 @@ from distributary.core.errors import (
     StoreError,
 )
 from distributary.core.flow import RecordKind, RouteRecord, encode_route
-from distributary.datadir import ConsumerPhase, StatusField
+from distributary.datadir import Phase, StatusField
 from distributary.partitions import PartitionSession
 from distributary.partitions import _progress as standing_module
 from distributary.partitions._holding import wait_for_log
@@ -201,7 +201,7 @@ def test_requests_on_the_status_page_end_a_wait_of_the_task(clock):
     nudges, beats = [], []
     requests = StatusField.STOP, StatusField.END_EPOCH, StatusField.SUCCESSOR
     page = dict.fromkeys(requests, 0)
-    page |= {StatusField.EPOCH: 3, StatusField.PHASE: ConsumerPhase.RUNNING}
+    page |= {StatusField.EPOCH: 3, StatusField.PHASE: Phase.RUNNING}
     surroundings = SimpleNamespace(
         _status_page=page,
         _epoch=3,
@@ -229,10 +229,10 @@ def test_requests_on_the_status_page_end_a_wait_of_the_task(clock):
         PartitionSession._on_tick(surroundings)
         PartitionSession._on_tick(surroundings)
         assert len(nudges) == count
-    for epoch, phase in ((3, ConsumerPhase.RUNNING), (0, ConsumerPhase.ABSENT)):
+    for epoch, phase in ((3, Phase.RUNNING), (0, Phase.ABSENT)):
         # Late words of the owner before are corrected; those of a driver that counts on others are
         # not.
-        page |= {StatusField.EPOCH: epoch, StatusField.PHASE: ConsumerPhase.ABSENT}
+        page |= {StatusField.EPOCH: epoch, StatusField.PHASE: Phase.ABSENT}
         clock.move_to(clock.monotonic_s() + 2 * TICK_S)
         PartitionSession._on_tick(surroundings)
         assert page[StatusField.PHASE] == phase

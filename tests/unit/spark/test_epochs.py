@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.datadir import DataDir, MappedStatusPage, Phase, StatusField
 from distributary.spark import DriverSettings, Withheld
 from distributary.spark.driver import Driver
 from distributary.testing.virtual import VirtualClock
@@ -51,7 +51,7 @@ class World:
         for number in numbers or range(len(self.status_pages)):
             status_page = self.status_pages[number]
             status_page[StatusField.EPOCH] = epoch
-            status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
+            status_page[StatusField.PHASE] = Phase.RUNNING
 
     def look(self, seconds=0.1):
         """Time passes, and the driver looks."""
@@ -107,7 +107,7 @@ def test_a_sick_partition_holds_no_other_up(world):
     """The others begin, are ready, and hand over; it is not ready until it runs."""
     sick = world.status_pages[1]
     sick[StatusField.FAILURES] = 1
-    sick[StatusField.PHASE] = ConsumerPhase.ABSENT
+    sick[StatusField.PHASE] = Phase.ABSENT
     world.run(1, 0)
     for _ in range(5):
         world.look()
@@ -137,7 +137,7 @@ def test_a_partition_that_comes_late_is_ready_when_it_runs(world):
 def test_an_epoch_waits_for_a_partition_that_is_only_slow(world):
     """Loading is no sickness: the epoch begins, and later ends, for all together."""
     world.run(1, 0)
-    world.status_pages[1][StatusField.PHASE] = ConsumerPhase.LOADING
+    world.status_pages[1][StatusField.PHASE] = Phase.LOADING
     for _ in range(20):
         world.look(EPOCH_S)
     assert world.all(StatusField.READY) == [0, 0]

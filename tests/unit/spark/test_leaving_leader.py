@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from distributary.datadir import ConsumerPhase, StatusField
+from distributary.datadir import Phase, StatusField
 from distributary.partitions.shared_page import OwnStop, SharedStatusPage
 from distributary.spark._epochs import Epochs
 from distributary.spark.driver import LOOK_S, Driver
@@ -132,14 +132,14 @@ def test_a_leader_that_leaves_does_not_wait_for_owners_of_the_next():
     """They run, and its own have ended."""
     drains = Drains([{0}, set()])
     for page in drains.pages:
-        page[StatusField.PHASE] = ConsumerPhase.RUNNING
+        page[StatusField.PHASE] = Phase.RUNNING
     assert drains.drain() == pytest.approx(LOOK_S)
 
 
 def test_the_pages_tell_where_no_master_places_executors():
     """Leases name no application there."""
     drains = Drains(itertools.repeat(None))
-    drains.pages[0][StatusField.PHASE] = ConsumerPhase.RUNNING
+    drains.pages[0][StatusField.PHASE] = Phase.RUNNING
     assert drains.drain() >= 6.0
-    drains.pages[0][StatusField.PHASE] = ConsumerPhase.ABSENT
+    drains.pages[0][StatusField.PHASE] = Phase.ABSENT
     assert drains.drain() == 0.0

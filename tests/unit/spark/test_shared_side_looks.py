@@ -9,11 +9,11 @@ from py4j.protocol import Py4JError
 from distributary.core.errors import StoreError
 from distributary.core.postgres_lease import LeaseRow, partition_lease
 from distributary.datadir import (
-    ConsumerPhase,
     DataDir,
     LiveFile,
     LiveSettings,
     MappedStatusPage,
+    Phase,
     StatusField,
 )
 from distributary.partitions.executor import LeaseHolder
@@ -380,13 +380,13 @@ def test_partitions_are_held_until_their_leases_end(world):
     world.own(0, "0")
     world.own(1, "1")
     for page in world.side.status_pages:
-        page[StatusField.PHASE] = ConsumerPhase.ABSENT
+        page[StatusField.PHASE] = Phase.ABSENT
     assert world.side.held() == {0, 1}
     world.rows.clear()
     world.own(1, "1")
-    world.side.status_pages[0][StatusField.PHASE] = ConsumerPhase.RUNNING
+    world.side.status_pages[0][StatusField.PHASE] = Phase.RUNNING
     assert world.side.held() == {1}
-    world.side.status_pages[1][StatusField.PHASE] = ConsumerPhase.LOADING
+    world.side.status_pages[1][StatusField.PHASE] = Phase.LOADING
     assert world.side.held() == set()
     world.away = {"read"}
     assert world.side.held() == {0, 1}

@@ -25,11 +25,11 @@ from distributary.core.log.taken import OnceLimits
 from distributary.core.meter import Meter
 from distributary.datadir import (
     PARENT,
-    ConsumerPhase,
     DataDir,
     LiveFile,
     MappedStatusPage,
     NodeCounts,
+    Phase,
     PolledFile,
     StatusField,
     TenantCounts,
@@ -373,10 +373,8 @@ class IngestProcess:
         if log.allow(takes):
             reason = f"{free} bytes free" if why is None else str(why)
             self._log.warning("log-open" if takes else "log-closed", reason=reason)
-        self._status_page[StatusField.PHASE] = (
-            ConsumerPhase.RUNNING if takes else ConsumerPhase.DRAINING
-        )
-        self._status_page[StatusField.CONSUMER_PID] = os.getpid()
+        self._status_page[StatusField.PHASE] = Phase.RUNNING if takes else Phase.DRAINING
+        self._status_page[StatusField.PID] = os.getpid()
         self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
         now_s = self._clock.monotonic_s()
         if now_s - self._saved_s >= METER_S:

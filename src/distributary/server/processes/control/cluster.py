@@ -8,7 +8,7 @@ from typing import Final
 from distributary import __version__
 from distributary.core.clock import Clock
 from distributary.core.lease import read_holder
-from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.datadir import DataDir, MappedStatusPage, Phase, StatusField
 from distributary.resource.times import format_time
 from distributary.subscriptions.http import (
     ClusterReport,
@@ -62,9 +62,7 @@ class FileCluster:
             age_seconds=0.0,
             live=True,
             leads=True,
-            takes_events=all(
-                page[StatusField.PHASE] == ConsumerPhase.RUNNING for page in self._receivers
-            ),
+            takes_events=all(page[StatusField.PHASE] == Phase.RUNNING for page in self._receivers),
         )
         partitions = [self._partition(number) for number in range(len(self._pages))]
         leases = [
@@ -87,9 +85,9 @@ class FileCluster:
     def _partition(self, number: int) -> PartitionShown:
         page = self._pages[number]
         pid, generation = read_holder(self._paths.owner_lock(number))
-        owned = page[StatusField.PHASE] != ConsumerPhase.ABSENT and _lives(pid)
+        owned = page[StatusField.PHASE] != Phase.ABSENT and _lives(pid)
         owner = OwnerShown(host=socket.gethostname(), pid=pid, executor="") if owned else None
-        position = page[StatusField.WATERMARK] if generation else None
+        position = page[StatusField.COMMITTED_OFFSET] if generation else None
         return partition_shown(number, owner, generation, position, self._end(number))
 
 

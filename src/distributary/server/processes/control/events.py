@@ -150,7 +150,7 @@ def events_of_server(
 
     def waits(position: Position) -> AbstractSet[str] | None:
         number, offset, index = position
-        if number >= len(pages) or pages[number][StatusField.WATERMARK] <= offset:
+        if number >= len(pages) or pages[number][StatusField.COMMITTED_OFFSET] <= offset:
             return None
         return views.deliveries[number].awaiting(offset, index)
 

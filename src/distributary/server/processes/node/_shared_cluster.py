@@ -75,7 +75,7 @@ class SharedCluster:
         partitions = []
         for number in range(self.partitions):
             lease = by_name.get(partition_lease(number))
-            position = pages.get(number, {}).get(StatusField.WATERMARK)
+            position = pages.get(number, {}).get(StatusField.COMMITTED_OFFSET)
             end = ends[number] if number < len(ends) else None
             generation = 0 if lease is None else lease.generation
             partitions.append(partition_shown(number, _owner(lease), generation, position, end))

@@ -6,9 +6,9 @@ from collections.abc import Set as AbstractSet
 from distributary.core.clock import Clock
 from distributary.core.meter import Families, Meter
 from distributary.datadir import (
-    ConsumerPhase,
     DataDir,
     MappedStatusPage,
+    Phase,
     StatusField,
     is_sick,
     sickness_of,
@@ -71,7 +71,7 @@ class Health:
         for status_page in (*self._status_pages, *self._ingest):
             status_page[StatusField.HEARTBEAT_MS] = 0
             status_page[StatusField.READY] = status_page[StatusField.FAILURES] = 0
-            status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
+            status_page[StatusField.PHASE] = Phase.ABSENT
 
     def pipeline_ended(self) -> None:
         """Mark all partitions not ready: the pipeline's driver has ended."""
@@ -111,12 +111,12 @@ class Health:
 
     @property
     def _log_accepts(self) -> bool:
-        return all(page[StatusField.PHASE] == ConsumerPhase.RUNNING for page in self._ingest)
+        return all(page[StatusField.PHASE] == Phase.RUNNING for page in self._ingest)
 
     def ingest_pid(self, receiver: int) -> int:
         """Process id of the last heartbeat of *receiver*; 0: none since ``forget``."""
         page = self._ingest[receiver]
-        return page[StatusField.CONSUMER_PID] if page[StatusField.HEARTBEAT_MS] else 0
+        return page[StatusField.PID] if page[StatusField.HEARTBEAT_MS] else 0
 
     @property
     def pipeline_ready(self) -> bool:
@@ -153,7 +153,7 @@ class Health:
     def backlog(self) -> int:
         """Returns the number of records that the pipeline has not taken, over all partitions."""
         ends = [(self._end(number), page) for number, page in enumerate(self._status_pages)]
-        return sum(max(0, end - page[StatusField.WATERMARK]) for end, page in ends if end)
+        return sum(max(0, end - page[StatusField.COMMITTED_OFFSET]) for end, page in ends if end)
 
     def metrics(self, namespaces: AbstractSet[str] | None = None) -> bytes:
         """The metrics of ``families``, in the Prometheus text format."""
@@ -170,8 +170,10 @@ class Health:
             end = self._end(number)
             if end is not None:
                 gauges[f"log_end_offset{label}"] = end
-                gauges[f"lag_records{label}"] = max(0, end - status_page[StatusField.WATERMARK])
-            gauges[f"cursor_offset{label}"] = status_page[StatusField.WATERMARK]
+                gauges[f"lag_records{label}"] = max(
+                    0, end - status_page[StatusField.COMMITTED_OFFSET]
+                )
+            gauges[f"cursor_offset{label}"] = status_page[StatusField.COMMITTED_OFFSET]
             gauges[f"in_flight{label}"] = status_page[StatusField.IN_FLIGHT]
             gauges[f"queued{label}"] = status_page[StatusField.QUEUED]
             gauges[f"lagging_routes{label}"] = status_page[StatusField.BACKFILLING]

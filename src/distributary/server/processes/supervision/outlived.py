@@ -28,7 +28,7 @@ def end_owners(paths: DataDir, status_pages: Iterable[MappedStatusPage]) -> None
     for partition, status_page in enumerate(status_pages):
         while is_held(paths.owner_lock(partition)):
             if time.monotonic() >= until_s:
-                _kill(status_page[StatusField.CONSUMER_PID])
+                _kill(status_page[StatusField.PID])
                 break
             time.sleep(POLL_S)
 

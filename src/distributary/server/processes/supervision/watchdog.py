@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.datadir import DataDir, MappedStatusPage, Phase, StatusField
 from distributary.server.processes.supervision.children import Child
 
 HUNG_S = 10.0
@@ -297,7 +297,7 @@ def watched_driver(paths: DataDir, child: Callable[[], Child | None]) -> Watched
         role="pipeline",
         pid=lambda: _pid(child),
         sign=lambda: status_page[StatusField.HEARTBEAT_MS],
-        settled=lambda: status_page[StatusField.PHASE] == ConsumerPhase.RUNNING,
+        settled=lambda: status_page[StatusField.PHASE] == Phase.RUNNING,
         replace=lambda pid: _kill(child, pid),
         family=True,
     )
@@ -318,14 +318,10 @@ def _owner(number: int, status_page: MappedStatusPage, pipeline: Child) -> Watch
     return WatchedProcess(
         role=f"owner of partition {number}",
         pid=lambda: (
-            status_page[StatusField.CONSUMER_PID]
-            if status_page[StatusField.PHASE] != ConsumerPhase.ABSENT
-            else None
+            status_page[StatusField.PID] if status_page[StatusField.PHASE] != Phase.ABSENT else None
         ),
         sign=lambda: status_page[StatusField.HEARTBEAT_MS],
-        settled=lambda: (
-            status_page[StatusField.PHASE] in {ConsumerPhase.RUNNING, ConsumerPhase.DRAINING}
-        ),
+        settled=lambda: status_page[StatusField.PHASE] in {Phase.RUNNING, Phase.DRAINING},
         replace=lambda pid: _kill_worker(pid, pipeline),
     )
 

@@ -16,9 +16,9 @@ from distributary.core.log import Retained
 from distributary.core.meter import Meter
 from distributary.datadir import (
     SOCKET_PATH_BYTES_MAX,
-    ConsumerPhase,
     DataDir,
     MappedStatusPage,
+    Phase,
     StatusField,
 )
 from distributary.server.processes import ingest_process as ingest_module
@@ -242,7 +242,7 @@ def test_a_clock_set_back_does_not_make_the_dead_look_alive(tmp_path):
         MappedStatusPage(paths.ingest_page(0)),
         MappedStatusPage(paths.status_page(0)),
     )
-    ingest[StatusField.PHASE] = ConsumerPhase.RUNNING
+    ingest[StatusField.PHASE] = Phase.RUNNING
     status_page[StatusField.READY] = 1
     for each in (ingest, status_page):
         each[StatusField.HEARTBEAT_MS] = clock.wall_ms()
