@@ -5,7 +5,7 @@ import pytest
 from distributary.core import outcome
 from distributary.core.deliver import Limits
 from distributary.core.policy import DeliveryPolicy
-from distributary.partitions import _flusher
+from distributary.partitions import _flusher, _unwritten
 from distributary.testing import simulation
 from distributary.testing.simulation import answers
 
@@ -101,7 +101,7 @@ def test_a_sink_that_refuses_faster_than_the_disk_writes_waits_for_it(
 ):
     """What waits for a slow disk is bounded, whoever brings it; afterwards nothing is missing."""
     monkeypatch.setattr(simulation, "FLUSH_S_MAX", 0.5)
-    monkeypatch.setattr(_flusher, "UNWRITTEN_BYTES_MAX", 2_000)
+    monkeypatch.setattr(_unwritten, "UNWRITTEN_BYTES_MAX", 2_000)
     waiting = []
 
     class Spy(_flusher.Changes):

@@ -73,7 +73,7 @@ class Backfilling:
         state = self._state
         if not len(state.backfills):
             self.reads.close()
-        if state.stopped or not len(state.backfills) or self._flusher.crowded:
+        if state.stopped or not len(state.backfills) or self._flusher.unwritten.crowded:
             return  # The next tick looks again.
         more = [False]
 

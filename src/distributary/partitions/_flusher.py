@@ -7,7 +7,7 @@ accompany the flush.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from distributary.core.clock import Clock
 from distributary.core.deliver import Soon, Timers
@@ -27,6 +27,7 @@ from distributary.core.outcome import (
 )
 from distributary.partitions._history import History
 from distributary.partitions._quota import QuotaClient
+from distributary.partitions._unwritten import Unwritten
 from distributary.partitions.ports import Blocking
 
 FLUSH_S = 0.01
@@ -40,11 +41,6 @@ FLUSH_COUNT = 1_000
 FEW_COUNT = 32
 """Outcomes of a flush that the loop itself may write: with more, deliveries are many, and the loop
 has better to do than to wait for the disk."""
-UNWRITTEN_BYTES_MAX = 16 * 1024 * 1024
-"""Events of dead letters and rows that are not durable yet, beyond which attempts, intake,
-backfills and runs wait for the disk: a sink that answers faster than the disk writes would fill
-the memory. A flush writes as much in a second. Attempts under way may add what they hold."""
-_UNWRITTEN = "unwritten"
 CURSOR_S = 0.2
 """Interval of writing a cursor that moved without outcomes: it only shortens a restart."""
 
@@ -66,16 +62,6 @@ class Point:
     runs: tuple[RunRow, ...] = ()
 
 
-class Starts(Protocol):
-    """Where attempts start (``Dispatcher``)."""
-
-    def hold(self, why: str) -> None:
-        """Start none until ``go_on`` for *why*."""
-
-    def go_on(self, why: str) -> None:
-        """Start them again."""
-
-
 Forgettable: TypeAlias = tuple[list[DoneKey], list[tuple[str, int]]]
 """Keys of finished rows, and names of ended backfills."""
 
@@ -95,7 +81,7 @@ class Flusher:
         failed: Called once when a flush fails: the consumer must start no more attempts.
         given_up: Called with the dead letters that budgets ended.
         history: Its rows ride in the flushes.
-        starts: Starts nothing while too much is not durable.
+        unwritten: Counts the events that are not durable.
     """
 
     def __init__(
@@ -112,7 +98,7 @@ class Flusher:
         failed: Callable[[StoreError], None],
         given_up: Callable[[list[GivenUp]], None],
         history: History,
-        starts: Starts,
+        unwritten: Unwritten,
     ) -> None:
         self._ownership = ownership
         self._quota = quota
@@ -124,10 +110,7 @@ class Flusher:
         self._failed = failed
         self._given_up = given_up
         self._history = history
-        self._starts = starts
-        self._grown_bytes = self._writing_bytes = 0
-        self.crowded = False
-        """Whether so much is not durable that nothing more may be taken on."""
+        self.unwritten = unwritten
         self._filed = ownership.state.filed
         self._changes = Changes()
         self._writing = Changes()  # of the flush under way
@@ -181,7 +164,7 @@ class Flusher:
             row = row._replace(event=self._changes.rows[row.key].event)  # It is on its way there.
         self._changes.rows[row.key] = row
         if row.event:
-            self._grow(len(row.event))
+            self.unwritten.grow(len(row.event))
         self._arm()
 
     def brings_event(self, key: DoneKey) -> bool:
@@ -202,21 +185,8 @@ class Flusher:
     def keep(self, dead_letter: DeadLetter) -> None:
         """Store a dead letter."""
         self._changes.dead_letters.append(dead_letter)
-        self._grow(len(dead_letter.event))
+        self.unwritten.grow(len(dead_letter.event))
         self._arm()
-
-    def _grow(self, size: int) -> None:
-        self._grown_bytes += size
-        if not self.crowded and self._grown_bytes + self._writing_bytes >= UNWRITTEN_BYTES_MAX:
-            self.crowded = True
-            self._starts.hold(_UNWRITTEN)
-
-    def _shrink(self) -> None:
-        """Take note that what was being written is durable."""
-        self._writing_bytes = 0
-        if self.crowded and self._grown_bytes < UNWRITTEN_BYTES_MAX:
-            self.crowded = False
-            self._starts.go_on(_UNWRITTEN)
 
     def take_dead_letter(self, key: DoneKey) -> None:
         """Delete the kept dead letter of a match, whose event a row now has."""
@@ -252,7 +222,9 @@ class Flusher:
 
         Without the delay of other flushes: the timer would wake an idle owner once more.
         """
-        if not self._due.due and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
+        now_s = self._clock.monotonic_s()
+        self.unwritten.tick(now_s)
+        if not self._due.due and now_s - self._cursor_s >= CURSOR_S:
             self.flush()
 
     def _arm(self) -> None:
@@ -270,7 +242,7 @@ class Flusher:
         self.begun_round += 1
         point = self._point()
         batch = self._collect(point)
-        self._writing_bytes, self._grown_bytes = self._grown_bytes, 0
+        self.unwritten.write()
         few = max(len(batch.done), batch.history[0]) <= FEW_COUNT
         small = few and not batch.changes and not self._quota.waiting
         asked = self._quota.take()
@@ -279,7 +251,7 @@ class Flusher:
         if not news and point.mark == self._durable.mark:
             self.durable_round = self.begun_round
             self._quota.after(asked)
-            self._shrink()
+            self.unwritten.written()
             self._call_idle()
             return
         self._flushing = True
@@ -302,7 +274,7 @@ class Flusher:
             self._quota.after(asked)
             if given_up:
                 self._given_up(given_up)
-            self._shrink()
+            self.unwritten.written()
             self._again()
 
         def write() -> None:

@@ -335,7 +335,7 @@ class Runs:
         flusher, sent_at = self._flusher, self._sent_at
         while sent_at and sent_at[0][0] <= flusher.durable_round:
             self._written = sent_at.popleft()[1]
-        lags = self._sent - self._written >= UNWRITTEN_MAX or flusher.crowded
+        lags = self._sent - self._written >= UNWRITTEN_MAX or flusher.unwritten.crowded
         return lags and not flusher.dead
 
     def _turn_soon(self, wait_s: float) -> None:

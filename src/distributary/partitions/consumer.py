@@ -19,7 +19,7 @@ from distributary.history.rows import Recorder, RouteNames
 from distributary.partitions._backfill_budget import BackfillLimit
 from distributary.partitions._backfilling import Backfilling
 from distributary.partitions._failing import FailingFile
-from distributary.partitions._flusher import Flusher, Forgettable, Point
+from distributary.partitions._flusher import Flusher, Point
 from distributary.partitions._history import History, recording
 from distributary.partitions._intake import Intake
 from distributary.partitions._keeping import Keeping
@@ -30,6 +30,7 @@ from distributary.partitions._reload import Reload
 from distributary.partitions._resources import Resources
 from distributary.partitions._runs import Runs
 from distributary.partitions._tallying import Tallying
+from distributary.partitions._unwritten import Unwritten
 from distributary.partitions.context import PartitionContext
 
 TICK_S = 0.1
@@ -81,6 +82,7 @@ class PartitionConsumer:
         self._recorder = Recorder(
             context.partition, self._names, failures_only=context.failures_only
         )
+        self._unwritten = Unwritten(context, self.dispatcher)
         self._flusher = self._make_ledger(context)
         self._reload = Reload(context, self._log_thread, self._flusher.brings_event)
         self._state = PartitionState(
@@ -176,11 +178,11 @@ class PartitionConsumer:
             timers=context.timers,
             clock=context.clock,
             point=self._point,
-            forgettable=self._forgettable,
+            forgettable=lambda durable: self._engine.flushed(durable.mark.offset),
             failed=self.fail,
             given_up=self._keeping.tell,
             history=self._history,
-            starts=self.dispatcher,
+            unwritten=self._unwritten,
         )
 
     def _names(self, uid: str) -> RouteNames | None:
@@ -292,7 +294,7 @@ class PartitionConsumer:
 
     def offer_held(self) -> bool:
         """Dispatch held tasks; False to pause for a full queue, the disk, or an unread resource."""
-        if self._flusher.crowded or (self._resources.waiting and self._resources.awaited()):
+        if self._unwritten.crowded or (self._resources.waiting and self._resources.awaited()):
             return False
         if not self._holding:
             return True
@@ -431,9 +433,6 @@ class PartitionConsumer:
         mark, rows = self._state.tracker.mark(), self._backfills.rows()
         runs = self._runs.moved()
         return Point(mark, rows, self._backfills.floors() | self._runs.floors(), runs)
-
-    def _forgettable(self, durable: Point) -> Forgettable:
-        return self._engine.flushed(durable.mark.offset)
 
     # -- ending -------------------------------------------------------------------------------
 

@@ -1,13 +1,16 @@
 """Ports of what serves a partition."""
 
 import functools
+from types import SimpleNamespace
 
 import pytest
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import Mark
 from distributary.core.journal import NO_ROWS, JournalState
+from distributary.core.meter import Meter
 from distributary.partitions._flusher import Flusher, Point
+from distributary.partitions._unwritten import Unwritten
 from distributary.testing.virtual import VirtualClock, VirtualTimers
 
 
@@ -71,6 +74,13 @@ class FlusherRig:
         self.given_up = []
         self.history = FakeHistory()
         self.small = Small(self)
+        self.meter = Meter()
+        self.warnings = []
+        context = SimpleNamespace(
+            clock=clock,
+            meter=self.meter,
+            warn=lambda event, fields: self.warnings.append((event, fields)),
+        )
         self.flusher = Flusher(
             self,
             self,
@@ -83,7 +93,7 @@ class FlusherRig:
             failed=self.failures.append,
             given_up=self.given_up.extend,
             history=self.history,
-            starts=self,
+            unwritten=Unwritten(context, self),
         )
 
     def flush(self, batch):

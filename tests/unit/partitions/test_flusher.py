@@ -19,7 +19,6 @@ from distributary.partitions._flusher import (
     FLUSH_AWAY_S,
     FLUSH_COUNT,
     FLUSH_S,
-    UNWRITTEN_BYTES_MAX,
     Point,
 )
 
@@ -403,41 +402,3 @@ def test_news_of_files_are_flushed_alone(rig, timers):
     rig.flusher.ask()
     timers.advance(FLUSH_S)
     assert rig.works == []
-
-
-QUARTER = b"x" * (UNWRITTEN_BYTES_MAX // 4)
-
-
-def letter(offset, event=QUARTER):
-    """A dead letter."""
-    return DeadLetter(DoneKey(offset, 0, "r"), 1, Failure("status-400", "http://s/"), event, 0)
-
-
-def test_nothing_is_taken_on_while_too_much_is_not_durable(rig, timers):
-    """What is being written counts until it is durable; then attempts start again."""
-    for offset in range(3):
-        rig.flusher.keep(letter(offset))
-    timers.advance(FLUSH_S)
-    rig.flusher.put_row(row(3))
-    assert not rig.flusher.crowded
-    rig.flusher.put_row(row(4)._replace(event=QUARTER))
-    assert (rig.flusher.crowded, len(rig.holds)) == (True, 1)
-    rig.flusher.keep(letter(5))
-    rig.medium()
-    assert (rig.flusher.crowded, len(rig.holds)) == (False, 0)
-    timers.advance(FLUSH_S)
-    rig.medium()
-    assert len(rig.changes.rows) == 2
-
-
-def test_what_has_grown_during_a_flush_holds_on(rig, timers):
-    """Another flush has to follow first."""
-    rig.flusher.keep(letter(0))
-    timers.advance(FLUSH_S)
-    for offset in range(1, 5):
-        rig.flusher.keep(letter(offset))
-    rig.medium()
-    assert rig.flusher.crowded
-    timers.advance(FLUSH_S)
-    rig.medium()
-    assert (rig.flusher.crowded, len(rig.holds)) == (False, 0)

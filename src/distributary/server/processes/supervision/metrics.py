@@ -72,6 +72,10 @@ METRICS: Final = {
     "spilled_total": MetricRow(
         Kind.COUNTER, "Unfinished matches moved to rows, so that the cursor could pass"
     ),
+    "attempts_held_back_seconds_total": MetricRow(
+        Kind.COUNTER,
+        "Seconds in which a partition began no attempt: dead letters waited for the disk",
+    ),
     "lags_begun_total": MetricRow(Kind.COUNTER, "Backfills begun because a sink took no more"),
     "replays_begun_total": MetricRow(
         Kind.COUNTER, "Subscriptions and objects whose deliveries began in the past"
