@@ -4,16 +4,24 @@ import asyncio
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from distributary.core.turns import QUESTIONS_MAX, Places, Turns, in_thread
+from distributary.core.turns import AT_ONCE, QUESTIONS_MAX, Places, Turns, in_thread
+
+LATER_S = 1.0
+"""When hosts may have one more that may not at first."""
 
 
-def everywhere(_host: str) -> bool:
+def everywhere(_host: str) -> float:
     """No host has a limit."""
-    return True
+    return AT_ONCE
+
+
+def only(*hosts: str) -> Callable[[str], float]:
+    """All others have one until later."""
+    return lambda host: AT_ONCE if host in hosts else LATER_S
 
 
 @pytest.fixture
@@ -23,7 +31,7 @@ def turns() -> Iterator[Turns]:
     for number in range(1000):
         made.put(f"evil-{number}", "evil", f"{number % 100}.example")
     yield made
-    while (key := made.take(everywhere)) is not None:
+    while (key := made.take(everywhere, LATER_S)) is not None:
         made.end(key)
     assert (made._waiting, made._where) == ({}, {})
 
@@ -76,7 +84,7 @@ def test_hosts_of_a_namespace_take_turns_and_keep_their_order(turns):
     for number in range(3):
         turns.put(f"good-{number}", "good", "many.example")
     turns.put("good-last", "good", "one.example")
-    taken = [turns.take(lambda host: host in {"many.example", "one.example"}) for _ in range(5)]
+    taken = [turns.take(only("many.example", "one.example")) for _ in range(5)]
     assert taken == ["good-0", "good-last", "good-1", "good-2", None]
     end_all(turns)
 
@@ -84,8 +92,57 @@ def test_hosts_of_a_namespace_take_turns_and_keep_their_order(turns):
 def test_what_may_not_start_keeps_its_place(turns):
     """Another namespace, or another host, goes on meanwhile."""
     turns.put("good", "good", "busy.example")
-    assert turns.take(lambda host: host == "1.example") == "evil-1"
+    assert turns.take(only("1.example")) == "evil-1"
     assert turns.take(everywhere) == "good"
+    end_all(turns)
+
+
+def test_what_may_not_start_is_taken_once_it_may(turns):
+    """In its time, or when one of its host ends, which takes nobody's turn."""
+    turns.put("first", "good", "busy.example")
+    turns.put("second", "good", "busy.example")
+    assert turns.take(everywhere) == "evil-0"
+    assert turns.take(everywhere) == "first"
+    assert turns.take(only("1.example", "2.example")) == "evil-1"
+    assert turns.take(only("1.example", "2.example")) == "evil-2"
+    turns.end("first")
+    assert turns.take(only("busy.example")) == "second"
+    assert turns.take(only("1.example", "2.example")) == "evil-101"
+    assert turns.take(only("1.example", "2.example")) == "evil-102"
+    assert [turns.take(everywhere, LATER_S) for _ in range(3)] == ["evil-201", "evil-202", "evil-3"]
+    end_all(turns)
+
+
+@pytest.mark.parametrize("namespaces", [1, 100])
+def test_nobody_looks_at_hosts_that_may_not_start(namespaces):
+    """However many wait there, and in however many namespaces: at each once in an interval."""
+    turns, looks, next_s = Turns(), Counter(), dict[str, float]()
+    for number in range(2_000):
+        turns.put(f"{number}", f"{number % namespaces}", f"{number % 400}.example")
+
+    def free_s(host: str) -> float:
+        looks["all"] += 1
+        return next_s.get(host, AT_ONCE)
+
+    taken = []
+    for now_s in range(500):
+        while len(taken) < 20 * (now_s + 1) and (key := turns.take(free_s, now_s)) is not None:
+            taken.append(key)
+            next_s[f"{int(key) % 400}.example"] = now_s + 40
+            turns.end(key)
+    assert len(taken) == len(set(taken)) == 2_000
+    assert turns.is_empty
+    assert looks["all"] <= 3 * len(taken)
+
+
+def test_what_is_outdated_is_forgotten(turns):
+    """A namespace that comes and goes behind one that is not done leaves nothing."""
+    turns.take(everywhere)
+    for number in range(1_000):
+        turns.put("good", "good", f"{number}.example")
+        assert turns.take(everywhere) == "good"
+        turns.end("good")
+    assert len(turns._order) < 100
     end_all(turns)
 
 
@@ -98,7 +155,7 @@ def test_what_is_discarded_is_not_taken(turns):
     turns.discard("a")
     assert "a" not in turns
     turns.put("a", "good", "x.example")
-    assert [turns.take(lambda host: host == "x.example") for _ in range(3)] == ["b", "a", None]
+    assert [turns.take(only("x.example")) for _ in range(3)] == ["b", "a", None]
     end_all(turns)
 
 

@@ -23,13 +23,12 @@ from distributary.core.clock import Clock, Random
 from distributary.core.deliver import Destination, Endpoint
 from distributary.core.errors import StoreError, TransportError
 from distributary.core.periodic import finish, keep_looking
-from distributary.core.turns import Turns
 from distributary.resource import Reach
 from distributary.subscriptions.consent import _steps as steps
 from distributary.subscriptions.consent._agreements import Agreements, AwaitedConsent
 from distributary.subscriptions.consent._answer import Allowed, Withheld, read_answer
 from distributary.subscriptions.consent._asker import OptionsReply, Question
-from distributary.subscriptions.consent._pace import AskPace
+from distributary.subscriptions.consent._line import Line
 from distributary.subscriptions.consent._targets import (
     KnownTarget,
     shows_certificates,
@@ -144,14 +143,13 @@ class ConsentKeeper:
         self._clock = clock
         self._random = random
         self._counter = count
-        self._pace = AskPace()
         self._seq = 0
         self._demand_seq: int | None = None
         self._known: dict[str, KnownTarget] = {}
         self._of_route: dict[str, list[str]] = {}
         self._unused: dict[str, ConsentRow] = {}
         self._due: list[tuple[float, str]] = []
-        self._turns = Turns()
+        self._line = Line()
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._keys: dict[str, tuple[str, int]] = {}  # callback keys in the clear, by target
         self._blocking = asyncio.Lock()  # one thread at a time may use rows and directory
@@ -247,7 +245,7 @@ class ConsentKeeper:
             del known.users[uid]
             if not known.users:
                 del self._known[key]
-                self._turns.discard(key)
+                self._line.discard(key)
                 if known.row is not None:
                     self._unused[key] = known.row
         self._note(uid)
@@ -333,7 +331,7 @@ class ConsentKeeper:
         while self._due and self._due[0][0] <= now_s:
             due_s, key = heapq.heappop(self._due)
             known = self._known.get(key)
-            if known is None or known.due_s != due_s or key in self._turns:
+            if known is None or known.due_s != due_s or key in self._line:
                 continue  # outdated, or waits for its turn
             if key in self._busy:  # perhaps for a subscription that is deleted by now
                 self._schedule(known, LOOK_S)
@@ -343,20 +341,14 @@ class ConsentKeeper:
                 self._plan(known)
                 continue
             known.due_s = math.inf
-            self._turns.put(key, known.namespace, known.host)
+            self._line.look(key, known.namespace)
 
     def _start(self) -> None:
         """Start looks and questions while there are places; the end of one wakes the loop."""
         now_s = self._clock.monotonic_s()
-        while len(self._busy) < ASKS_MAX:
-            key = self._turns.take(lambda at: not at or self._pace.allows(at, now_s))
-            if key is None:
-                return
-            known = self._known[key]
-            host, known.host = known.host, ""
-            if host:
-                self._pace.note(host, now_s)
-            visit = self._visit(known, paced=bool(host))
+        while len(self._busy) < ASKS_MAX and (taken := self._line.take(now_s)) is not None:
+            key, asks = taken
+            visit = self._visit(self._known[key], paced=asks)
             self._busy[key] = asyncio.create_task(visit, name=f"consent {key}")
 
     # -- a look, and perhaps a question -------------------------------------------------------
@@ -376,7 +368,7 @@ class ConsentKeeper:
             self._schedule(known, steps.BACKOFF_MS_MAX / 1000)
         finally:
             del self._busy[known.key]
-            self._turns.end(known.key)
+            self._line.end(known.key, asked=paced)
             self._wake.set()
 
     async def _visit_once(self, known: KnownTarget, *, paced: bool) -> None:
@@ -403,13 +395,8 @@ class ConsentKeeper:
         now_s = self._clock.monotonic_s()
         if self._known.get(known.key) is not known:
             return False
-        if self._turns.is_empty and self._pace.allows(host, now_s):
-            self._pace.note(host, now_s)
-            return True
         # Whoever changes the subscription meanwhile hurries nothing.
-        known.host = host
-        self._turns.put(known.key, known.namespace, host)
-        return False
+        return self._line.ask(known.key, known.namespace, host, now_s)
 
     def _begun(self, known: KnownTarget) -> ConsentRow:
         row = known.row or ConsentRow(known.key, "asked", self._rule.origin)

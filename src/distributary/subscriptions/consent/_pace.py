@@ -1,5 +1,6 @@
 """The pace of questions: in all, and at one host. Pure arithmetic on times passed in."""
 
+import math
 from typing import Final
 
 ASKS_PER_S_MAX: Final = 50.0
@@ -30,8 +31,16 @@ class AskPace:
 
     def allows(self, host: str, now_s: float) -> bool:
         """Whether a question at *host* may be put at *now_s*."""
-        at_host_s = self._hosts.get(host, now_s) - (HOST_BURST - 1) * HOST_INTERVAL_S
-        return max(at_host_s, self._next_s - BURST_S) <= now_s
+        return max(self.free_s, self.free_at_s(host)) <= now_s
+
+    @property
+    def free_s(self) -> float:
+        """When the next question may be put, at a host that allows it."""
+        return self._next_s - BURST_S
+
+    def free_at_s(self, host: str) -> float:
+        """When the next question may be put at *host*, as far as that goes."""
+        return self._hosts.get(host, -math.inf) - (HOST_BURST - 1) * HOST_INTERVAL_S
 
     def note(self, host: str, now_s: float) -> None:
         """Count a question that is put at *host* at *now_s*."""

@@ -33,7 +33,7 @@ class Target(NamedTuple):
 class KnownTarget:
     """One target, with who uses it and its row."""
 
-    __slots__ = ("destination", "due_s", "host", "key", "namespace", "row", "users")
+    __slots__ = ("destination", "due_s", "key", "namespace", "row", "users")
 
     def __init__(self, target: Target) -> None:
         self.key = target.key
@@ -42,7 +42,6 @@ class KnownTarget:
         self.users: dict[str, float | None] = {}  # by route, the rate that it wants
         self.row: ConsentRow | None = None
         self.due_s = math.inf
-        self.host = ""  # of its question that waits for its turn; empty: none does
 
     @property
     def shown(self) -> str:

@@ -23,7 +23,7 @@ from distributary.core.clock import Clock, Random
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError, TransportError
 from distributary.core.periodic import finish, keep_looking
-from distributary.core.turns import Turns
+from distributary.core.turns import AT_ONCE, NEVER, Turns
 from distributary.subscriptions.refresh._answer import Refused, Token, TokenReply, read_answer
 from distributary.subscriptions.store.credentials_rows import CredentialRows, Held
 
@@ -248,7 +248,7 @@ class Refresher:
     def _start(self) -> None:
         """Start refreshes while there are places; the end of one wakes the loop."""
         while len(self._busy) < REFRESHES_MAX:
-            uid = self._turns.take(self._may_start_at)
+            uid = self._turns.take(self._free_s)
             if uid is None:
                 return
             plan = self._plans[uid]
@@ -256,8 +256,8 @@ class Refresher:
             task = asyncio.create_task(self._refresh(plan), name=f"refresh {uid}")
             self._busy[uid] = task
 
-    def _may_start_at(self, host: str) -> bool:
-        return self._hosts.get(host, 0) < REFRESHES_PER_HOST_MAX
+    def _free_s(self, host: str) -> float:
+        return AT_ONCE if self._hosts.get(host, 0) < REFRESHES_PER_HOST_MAX else NEVER
 
     def _wait(self, plan: _Plan, *, for_good: bool) -> float:
         """Postpone the next try of *plan*; returns the wait, seconds."""

@@ -4,7 +4,8 @@ import asyncio
 
 from distributary.core.errors import TransportError
 from distributary.subscriptions.consent._keeper import ASKS_MAX
-from distributary.subscriptions.consent._pace import ASKS_PER_S_MAX, HOST_INTERVAL_S
+from distributary.subscriptions.consent._line import Line
+from distributary.subscriptions.consent._pace import ASKS_PER_S_MAX, HOST_INTERVAL_S, AskPace
 from kit.consent_world import SILENT
 
 EVIL = [(f"evil-{number}", f"https://evil-{number}.example/") for number in range(400)]
@@ -54,7 +55,7 @@ def test_looks_that_hang_hold_up_no_other_namespace(world, runner):
         assert world.targets.looked[ASKS_MAX] == "good.example"
         for _ in range(1_000):
             ended.release()
-        while world.keeper._busy or not world.keeper._turns.is_empty:
+        while world.keeper._busy or not world.keeper._line.is_empty:
             await world.keeper.settle()
             await world.keeper.look()
 
@@ -77,6 +78,28 @@ def test_namespaces_take_turns_at_one_host(world):
     world.pass_ms(2_000 * HOST_INTERVAL_S, 500)
     paths = [question.endpoint.target for question in world.targets.asked]
     assert b"/good" in paths[asked : asked + 2]
+
+
+def test_nobody_looks_at_questions_for_which_the_pace_has_no_room(monkeypatch):
+    """However many wait, at however many hosts; looks go on meanwhile."""
+    asked = []
+    at_host = AskPace.free_at_s
+    monkeypatch.setattr(
+        AskPace, "free_at_s", lambda pace, host: asked.append(host) or at_host(pace, host)
+    )
+    line, taken = Line(), []
+    for number in range(2_000):
+        line.ask(f"evil-{number}", "evil", f"{number % 300}.example", 0.0)
+    for tenth in range(600):
+        line.look("good", "good")
+        while (found := line.take(tenth / 10)) is not None:
+            key, asks = found
+            taken.append(key)
+            line.end(key, asked=asks)
+    assert taken.count("good") == 600
+    questions = len(taken) - 600
+    assert questions >= 1_000
+    assert len(asked) <= 3 * questions
 
 
 def test_a_target_that_is_replaced_during_its_look_is_asked(world, runner):
