@@ -22,7 +22,7 @@ from distributary.core.route import RouteTable
 from distributary.datadir import DataDir
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.kinds import BROKER, CHANNEL, KINDS, SUBSCRIPTION, TRIGGER
-from distributary.routes import RouteSettings
+from distributary.routes.settings import RouteSettings, decode_settings
 from kit.check_routes import read_logs
 from kit.knative_client import condition
 
@@ -173,7 +173,7 @@ def _read_state(paths: DataDir) -> _State:
             for row in store.execute("SELECT resource, namespace, name, content_json FROM object")
         }
         targets = {
-            uid: _Target(revision, address, msgspec.json.decode(settings, type=RouteSettings))
+            uid: _Target(revision, address, decode_settings(settings))
             for uid, revision, address, settings in store.execute(
                 "SELECT uid, revision, address, settings_json FROM route_target"
                 " WHERE state = 'live'"

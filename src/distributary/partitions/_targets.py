@@ -33,7 +33,7 @@ from distributary.subscriptions.resource import (
     DeadLetterSpec,
     sends_credential,
 )
-from distributary.subscriptions.service import PROTOCOLS_ABSENT, route_policy
+from distributary.subscriptions.service import PROTOCOLS_ABSENT
 from distributary.subscriptions.store import (
     Directory,
     Keys,
@@ -367,8 +367,7 @@ def _with_ways(target: RouteTarget, change: Callable[[Destination], Destination]
 
 def _route_target(listed: ListedRoute) -> RouteTarget:
     settings = listed.settings
-    policy = route_policy(settings)
-    sink = _endpoint(settings.sink, policy, settings)
+    sink = _endpoint(settings.sink, settings)
     reply, dead = settings.reply, settings.dead_letter
     return RouteTarget(
         listed.revision,
@@ -378,21 +377,19 @@ def _route_target(listed: ListedRoute) -> RouteTarget:
             refused=settings.refused,
             wants_reply=settings.wants_reply,
         ),
-        None if dead is None else _endpoint(dead, policy, settings),
-        reply=None if reply is None else _endpoint(reply, policy, settings),
+        None if dead is None else _endpoint(dead, settings),
+        reply=None if reply is None else _endpoint(reply, settings),
         reply_kept=settings.reply_kept,
         namespace=settings.namespace,
         name=settings.name,
     )
 
 
-def _endpoint(
-    endpoint: RouteEndpoint, policy: DeliveryPolicy, settings: RouteSettings
-) -> Destination:
+def _endpoint(endpoint: RouteEndpoint, settings: RouteSettings) -> Destination:
     return Destination(
         uri=endpoint.uri,
         format=settings.format,
-        policy=policy,
+        policy=settings.policy,
         dial=endpoint.dial,
         own=endpoint.own,
         ca_certs=endpoint.trusted,

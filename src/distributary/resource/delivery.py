@@ -4,6 +4,7 @@
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any, Final
 
 from distributary.core.policy import (
@@ -13,6 +14,7 @@ from distributary.core.policy import (
     RETRY_DEFAULT,
     TIMEOUT_S_DEFAULT,
     BackoffPolicy,
+    DeliveryPolicy,
 )
 from distributary.resource import patterns
 from distributary.resource.durations import (
@@ -34,6 +36,9 @@ TIMEOUT_S_MAX: Final = 600.0
 
 BACKOFF_S_MAX: Final = 7 * 86_400.0
 """Longest wait, seconds. By default the log keeps an event for a week."""
+
+POLICIES_KNOWN_MAX: Final = 1_024
+"""Policies that are remembered: most resources have the defaults, and share one object."""
 
 RATE_PER_S_MAX: Final = 1_000_000
 """Highest rate limit, attempts a second; one machine sends a twentieth of it."""
@@ -146,3 +151,44 @@ def _check_waits(
         faults.add(f"{path}.backoffMax", "value", "the ceiling of waits lies below backoffDelay")
     else:
         realized["backoffMax"] = delay
+
+
+def policy_of(realized: Mapping[str, Any]) -> DeliveryPolicy:
+    """The policy that *realized* says: what ``realize_delivery`` has returned.
+
+    A ``retryAfterMax`` may be added, which Knative's DeliverySpec has beside it.
+
+    Raises:
+        LookupError, TypeError, ValueError, AssertionError: It is something else.
+    """
+    return _known_policy(
+        retry=realized["retry"],
+        backoff=realized["backoffPolicy"],
+        delay=realized["backoffDelay"],
+        longest=realized["backoffMax"],
+        timeout=realized["timeout"],
+        rate=realized.get("rateLimit"),
+        asked=realized.get("retryAfterMax"),
+    )
+
+
+@functools.lru_cache(POLICIES_KNOWN_MAX)
+def _known_policy(
+    *,
+    retry: int,
+    backoff: str,
+    delay: str,
+    longest: str,
+    timeout: str,
+    rate: float | None,
+    asked: str | None,
+) -> DeliveryPolicy:
+    return DeliveryPolicy(
+        retry=retry,
+        backoff_policy=BackoffPolicy(backoff),
+        backoff_delay_s=parse_duration_s(delay),
+        backoff_max_s=parse_duration_s(longest),
+        timeout_s=parse_duration_s(timeout),
+        rate_limit_per_s=rate,
+        retry_after_max_s=None if asked is None else parse_duration_s(asked),
+    )

@@ -4,9 +4,17 @@
 transaction; partition consumers read them at each attempt. All destinations are resolved URIs.
 """
 
-from typing import Literal
+import dataclasses
+from typing import Any, Final, Literal
 
 import msgspec
+
+from distributary.core.policy import DeliveryPolicy
+
+_OF_POLICY: Final = {
+    each.name: each.default is not None for each in dataclasses.fields(DeliveryPolicy)
+}
+"""Members of stored settings that make the policy -> whether each row has it."""
 
 
 class RouteEndpoint(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,12 +57,7 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         reply: Where the sink's replies go; None: they are dropped.
         reply_kept: As in ``core.engine.RouteTarget``: a Trigger's reply goes back to its Broker.
         dead_letter: Where undeliverable events go; None: they are kept.
-        retry: Retries after the first attempt.
-        backoff_policy: ``linear`` or ``exponential``.
-        backoff_delay_s: The first wait.
-        backoff_max_s: Ceiling of a wait.
-        timeout_s: Deadline of one attempt.
-        retry_after_max_s: Ceiling for ``Retry-After``; None: *backoff_max_s*.
+        policy: Retries, waits and deadline.
         format: ``binary`` or ``structured``.
         credential: Name of the Secret in *namespace* that *sink* is shown; None: none.
         signature: Name of the Secret in *namespace* whose keys sign what goes to *sink*; None:
@@ -72,12 +75,7 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     reply: RouteEndpoint | None = None
     reply_kept: bool = False
     dead_letter: RouteEndpoint | None = None
-    retry: int
-    backoff_policy: Literal["linear", "exponential"]
-    backoff_delay_s: float
-    backoff_max_s: float
-    timeout_s: float
-    retry_after_max_s: float | None = None
+    policy: DeliveryPolicy
     format: Literal["binary", "structured"] = "binary"
     subject: str | None = None
     credential: str | None = None
@@ -86,8 +84,17 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 def encode_settings(settings: RouteSettings) -> bytes:
-    """Encode *settings* as JSON; equal settings give equal bytes."""
-    return msgspec.json.encode(settings)
+    """Encode *settings* as JSON, the members of the policy among the others.
+
+    Equal settings give equal bytes, in every version.
+    """
+    members = dict[str, Any]()
+    for name, value in msgspec.to_builtins(settings).items():
+        if name == "policy":
+            members |= {each: number for each, number in value.items() if number is not None}
+        else:
+            members[name] = value
+    return msgspec.json.encode(members)
 
 
 def decode_settings(body: bytes) -> RouteSettings:
@@ -96,4 +103,12 @@ def decode_settings(body: bytes) -> RouteSettings:
     Raises:
         ValueError: *body* is damaged, or written by a newer version.
     """
-    return msgspec.json.decode(body, type=RouteSettings)
+    members = msgspec.json.decode(body, type=dict[str, Any])
+    missing = [name for name, needed in _OF_POLICY.items() if needed and name not in members]
+    if missing:
+        raise ValueError(f"no member {missing[0]}")
+    members["policy"] = {name: members.pop(name) for name in _OF_POLICY if name in members}
+    try:
+        return msgspec.convert(members, RouteSettings)
+    except AssertionError as error:
+        raise ValueError("a number beyond what a policy allows") from error

@@ -11,11 +11,12 @@ import pytest
 from distributary.core.database import sqlite_url
 from distributary.core.flow import RecordKind, RouteRecord, encode_route
 from distributary.core.log import Appender, open_folder
+from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import DataDir
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.machinery import Kind as ObjectKind
 from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
-from distributary.routes import RouteEndpoint, RouteSettings
+from distributary.routes.settings import RouteEndpoint, RouteSettings, encode_settings
 from distributary.subscriptions.store.store import Store
 from distributary.testing.virtual import VirtualClock
 from kit.resource_checker import status_faults, stored_faults
@@ -118,11 +119,7 @@ def paths(tmp_path: Path) -> DataDir:
     settings = RouteSettings(
         name="Trigger default/t",
         sink=RouteEndpoint(SINK),
-        retry=1,
-        backoff_policy="linear",
-        backoff_delay_s=1.0,
-        backoff_max_s=1.0,
-        timeout_s=1.0,
+        policy=DeliveryPolicy(retry=1, backoff_delay_s=1.0, timeout_s=1.0),
     )
     world = _world()
     with contextlib.closing(sqlite3.connect(paths.state_db)) as store:
@@ -130,7 +127,7 @@ def paths(tmp_path: Path) -> DataDir:
             row = (*key, "uid-" + key.name, 1, 1, 1, msgspec.json.encode(world[key]))
             store.execute("INSERT INTO object VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         store.execute("INSERT INTO address VALUES ('brokers/default/b', 'uid-b', 1)")
-        target = ("uid-t", 1, "uid-b", "m", msgspec.json.encode(settings).decode(), "live", 1)
+        target = ("uid-t", 1, "uid-b", "m", encode_settings(settings).decode(), "live", 1)
         store.execute("INSERT INTO route_target VALUES (?, ?, ?, ?, ?, ?, ?)", target)
         store.execute("INSERT INTO route_change VALUES (1, 'uid-t', 1, 'put', '{}', 1)")
         store.commit()

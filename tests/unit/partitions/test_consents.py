@@ -4,6 +4,7 @@ import pytest
 
 from distributary.core.database import sqlite_url
 from distributary.core.deliver.consent import Consent
+from distributary.core.policy import DeliveryPolicy
 from distributary.partitions._targets import DirectoryTargets
 from distributary.resource import ConsentRule, Reach, SinkRule, target_key
 from distributary.routes import PutRoute, RouteEndpoint, RouteSettings
@@ -204,11 +205,7 @@ def test_ways_of_knatives_kinds_need_consent_each(world):
         sink=RouteEndpoint("http://s.shop.svc/", dial="203.0.114.9:80"),
         reply=RouteEndpoint("http://127.0.0.1:8080/brokers/shop/b", own=True),
         dead_letter=RouteEndpoint(DEAD),
-        retry=1,
-        backoff_policy="linear",
-        backoff_delay_s=1.0,
-        backoff_max_s=1.0,
-        timeout_s=1.0,
+        policy=DeliveryPolicy(retry=1, backoff_delay_s=1.0, timeout_s=1.0),
     )
     world.store.apply([PutRoute("u-a", "", (), (), settings)], 5)
     world.targets.refresh()

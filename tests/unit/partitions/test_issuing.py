@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from distributary.core.database import sqlite_url
 from distributary.core.errors import SettingsError
+from distributary.core.policy import DeliveryPolicy
 from distributary.partitions import IssuingKeys
 from distributary.partitions._targets import DirectoryTargets
 from distributary.resource import CLEARTEXT, Reach
@@ -62,11 +63,7 @@ class World:
             name="Trigger shop/orders",
             namespace="shop",
             sink=RouteEndpoint(sink, dial=dial, own=own, audience=audience),
-            retry=1,
-            backoff_policy="linear",
-            backoff_delay_s=1.0,
-            backoff_max_s=1.0,
-            timeout_s=1.0,
+            policy=DeliveryPolicy(retry=1, backoff_delay_s=1.0, timeout_s=1.0),
             **{"subject": SUBJECT, **members},
         )
         (outcome,) = self.store.apply([PutRoute("u-a", "u-broker", (), (), settings)], 5)

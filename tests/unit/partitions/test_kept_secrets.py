@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from distributary.core.database import sqlite_url
+from distributary.core.policy import DeliveryPolicy
 from distributary.partitions._targets import DirectoryTargets
 from distributary.resource import KeptSecret, Reach
 from distributary.routes import PutRoute, RouteEndpoint, RouteSettings
@@ -53,15 +54,12 @@ class World:
 
     def put(self, sink=SINK, dial=None, ca_certs=None, bundles=None, **members):
         """The route ``r`` of a Trigger."""
-        policy = {"retry": 3, "backoff_policy": "linear", "backoff_delay_s": 0.5}
         settings = RouteSettings(
             name="Trigger shop/t",
             namespace="shop",
             sink=RouteEndpoint(sink, dial=dial, ca_certs=ca_certs, bundles=bundles),
             dead_letter=RouteEndpoint("https://dead.example/"),
-            backoff_max_s=60.0,
-            timeout_s=5.0,
-            **policy,
+            policy=DeliveryPolicy(retry=3, timeout_s=5.0),
             **members,
         )
         self.store.apply([PutRoute("r", "at", (), (), settings)], 5)

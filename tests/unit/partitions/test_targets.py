@@ -8,6 +8,7 @@ import pytest
 
 from distributary.core.database import sqlite_url
 from distributary.core.deliver import Destination
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.partitions import _targets
 from distributary.partitions._targets import DirectoryTargets
 from distributary.protocols.http.settings import HttpSettings
@@ -213,11 +214,7 @@ def put_route(world, **changes):
             "reply": RouteEndpoint("http://me.example/brokers/default/b", own=True),
             "reply_kept": True,
             "dead_letter": RouteEndpoint("http://127.0.0.1:8/dead"),
-            "retry": 3,
-            "backoff_policy": "linear",
-            "backoff_delay_s": 0.5,
-            "backoff_max_s": 60.0,
-            "timeout_s": 5.0,
+            "policy": DeliveryPolicy(3, BackoffPolicy.LINEAR, 0.5, 60.0, 5.0),
             "format": "structured",
             **changes,
         }
@@ -260,7 +257,7 @@ def test_a_route_whose_settings_cannot_be_read_fails_alone(world):
     """As a subscription that cannot be read."""
     put_route(world)
     world.put()
-    put_route(world, backoff_policy="cubic")
+    put_route(world, format="cubic")
     assert "damaged" in world.targets.get("r").sink.unusable
     assert world.targets.get("u-a").sink.unusable is None
 

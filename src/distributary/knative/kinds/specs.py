@@ -7,12 +7,12 @@ bug or a damaged store. *early* is that of ``apiserver.objects.Stored``.
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from distributary.core.policy import DeliveryPolicy
 from distributary.knative.apiserver.machinery import Object
 from distributary.knative.kinds._annotations import DEPENDENCY, annotations_of, reference_in
 from distributary.knative.kinds._delivery import options_of
 from distributary.knative.kinds._trigger_filters import filters_of
-from distributary.resource.delivery import realize_delivery
-from distributary.resource.durations import parse_duration_s
+from distributary.resource.delivery import policy_of, realize_delivery
 from distributary.resource.faults import Faults
 
 _FORMATS: Final[dict[str, Literal["binary", "structured"]]] = {
@@ -57,27 +57,17 @@ class DuckDestination:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """``DeliverySpec`` with all defaults (decision 21, delivery defaults), units in the names.
+    """``DeliverySpec`` with all defaults (decision 21, delivery defaults).
 
     Attributes:
         dead_letter_sink: Where undeliverable events go; None: they are kept.
-        retry: Retries after the first attempt.
-        backoff_policy: ``linear`` or ``exponential``.
-        backoff_delay_s: The first wait.
-        backoff_max_s: Ceiling of a wait.
-        timeout_s: Deadline of one attempt.
+        policy: Retries, waits and deadline.
         format: ``binary`` or ``structured`` (Knative's ``json``).
-        retry_after_max_s: Ceiling for ``Retry-After``; None: *backoff_max_s*.
     """
 
     dead_letter_sink: DuckDestination | None
-    retry: int
-    backoff_policy: Literal["linear", "exponential"]
-    backoff_delay_s: float
-    backoff_max_s: float
-    timeout_s: float
+    policy: DeliveryPolicy
     format: Literal["binary", "structured"]
-    retry_after_max_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,20 +199,15 @@ def _delivery(spec: Object, namespace: str, *, early: bool) -> Delivery | None:
     value = spec.get("delivery")
     if value is None or (early and not value):
         return None
-    sink, asked_max = value.get("deadLetterSink"), value.get("retryAfterMax")
+    sink = value.get("deadLetterSink")
     options = options_of(value)
     if not early:
         options.setdefault("retry", 0)
     whole = realize_delivery(Faults(), "", options, iso_alone=True)
     return Delivery(
         dead_letter_sink=None if sink is None else _destination(sink, namespace),
-        retry=whole["retry"],
-        backoff_policy=whole["backoffPolicy"],
-        backoff_delay_s=parse_duration_s(whole["backoffDelay"]),
-        backoff_max_s=parse_duration_s(whole["backoffMax"]),
-        timeout_s=parse_duration_s(whole["timeout"]),
+        policy=policy_of(whole | {"retryAfterMax": value.get("retryAfterMax")}),
         format=_FORMATS[value.get("format", "binary")],
-        retry_after_max_s=None if asked_max is None else parse_duration_s(asked_max),
     )
 
 

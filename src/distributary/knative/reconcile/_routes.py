@@ -11,13 +11,7 @@ Pure: no waiting, no store. Contains all rules for existing routes:
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from distributary.core.policy import (
-    BACKOFF_DELAY_S_DEFAULT,
-    BACKOFF_POLICY_DEFAULT,
-    BACKOFF_S_MAX_DEFAULT,
-    RETRY_DEFAULT,
-    TIMEOUT_S_DEFAULT,
-)
+from distributary.core.policy import DeliveryPolicy
 from distributary.core.tenant import LIFECYCLE_BROKER, lifecycle_address
 from distributary.knative.apiserver.machinery import Key, Kind, Object
 from distributary.knative.apiserver.objects import Stored
@@ -60,15 +54,7 @@ from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import PutRoute
 from distributary.routes.settings import RouteEndpoint, RouteSettings, decode_settings
 
-DEFAULT_DELIVERY: Final = Delivery(
-    dead_letter_sink=None,
-    retry=RETRY_DEFAULT,
-    backoff_policy=BACKOFF_POLICY_DEFAULT.value,
-    backoff_delay_s=BACKOFF_DELAY_S_DEFAULT,
-    backoff_max_s=BACKOFF_S_MAX_DEFAULT,
-    timeout_s=TIMEOUT_S_DEFAULT,
-    format="binary",
-)
+DEFAULT_DELIVERY: Final = Delivery(dead_letter_sink=None, policy=DeliveryPolicy(), format="binary")
 """Used if neither the object nor its Broker or Channel has delivery options (decision 21, delivery
 defaults)."""
 
@@ -308,12 +294,7 @@ def _settings(stored: Stored, wanted: _Wanted, before: RouteSettings | None) -> 
         reply=reply,
         reply_kept=wanted.reply_kept,
         dead_letter=dead_letter,
-        retry=counts.retry,
-        backoff_policy=counts.backoff_policy,
-        backoff_delay_s=counts.backoff_delay_s,
-        backoff_max_s=counts.backoff_max_s,
-        timeout_s=counts.timeout_s,
-        retry_after_max_s=counts.retry_after_max_s,
+        policy=counts.policy,
         format=counts.format,
         subject=subject_of(stored.content, stored.key) if named else None,
         lifecycle=lifecycle_of(stored.content),

@@ -2,18 +2,17 @@
 
 import dataclasses
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from distributary.core.deliver.broker_settings import SinkSettings
 from distributary.core.deliver.credential import ClientCertificate
 from distributary.core.deliver.origins import origin_of
-from distributary.core.policy import BackoffPolicy, DeliveryPolicy
+from distributary.core.policy import DeliveryPolicy
 from distributary.core.protocol import protocols
 from distributary.core.tenant import BROKER_NAME
-from distributary.resource.durations import parse_duration_s
+from distributary.resource.delivery import policy_of
 from distributary.resource.times import parse_time_ms
 from distributary.resource.uri import place_in
 from distributary.subscriptions.resource._secret_settings import CLIENT_CERTIFICATE
@@ -24,9 +23,6 @@ from distributary.subscriptions.resource._shape import (
     ConfigSpec,
     DeadLetterSpec,
 )
-
-POLICIES_KNOWN_MAX: Final = 1_024
-"""Policies that are remembered: most subscriptions have the defaults, and share one object."""
 
 
 def restore(realized: bytes) -> ApiSubscriptionSpec:
@@ -40,7 +36,7 @@ def restore(realized: bytes) -> ApiSubscriptionSpec:
         settings = value["protocolsettings"]
         protocol = value["protocol"]
         sent = protocols()[protocol].restore(settings)
-        policy = _policy(settings["delivery"])
+        policy = policy_of(settings["delivery"])
         return ApiSubscriptionSpec(
             source=value.get("source"),
             types=tuple(value.get("types", ())),
@@ -103,7 +99,7 @@ def _dead_letter(
         protocols()[target["protocol"]].restore(own),
         own["format"],
         own.get("cacerts"),
-        _policy(own["delivery"]),
+        policy_of(own["delivery"]),
         _client_certificate(own),
     )
 
@@ -129,28 +125,3 @@ def _moved(
     if row.masked is not None and not own_party:
         changes[row.masked] = ()
     return dataclasses.replace(settings, **changes)
-
-
-def _policy(value: Mapping[str, Any]) -> DeliveryPolicy:
-    return _known_policy(
-        retry=value["retry"],
-        backoff=value["backoffPolicy"],
-        delay=value["backoffDelay"],
-        longest=value["backoffMax"],
-        timeout=value["timeout"],
-        rate=value.get("rateLimit"),
-    )
-
-
-@lru_cache(POLICIES_KNOWN_MAX)
-def _known_policy(
-    *, retry: int, backoff: str, delay: str, longest: str, timeout: str, rate: float | None
-) -> DeliveryPolicy:
-    return DeliveryPolicy(
-        retry=retry,
-        backoff_policy=BackoffPolicy(backoff),
-        backoff_delay_s=parse_duration_s(delay),
-        backoff_max_s=parse_duration_s(longest),
-        timeout_s=parse_duration_s(timeout),
-        rate_limit_per_s=rate,
-    )

@@ -20,6 +20,5 @@ from distributary.subscriptions.service._steering import Steerings, check_span
 from distributary.subscriptions.service._subscriptions import PAGE_MAX, Subscriptions
 from distributary.subscriptions.service._wiring import (
     PROTOCOLS_ABSENT,
-    route_policy,
     rules,
 )

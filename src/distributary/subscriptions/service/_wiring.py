@@ -1,13 +1,11 @@
-"""Wires validation to filter dialects, protocols and clock, and settings to delivery policies."""
+"""Wires validation to filter dialects, protocols and clock."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from distributary.core import filter as filter_room
-from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.core.protocol import protocols
 from distributary.resource import ResourceRules, SinkRule
-from distributary.routes.settings import RouteSettings
 
 PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
     name: f"delivery by {name} {each.absent}"
@@ -22,15 +20,3 @@ def rules(sinks: SinkRule) -> ResourceRules:
     refused = {name: sinks.protocol_refusal(name) for name in protocols()}
     absent = {name: reason for name, reason in refused.items() if reason is not None}
     return ResourceRules(sinks, filter_room.check, protocols_absent={**absent, **PROTOCOLS_ABSENT})
-
-
-def route_policy(settings: RouteSettings) -> DeliveryPolicy:
-    """Delivery policy of *settings*, for ``policy`` and ``deliver``."""
-    return DeliveryPolicy(
-        retry=settings.retry,
-        backoff_policy=BackoffPolicy(settings.backoff_policy),
-        backoff_delay_s=settings.backoff_delay_s,
-        backoff_max_s=settings.backoff_max_s,
-        timeout_s=settings.timeout_s,
-        retry_after_max_s=settings.retry_after_max_s,
-    )

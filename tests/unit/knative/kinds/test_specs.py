@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from distributary.core.filter import check, naive_matches
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.knative.kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
 from distributary.knative.kinds.specs import (
     Delivery,
@@ -32,13 +33,14 @@ EVENT = {
 }
 WHOLE = Delivery(
     dead_letter_sink=None,
-    retry=10,
-    backoff_policy="exponential",
-    backoff_delay_s=0.2,
-    backoff_max_s=300.0,
-    timeout_s=30.0,
+    policy=DeliveryPolicy(10, BackoffPolicy.EXPONENTIAL, 0.2, 300.0, 30.0),
     format="binary",
 )
+
+
+def changed(**policy):
+    """``WHOLE`` with another policy."""
+    return replace(WHOLE, policy=replace(WHOLE.policy, **policy))
 
 
 @pytest.fixture
@@ -73,8 +75,8 @@ def test_no_delivery_is_none(delivery, trigger):
 def test_a_delivery_that_says_nothing_of_retry_makes_none(options, trigger):
     """As Knative reads it: the other options have their defaults, and nothing is tried again."""
     found = trigger(delivery=options).delivery
-    timeout_s = 5.0 if "timeout" in options else WHOLE.timeout_s
-    assert found == replace(WHOLE, retry=0, timeout_s=timeout_s)
+    timeout_s = 5.0 if "timeout" in options else WHOLE.policy.timeout_s
+    assert found == changed(retry=0, timeout_s=timeout_s)
 
 
 def test_what_was_written_before_means_what_it_meant(make):
@@ -83,8 +85,8 @@ def test_what_was_written_before_means_what_it_meant(make):
     def early(**delivery):
         return trigger_spec(make(TRIGGER, delivery=delivery), early=True).delivery
 
-    assert early(timeout="PT5S") == replace(WHOLE, timeout_s=5.0)
-    assert early(retry=3) == replace(WHOLE, retry=3)
+    assert early(timeout="PT5S") == changed(timeout_s=5.0)
+    assert early(retry=3) == changed(retry=3)
     assert early() is None
 
 
@@ -93,9 +95,7 @@ def test_one_option_makes_a_whole_delivery(trigger):
     assert trigger(delivery={"retry": 10}).delivery == WHOLE
     body = {"sink": "http://a", "protocol": "HTTP"}
     realized = api_subscription.restore(_realized(body)).policy
-    assert (realized.retry, realized.backoff_policy) == (WHOLE.retry, WHOLE.backoff_policy)
-    assert (realized.backoff_delay_s, realized.timeout_s) == (0.2, 30.0)
-    assert realized.backoff_max_s == WHOLE.backoff_max_s
+    assert realized == WHOLE.policy
 
 
 def _realized(body):
@@ -120,19 +120,21 @@ def test_all_options_are_read(make):
         ),
     )
     sink = DuckDestination(KReference("v1", "Service", "sink", "default"), None)
-    assert spec.delivery == Delivery(sink, 0, "linear", 60.0, 3600.0, 5.0, "structured")
+    assert spec.delivery == Delivery(
+        sink, DeliveryPolicy(0, BackoffPolicy.LINEAR, 60.0, 3600.0, 5.0), "structured"
+    )
 
 
 def test_what_a_sink_may_ask_for_is_read(trigger):
     """In seconds; unset, it is the longest wait."""
-    assert trigger(delivery={"retryAfterMax": "PT10S"}).delivery.retry_after_max_s == 10.0
-    assert trigger(delivery={"retry": 1}).delivery.retry_after_max_s is None
+    assert trigger(delivery={"retryAfterMax": "PT10S"}).delivery.policy.retry_after_max_s == 10.0
+    assert trigger(delivery={"retry": 1}).delivery.policy.retry_after_max_s is None
 
 
 def test_a_delay_beyond_the_default_ceiling_raises_it(trigger):
     """Nobody asked for a ceiling."""
-    delivery = trigger(delivery={"backoffDelay": "PT10M"}).delivery
-    assert delivery.backoff_max_s == delivery.backoff_delay_s == 600.0
+    policy = trigger(delivery={"backoffDelay": "PT10M"}).delivery.policy
+    assert policy.backoff_max_s == policy.backoff_delay_s == 600.0
 
 
 def test_attributes_become_one_expression(trigger):

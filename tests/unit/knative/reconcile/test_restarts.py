@@ -314,20 +314,20 @@ def test_what_an_older_version_stored_keeps_its_policy_until_it_is_written(world
     world.apply("Broker", "b", {"delivery": {"timeout": "PT6S"}})
     of_broker = world.apply("Trigger", "plain", {"broker": "b", "subscriber": world.to()})
     made = trigger(world, delivery={"timeout": "PT5S"})
-    assert [world.settings(each).retry for each in (of_broker, made)] == [0, 0]
+    assert [world.settings(each).policy.retry for each in (of_broker, made)] == [0, 0]
     world.stop()
     _of_version_3(world)
     world.start()
     world.settle()
-    assert [world.settings(each).retry for each in (of_broker, made)] == [10, 10]
+    assert [world.settings(each).policy.retry for each in (of_broker, made)] == [10, 10]
     world.forge("Trigger", "t", {"observedGeneration": 1})
     world.restart()
     world.settle()
-    assert [world.settings(each).retry for each in (of_broker, made)] == [10, 10]
+    assert [world.settings(each).policy.retry for each in (of_broker, made)] == [10, 10]
     trigger(world, delivery={"timeout": "PT5S"}, filter={"attributes": {"type": "a"}})
     world.apply("Broker", "b", {"delivery": {"timeout": "PT7S"}})
-    assert [world.settings(each).retry for each in (of_broker, made)] == [0, 0]
-    assert world.settings(of_broker).timeout_s == 7.0
+    assert [world.settings(each).policy.retry for each in (of_broker, made)] == [0, 0]
+    assert world.settings(of_broker).policy.timeout_s == 7.0
     world.restart()
     world.settle()
-    assert [world.settings(each).retry for each in (of_broker, made)] == [0, 0]
+    assert [world.settings(each).policy.retry for each in (of_broker, made)] == [0, 0]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
+
 SINK = "http://127.0.0.1:9/"
 
 
@@ -24,11 +26,7 @@ def test_a_trigger_becomes_a_route_and_is_ready(world):
     assert (settings.wants_reply, settings.reply_kept, settings.unusable) == (True, True, None)
     assert settings.reply.uri == "http://events.example:8080/brokers/default/default"
     assert (settings.reply.own, settings.reply.dial) == (True, "127.0.0.1:8080")
-    assert (settings.retry, settings.backoff_policy, settings.backoff_delay_s) == (
-        10,
-        "exponential",
-        0.2,
-    )
+    assert settings.policy == DeliveryPolicy(10, BackoffPolicy.EXPONENTIAL, 0.2, 300.0, 30.0)
 
 
 def test_a_trigger_may_come_before_its_broker(world):
@@ -137,16 +135,16 @@ def test_the_brokers_delivery_counts_where_the_trigger_has_none(world):
         "Trigger", "own", {"broker": "b", "subscriber": world.to(), "delivery": {"retry": 1}}
     )
     settings = world.settings(plain)
-    assert (settings.retry, settings.backoff_policy) == (3, "linear")
+    assert (settings.policy.retry, settings.policy.backoff_policy) == (3, "linear")
     assert settings.dead_letter.uri == "http://a.b/d"
     assert plain["status"]["deadLetterSinkUri"] == "http://a.b/d"
     settings = world.settings(own)
-    assert (settings.retry, settings.backoff_policy) == (1, "exponential")
+    assert (settings.policy.retry, settings.policy.backoff_policy) == (1, "exponential")
     assert settings.dead_letter is None
     assert "deadLetterSinkUri" not in own["status"]
     world.apply("Broker", "b", {"delivery": {**options, "retry": 4}})
-    assert world.settings(plain).retry == 4
-    assert world.settings(own).retry == 1
+    assert world.settings(plain).policy.retry == 4
+    assert world.settings(own).policy.retry == 1
 
 
 def test_a_trigger_waits_for_what_its_annotation_names(world):
@@ -179,12 +177,12 @@ def test_a_trigger_waits_for_what_its_annotation_names(world):
 
 def test_a_dead_letter_sink_alone_gets_at_once_what_fails(world):
     """A delivery that says nothing of ``retry`` makes none; without one there are ten retries."""
-    assert world.settings(trigger(world)).retry == 10
+    assert world.settings(trigger(world)).policy.retry == 10
     made = trigger(world, delivery={"deadLetterSink": world.to("http://a.b/d")})
-    assert world.settings(made).retry == 0
+    assert world.settings(made).policy.retry == 0
     world.apply("Broker", "b", {"delivery": {"timeout": "PT5S"}})
     plain = world.apply("Trigger", "plain", {"broker": "b", "subscriber": world.to()})
-    assert (world.settings(plain).retry, world.settings(plain).timeout_s) == (0, 5.0)
+    assert (world.settings(plain).policy.retry, world.settings(plain).policy.timeout_s) == (0, 5.0)
 
 
 def test_what_the_brokers_dead_letter_sink_dials_reaches_the_triggers(world):
@@ -247,7 +245,7 @@ def test_a_deleted_broker_leaves_its_triggers_routes_where_they_were(world):
     new = world.apply("Broker", "b")
     assert world.ready(world.get("Trigger", "t")) == "True"
     assert world.standing()[made["metadata"]["uid"]].address == new["metadata"]["uid"]
-    assert (world.settings(made).retry, world.settings(made).dead_letter) == (10, None)
+    assert (world.settings(made).policy.retry, world.settings(made).dead_letter) == (10, None)
 
 
 def test_the_default_broker_has_the_empty_address_in_every_life(world):

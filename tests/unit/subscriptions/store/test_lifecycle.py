@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
+from distributary.core.policy import DeliveryPolicy
 from distributary.routes.changes import DropRoute, PutRoute
 from distributary.routes.settings import RouteEndpoint, RouteSettings
 from distributary.subscriptions.resource import Rotation
@@ -23,11 +24,7 @@ LISTEN = {"config": {"broker": "lifecycle"}}
 TOLD = {"config": {"lifecycle": True}}
 SETTINGS = {
     "sink": RouteEndpoint("http://127.0.0.1:9/in?token=hidden"),
-    "retry": 1,
-    "backoff_policy": "linear",
-    "backoff_delay_s": 1.0,
-    "backoff_max_s": 1.0,
-    "timeout_s": 1.0,
+    "policy": DeliveryPolicy(retry=1),
 }
 
 

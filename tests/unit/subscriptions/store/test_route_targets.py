@@ -4,6 +4,7 @@ import pytest
 
 from distributary.core.errors import ResourceError, StoreError
 from distributary.core.flow import decode_route
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.routes import DropRoute, PutRoute, RouteEndpoint, RouteSettings
 from distributary.routes.changes import AppliedRoute
 from distributary.subscriptions.store import Directory, ListedRoute
@@ -17,11 +18,7 @@ def settings(**changes):
         **{
             "name": "Trigger a/b",
             "sink": RouteEndpoint("http://127.0.0.1:9/canary"),
-            "retry": 3,
-            "backoff_policy": "linear",
-            "backoff_delay_s": 0.5,
-            "backoff_max_s": 60.0,
-            "timeout_s": 5.0,
+            "policy": DeliveryPolicy(3, BackoffPolicy.LINEAR, 0.5, 60.0, 5.0),
             **changes,
         }
     )
@@ -66,7 +63,7 @@ def test_an_equal_route_is_left_alone(store):
         put(address="elsewhere"),
         put(filters=({"prefix": {"type": "t"}},)),
         put(present=("source",)),
-        put(retry=4),
+        put(policy=DeliveryPolicy(4)),
         put(unusable="gone"),
     ],
     ids=["address", "filters", "present", "settings", "unusable"],
@@ -114,9 +111,9 @@ def test_a_reader_sees_routes_come_change_and_go(store, url, spec):
         assert directory.changed() == {"u", "r"}
         assert directory.get("r") == ListedRoute(1, settings())
         assert directory.credential("r") is None
-        apply(store, put(retry=9))
+        apply(store, put(policy=DeliveryPolicy(9)))
         assert directory.refresh()
-        assert (directory.revision("r"), directory.get("r").settings.retry) == (2, 9)
+        assert (directory.revision("r"), directory.get("r").settings.policy.retry) == (2, 9)
         apply(store, DropRoute("r"))
         assert directory.refresh()
         assert directory.get("r") is None
@@ -134,11 +131,11 @@ def test_a_reader_that_slept_reads_all_routes(url):
         directory.refresh()
         apply(store, DropRoute("old"))
         for retry in range(20, 26):
-            (made,) = apply(store, put("kept", retry=retry))
+            (made,) = apply(store, put("kept", policy=DeliveryPolicy(retry)))
             store.mark_appended(made.seq)
         directory.refresh()
         assert directory.uids() == ["kept"]
-        assert directory.get("kept").settings.retry == 25
+        assert directory.get("kept").settings.policy.retry == 25
     finally:
         directory.close()
         store.close()
@@ -146,7 +143,7 @@ def test_a_reader_that_slept_reads_all_routes(url):
 
 def test_damaged_settings_are_told(store, url):
     """The route fails with the reason, alone."""
-    apply(store, put(backoff_policy="cubic"))
+    apply(store, put(format="cubic"))
     directory = Directory(url)
     try:
         directory.refresh()
