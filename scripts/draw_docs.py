@@ -49,8 +49,12 @@ SRC = ROOT / "src" / "distributary"
 
 _DRAWN = re.compile(r"(<!-- drawn: ([a-z-]+) -->\n).*?(<!-- end drawn -->)", re.DOTALL)
 
-_LIMIT_NAME = re.compile(r"[A-Z][A-Z0-9_]*_(?:MAX|MIN|S)(?:_DEFAULT|_FIRST|_MAX)?")
-"""Public constants that bound something: sizes and counts (``_MAX``, ``_MIN``), waits (``_S``)."""
+_LIMIT_NAME = re.compile(
+    r"(?!NEVER_|END_|MINUTE_|HOUR_|DAY_)"
+    r"[A-Z][A-Z0-9_]*_(?:MAX|MIN|M?S)(?:_DEFAULT|_FIRST|_MAX|_MIN)?"
+)
+"""Public constants that bound something: sizes and counts (``_MAX``, ``_MIN``), waits (``_S``,
+``_MS``); no units of time, nor times that never come."""
 
 _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], int | float]] = {
     ast.Add: operator.add,
@@ -278,15 +282,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _limits(path: Path, module: str) -> Iterator[tuple[str, str, str]]:
-    """(name, value, reason) of the public limits of a module; *module* tells computed values."""
+    """(name, value, reason) of the public limits of a module; *module* tells computed values.
+
+    The reason of one that has none is empty.
+    """
     body = ast.parse(path.read_text("utf-8")).body
     known: dict[str, Any] = {}
     records = [
-        itertools.pairwise(part.body)
+        itertools.pairwise([*part.body, None])
         for part in body
         if isinstance(part, ast.ClassDef) and part.name == "EngineLimits"
     ]
-    for statement, behind in itertools.chain(itertools.pairwise(body), *records):
+    for statement, behind in itertools.chain(itertools.pairwise([*body, None]), *records):
         match statement:
             case ast.Assign(targets=[ast.Name(name)], value=value):
                 pass
@@ -299,10 +306,11 @@ def _limits(path: Path, module: str) -> Iterator[tuple[str, str, str]]:
             case ast.Expr(value=ast.Constant(value=str(reason))):
                 pass
             case _:
-                continue
+                reason = ""
         if _LIMIT_NAME.fullmatch(name) and number is None:
             number = _imported(module, name)
-        if number is not None and (_LIMIT_NAME.fullmatch(name) or name.islower()):
+        is_limit = _LIMIT_NAME.fullmatch(name) or (name.islower() and reason)
+        if number is not None and is_limit:
             yield f"`{name}`", f"{number:,}", clauses.cell(reason.replace("``", "`"))
 
 

@@ -41,7 +41,7 @@ def test_what_is_written_by_hand_stays(draw: ModuleType) -> None:
 def test_limits_are_read_from_constants_with_a_reason(
     draw: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever makes the number; private names, words and numbers without a reason do not count."""
+    """Whatever makes the number; private names, words and units of time do not count."""
     monkeypatch.syspath_prepend(tmp_path)
     module = tmp_path / "of_limits.py"
     module.write_text(
@@ -49,7 +49,7 @@ def test_limits_are_read_from_constants_with_a_reason(
         'B_MAX: int = A_BYTES_MAX + 1\n"""Why b | c."""\n'
         'C_MIN = -(2**31)\n"""Why c."""\n'
         'F_MAX = 1 << 3\n"""Why f."""\nG_S: float = min(F_MAX, 9) // 2\n"""Why g."""\n'
-        'NAME_MAX = "x"\n"""A word."""\n_D_MAX = 1\n"""Private."""\nE_MAX = 1\n'
+        'NAME_MAX = "x"\n"""A word."""\n_D_MAX = 1\n"""Private."""\nHOUR_S = 3600\nE_MAX = 1\n'
     )
     assert list(draw._limits(module, module.stem)) == [
         ("`A_BYTES_MAX`", "2,048", "Why `a`."),
@@ -57,7 +57,14 @@ def test_limits_are_read_from_constants_with_a_reason(
         ("`C_MIN`", "-2,147,483,648", "Why c."),
         ("`F_MAX`", "8", "Why f."),
         ("`G_S`", "4", "Why g."),
+        ("`E_MAX`", "1", ""),
     ]
+
+
+def test_every_public_limit_has_its_reason(draw: ModuleType) -> None:
+    """Behind it, for whoever wants to change it."""
+    without = r"^\| (`\w+`) \| .* \| (`[\w/.]+`) \|\s*\|$"
+    assert re.findall(without, draw.draw_limits(), re.MULTILINE) == []
 
 
 def test_every_annotation_of_our_own_is_in_the_table(draw: ModuleType) -> None:

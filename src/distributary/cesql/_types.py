@@ -14,7 +14,9 @@ Value: TypeAlias = str | int | bool
 """A String, an Integer (32 bits) or a Boolean."""
 
 INTEGER_MIN: Final = -(2**31)
+"""Least Integer: 32 bits with a sign (CESQL 1.0, Integer)."""
 INTEGER_MAX: Final = 2**31 - 1
+"""Greatest Integer, likewise."""
 
 _INTEGER_TEXT: Final = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]{0,10}+)")
 """Ten digits hold every 32-bit integer; more would only cost time. Possessive (``*+``), so without

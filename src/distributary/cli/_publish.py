@@ -30,6 +30,7 @@ GIVE_UP_S = 30.0
 """Default time during which a request is repeated, seconds."""
 
 FIRST_WAIT_S = 0.1
+"""First wait, seconds, doubled each time: most refusals are of one busy moment."""
 WAIT_S_MAX = 5.0
 """Longest backoff, seconds: sending should resume soon after an operator restarts a server."""
 

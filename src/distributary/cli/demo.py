@@ -49,6 +49,7 @@ RATE_PER_S = 100.0
 """Events a second: so that people can watch."""
 
 CONNECTIONS = 4
+"""Events in flight at once: at this rate one connection suffices, and four hide a slow commit."""
 DELIVERY = {"retry": 20, "backoffDelay": "PT0.2S", "backoffMax": "PT1S"}
 """Retries that outlast the failing sink's bad time, at waits short enough to watch."""
 

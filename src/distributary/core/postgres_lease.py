@@ -29,6 +29,7 @@ TTL_S: Final = 6.0
 """How long a lease holds without being renewed: three renewals, of which two may fail. It is the
 longest wait for the next holder after a machine is gone."""
 RENEWED_EVERY_S: Final = 2.0
+"""Interval of renewals: three within ``TTL_S``, so that two may fail."""
 RENEWED_AGAIN_S: Final = 0.5
 """Pause after a renewal that failed: a failover of the database takes seconds."""
 MARGIN_S: Final = 1.0
@@ -39,6 +40,7 @@ POLL_S: Final = 0.25
 WAIT_S_MAX: Final = 600.0
 """Longest wait for a lease: whoever waits longer should say so, and try again."""
 NAME_CHARS_MAX: Final = 100
+"""Longest name of a lease, as its column has it: those of sources have the source's name."""
 HOLDER_CHARS_MAX: Final = 2_000
 """Longest details of a holder: its node and address, as JSON."""
 PARTITIONS: Final = "partition-"

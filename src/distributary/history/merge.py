@@ -18,6 +18,7 @@ reads a whole one, in 2 ms; four times as many took 7, for files that are 4 % sm
 GROUP_BYTES_MAX: Final = 32 << 20
 """Size of a row group in memory: bounds the memory of the process, however long the strings are."""
 BATCH_ROWS: Final = 1 << 14
+"""Rows decoded at once: half a row group, so a group is full after two."""
 
 
 class _Damaged(Exception):  # noqa: N818 - of this module alone

@@ -36,6 +36,7 @@ PLACE_S_MAX: Final = 30.0
 """Longest wait for a free slot, besides the look-up's time: as long as an attempt by default."""
 
 FAILURE_S: Final = 5.0
+"""First time for which a failed look-up is cached: a name that has just been made is found soon."""
 FAILURE_S_MAX: Final = 30.0
 """First and longest time for which a failed look-up is cached; it doubles with each consecutive
 failure. A silent name would occupy a thread again; one that appears is found soon."""

@@ -35,7 +35,9 @@ AVOIDED_S: Final = 5.0
 """How long a node that could not be reached is tried last."""
 
 IDLE_S: Final = 5
+"""Keepalive: how long nothing comes before the first probe."""
 INTERVAL_S: Final = 2
+"""Keepalive: pause between two probes."""
 PROBES: Final = 3
 """Keepalive: a connection on which nothing comes is probed after five seconds, and given up after
 three probes without an answer: 11 s, when the others take a silent node for dead long since."""

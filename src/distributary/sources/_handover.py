@@ -39,6 +39,7 @@ PUBLISH_S_MAX: Final = 30.0
 an attempt of a delivery (decision 21, defaults). A retried event may be in the log twice."""
 
 PAUSE_S_FIRST: Final = 0.1
+"""First pause, doubled up to ``PAUSE_S_MAX``: most refusals are of one busy moment."""
 PAUSE_S_MAX: Final = 5.0
 """Backoff while the receiver is unavailable, doubled each time: it is on this machine and back
 within a second after a restart; a missing Broker may be created any minute."""

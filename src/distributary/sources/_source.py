@@ -34,6 +34,7 @@ UNSETTLED_TOTAL_MAX: Final = 2_048
 that the receiver accepts (1 MiB by default)."""
 
 RECONNECT_S_FIRST: Final = 0.2
+"""First pause, doubled up to ``RECONNECT_S_MAX``: one lost connection is made again at once."""
 RECONNECT_S_MAX: Final = 5.0
 """Backoff between connections, doubled each time: a broker that is back is found within 5 s."""
 

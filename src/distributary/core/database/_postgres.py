@@ -58,6 +58,7 @@ DOUBT_S_MAX: Final = 30.0
 """Longest time to find out whether a transaction was committed: a failover takes some seconds to
 half a minute."""
 DOUBT_PAUSE_S: Final = 0.25
+"""Pause between two questions whether a transaction was committed: each may dial anew."""
 MIGRATION_S: Final = 600
 """Longest time for an upgrade of tables, and to wait for that of another process."""
 MIGRATION_LOCK: Final = 0x6469_7374_7269_6200

@@ -29,6 +29,7 @@ BUSY_TIMEOUT_MS: Final = 5000
 """How long a statement waits for another process's transaction. Ours take milliseconds; a person
 with a database shell may hold one open."""
 WAL_TRIES: Final = 500
+"""Attempts to switch a new file to WAL, while another process has it: see ``WAL_PAUSE_S``."""
 WAL_PAUSE_S: Final = 0.01
 """Pause between attempts to switch to WAL; five seconds in all, as ``BUSY_TIMEOUT_MS``."""
 _TO_BE_SCRUBBED: Final = 1

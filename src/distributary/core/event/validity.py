@@ -35,6 +35,7 @@ NAME_CHARS_MAX = 256
 shorter than values, and the encoders' name tables small."""
 
 INTEGER_MIN = -(2**31)
+"""CloudEvents 1.0, Type System, Integer: 32 bits with a sign."""
 INTEGER_MAX = 2**31 - 1
 """CloudEvents 1.0, Type System, Integer."""
 

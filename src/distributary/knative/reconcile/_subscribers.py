@@ -18,6 +18,7 @@ LISTED_BYTES_MAX: Final = 400 * 1024
 for about 1,000 Subscriptions; further ones work, but are not listed."""
 
 WAIT_S_MIN: Final = 0.05
+"""Least interval between writes of one Channel's lists: changes of a moment become one write."""
 WAIT_S_PER_SUBSCRIBER: Final = 0.001
 """Interval between writes of one Channel's lists, seconds: longer lists are written less often."""
 

@@ -10,6 +10,7 @@ from distributary.knative.apiserver.machinery import Key
 from distributary.knative.kinds import NAMESPACE
 
 RETRY_S_MIN: Final = 0.1
+"""First retry delay, seconds: what an object waits for is often being made just then."""
 RETRY_S_MAX: Final = 5.0
 """Retry delay for unfinished objects, seconds: doubles from the minimum to the maximum while some
 remain. New changes do not wait."""

@@ -23,6 +23,7 @@ DIAL_S_MAX: Final = 10.0
 one is not ready. Waiting attempts have their own deadlines."""
 
 PAUSE_S_FIRST: Final = 0.1
+"""Pause after the first failed dial: one lost connection is made again at once."""
 PAUSE_S_MAX: Final = 2.0
 """First and longest pause between failed dials, doubled each time: a restarted broker is found
 within two seconds. A connection that ends before any answer counts as a failed dial."""

@@ -20,6 +20,7 @@ LINK_NAME_BYTES_MAX: Final = 256
 """Longest ``linkname`` in UTF-8; generated names have some 50 bytes."""
 
 WHOLE_MIN: Final = -(2**63)
+"""Least whole number of a link property: that of an AMQP ``long``."""
 WHOLE_MAX: Final = 2**63 - 1
 """Whole numbers of a link property: those of an AMQP ``long``."""
 

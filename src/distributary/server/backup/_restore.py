@@ -35,6 +35,7 @@ LEAP: Final = 10**9
 1,000 a second that takes eleven days."""
 
 LINEAGES: Final = 1 << 20
+"""Ranges of row numbers: see ``LINEAGE_ROWS``."""
 LINEAGE_ROWS: Final = 1 << 40
 """Numbers of rows of the history are drawn from so many ranges of so many rows: two directories
 restored from one backup do not meet but by a chance of one in a million."""

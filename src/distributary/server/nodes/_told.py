@@ -16,6 +16,7 @@ WAIT_S_MAX: Final = LIVE_S + 2.0
 """Longest wait for all nodes: one that gives no sign of life is dead before."""
 
 STOP_S: Final = 2.0
+"""Longest wait for the thread at the stop: a question to the database that is under way."""
 
 
 class Told:

@@ -10,6 +10,7 @@ from distributary.server.settings._archive import ArchiveSettings
 from distributary.server.settings._shapes import setting
 
 RETENTION_AGE_S_DEFAULT: Final = 7 * 86400.0
+"""A week: a subscriber that fails on Friday night is mended on Monday, and replayed to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

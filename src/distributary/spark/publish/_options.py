@@ -31,8 +31,10 @@ RETRIES_DEFAULT: Final = 10
 """Repeated requests of one batch: with the waits between them, some four minutes."""
 
 RETRIES_MAX: Final = 1_000
+"""With waits of a minute, 16 hours: whoever waits longer sees more of a task that fails."""
 
 TIMEOUT_S_DEFAULT: Final = 30
+"""As an attempt of a delivery: a server answers within milliseconds, and seconds when busy."""
 TIMEOUT_S_MAX: Final = 600
 """Longest wait for one response, seconds."""
 

@@ -9,7 +9,9 @@ FINE_S: Final = 5.0
 COARSE_S: Final = 60.0
 """Interval of the points of the last hour."""
 FINE_COUNT: Final = 24
+"""Points each ``FINE_S``: two minutes."""
 COARSE_COUNT: Final = 60
+"""Points each ``COARSE_S``: an hour."""
 NAMESPACES_MAX: Final = 200
 """Most namespaces with a past, some 20 KB each; the one that was busy longest ago is forgotten."""
 

@@ -27,6 +27,7 @@ SETUP_MS_MAX: Final = 2_000
 nothing, and the others must not wait for it."""
 
 PAUSE_MS_FIRST: Final = 50
+"""First back-off, doubled up to ``PAUSE_MS_MAX``: one lost connection is made again at once."""
 PAUSE_MS_MAX: Final = 500
 """Back-off between attempts to connect: each failed one has the leaders looked up again, so a new
 leader is known half a second after the cluster has it. Two attempts a second load nobody."""

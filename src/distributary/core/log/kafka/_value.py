@@ -24,6 +24,7 @@ BY: Final = "by"
 
 PREFIX_BYTES: Final = 8
 VALUE_BYTES_MAX: Final = PREFIX_BYTES + BODY_BYTES_MAX
+"""The largest body of a frame, and the prefix before it."""
 
 _PREFIX: Final = struct.Struct("<II")
 _START: Final = 0x01D7

@@ -23,7 +23,9 @@ READ_BYTES: Final = 1024 * 1024
 """Chunk of ``read`` and ``kinds``."""
 
 SAMPLE_BYTES: Final = 64 * 1024
+"""Bytes read at one place: some sixty events of 1 KB, enough for a mean."""
 SAMPLED_RECORDS_MIN: Final = 1024
+"""Shortest stretch that is measured by itself: a shorter one costs a reading for few records."""
 SAMPLES_MAX: Final = 64
 """``offset_within`` measures the mean length of records at this many places at most: Kafka tells no
 sizes by offset. A log of fewer records than ``SAMPLED_RECORDS_MIN`` is one such stretch."""

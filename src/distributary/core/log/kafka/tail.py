@@ -25,6 +25,7 @@ LOOK_S: Final = 0.001
 3 us, a wake-up by the thread 60."""
 
 BUSY_BYTES: Final = 4 * 1024
+"""A chunk of so many bytes is one of a busy log: four events of 1 KB at once."""
 BUSY_S: Final = 0.002
 """After a chunk of so many bytes the loop waits so long: a busy log is read in fewer, larger
 chunks."""

@@ -18,6 +18,7 @@ GONE_KEPT: Final = 3_600
 """Changes after which it is forgotten that a route is gone: an hour of them, at one a second. A
 reader that has not looked for so long reads all anew."""
 UID_BYTES_MAX: Final = 64
+"""Longest uid of a route in the table, bytes: the server's own have 36."""
 _row: Final = tally.c
 
 

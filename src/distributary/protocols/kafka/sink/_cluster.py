@@ -26,6 +26,7 @@ SILENCE_MS_MAX: Final = 20_000
 of 10 s."""
 
 PAUSE_MS_FIRST: Final = 100
+"""First back-off, doubled up to ``PAUSE_MS_MAX``."""
 PAUSE_MS_MAX: Final = 2_000
 """Backoff of librdkafka between attempts to connect; the same as for all transports."""
 
