@@ -43,7 +43,7 @@ MADE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "info": tuple(
             f"{kind}-{end}"
             for kind in ("purge", "redrive", "replay", "retry")
-            for end in ("cancelled", "done")
+            for end in ("cancelled", "done", "ended-early")
         )
     },
     "partitions._transports": {"info": ("protocol-unavailable",)},

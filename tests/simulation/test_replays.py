@@ -255,21 +255,6 @@ def test_retention_keeps_what_a_replay_needs(past):
     past.rest()
 
 
-@pytest.mark.parametrize("halted", [False, True])
-def test_a_replay_of_a_deleted_route_ends(past, halted):
-    """And so does its run, also where the route was paused before: it held the log for ever."""
-    run = replay(past, "r", rate=20.0)
-    past.advance(1.0)
-    if halted:
-        past.targets.halt("r")
-        past.advance(1.0)
-    past.delete_route("r")
-    past.advance(10.0)
-    seq = next(demand.seq for demand in past.targets.asked if demand.run == run)
-    assert past.store.runs([seq])[seq].done
-    past.rest()
-
-
 def test_a_replay_makes_no_more_rows_than_its_route_may_have(past):
     """The log keeps the rest."""
     past.rollover()

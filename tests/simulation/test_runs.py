@@ -249,7 +249,7 @@ def test_a_pause_that_is_learned_after_the_deletion_holds_no_run(refused):
     refused.advance(0.05)
     refused.targets.halt("r")
     refused.advance(600.0)
-    assert [event for event, _ in refused.reports if event == "redrive-done"]
+    assert [event for event, _ in refused.reports if event == "redrive-ended-early"]
     refused.sinks.clear()
     refused.rest()
 

@@ -29,7 +29,7 @@ from distributary.core.tenant import DEFAULT_NAMESPACE
 
 LOOK_EVERY_S: Final = 0.2
 """Interval of polling for the end of a run, seconds."""
-_ENDED: Final = ("done", "cancelled")
+_ENDED: Final = ("done", "cancelled", "ended-early")
 
 runs = typer.Typer(no_args_is_help=True, help="List, show and cancel redrives, purges and replays.")
 
@@ -98,7 +98,11 @@ def follow(
     ]
     if state["state"] == "cancelled":
         parts.append("cancelled")
+    if state["state"] == "ended-early":
+        parts.append(f"ended early: {state['reason']}")
     _console.output().print(f"{', '.join(parts)} (run {name})", markup=False)
+    if state["state"] == "ended-early":
+        raise typer.Exit(1)
 
 
 def _path(run: str, namespace: str) -> str:
@@ -152,7 +156,9 @@ def list_all(
     ] = None,
     state: Annotated[
         Text,
-        typer.Option("--state", metavar="TEXT", help="running, cancelling, cancelled or done."),
+        typer.Option(
+            "--state", metavar="TEXT", help="running, cancelling, cancelled, ended-early or done."
+        ),
     ] = None,
     namespace: Namespace = DEFAULT_NAMESPACE,
     url: Url = DEFAULT_URL,

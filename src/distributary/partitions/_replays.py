@@ -124,7 +124,7 @@ class Replays:
     def take(self, run: Run, count: int, then: Callable[[RunRow | None], None]) -> None:
         record = self._context.follower.table.record(run.demand.route)
         end = self._end(run)
-        if (record is None or run.row.at >= run.row.through) and not _is_under_way(run):
+        if run.row.at >= run.row.through and not _is_under_way(run):
             row = run.row._replace(done=True)
             self._context.timers.call_later(0.0, lambda: then(row))
             return

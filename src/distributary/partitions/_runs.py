@@ -19,6 +19,7 @@ from distributary.core.engine.replays import Replay, name_of
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import LogError, StoreError
 from distributary.core.outcome import RunRow
+from distributary.core.outcome.dead_letter import selected
 from distributary.partitions._flusher import Flusher
 from distributary.partitions._letter_runs import LetterRuns
 from distributary.partitions._replays import Replays, cut_of
@@ -196,11 +197,9 @@ class Runs:
         for _ in range(len(self._runs)):
             run = self._runs[0]
             self._runs.rotate(-1)
-            if run.demand.seq in self._cancelled:
-                self._cancel(run)
+            if (stopped := self._stopped(run)) is not None:
+                self._stop(run, stopped)
                 return
-            if self._state.live < run.met_by:
-                continue
             count = self._count(run)
             if count > 0 and self._make_room(run):
                 self._busy = True
@@ -209,6 +208,8 @@ class Runs:
 
     def _count(self, run: Run) -> int:
         """How much the run may look for now."""
+        if self._state.live < run.met_by and run.demand.kind in _BY_FILTERS:
+            return 0
         if run.replay is None:
             return min(run.may_take(self._context.clock.monotonic_s()), self._room(run))
         rate = run.demand.details.share
@@ -278,12 +279,22 @@ class Runs:
         if waits_s and min(waits_s) < LONG_S:
             self._turn_soon(min(waits_s))
 
-    def _cancel(self, run: Run) -> None:
-        row = run.row
+    def _stopped(self, run: Run) -> RunRow | None:
+        """How far *run* is, and why it ends here; None: it goes on."""
+        if run.demand.seq in self._cancelled:
+            return run.row._replace(cancelled=True)
+        _, route = selected(run.demand.route)
+        met = self._state.live >= run.met_by  # else the route may be too new for this owner
+        if route and met and self._context.follower.table.record(route) is None:
+            return run.row._replace(route_deleted=True)
+        return None
+
+    def _stop(self, run: Run, row: RunRow) -> None:
+        """End *run* early; *row* is how far it is, and why it ends."""
         if run.replay is not None:
             left = self._engine.end_replay(run.demand.seq)
             row = row._replace(handled=row.handled - left, selected=row.selected - left)
-        self._end(run, row._replace(done=True, cancelled=True))
+        self._end(run, row._replace(done=True))
         self._flusher.put_run(run.row)
 
     def _room(self, run: Run) -> int:
@@ -357,7 +368,8 @@ class Runs:
         counts: dict[str, object] = {"count": row.handled, "passed": row.passed}
         if demand.details.dry:
             counts["dry"] = True
-        event = f"{demand.kind}-{'cancelled' if row.cancelled else 'done'}"
+        end = "cancelled" if row.cancelled else "ended-early" if row.route_deleted else "done"
+        event = f"{demand.kind}-{end}"
         self._context.report(event, {"run": demand.run} | counts)
 
     # -- beginning -----------------------------------------------------------------------------
@@ -374,7 +386,7 @@ class Runs:
             for demand in asked:
                 row = known.get(demand.seq)
                 row = row or self._first(demand, cancelled=demand.seq in cancelled)
-                if not row.done and demand.kind in _BY_FILTERS and not ends:
+                if not row.done and not ends:
                     ends.append(self._log_end())
                 found.append(row)
 
@@ -404,7 +416,7 @@ class Runs:
         if demand.kind == "replay" and self._context.recalls is None:
             self.keep_from(row.at)
         # A new owner begins with the filters that stood at its cursor, and meets newer ones later.
-        run = Run(demand, row, met_by=end if demand.kind in _BY_FILTERS else 0)
+        run = Run(demand, row, met_by=end)
         if demand.kind == "replay" and not demand.details.dry:
             run.replay = self._state.replays.begin(row)
         self._runs.append(run)

@@ -364,6 +364,7 @@ def check_a_run_takes_the_letters_of_its_beginning(made: Ownerships) -> None:
     chosen = ownership.store.chosen_letters(choice, 9, run.at, 1_000_000)
     assert [found.dead_letter.key.offset for found in chosen] == [1, 2]
     run = run._replace(at=chosen[0].id, handled=1, selected=1, looked=1, cancelled=True)
+    run = run._replace(route_deleted=True)
     taken = Changes(taken=[chosen[0].dead_letter.key], runs={5: run})
     ownership.flush(Batch(Mark(9, 1), [], taken))
     made.let_go(ownership)

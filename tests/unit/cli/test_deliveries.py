@@ -412,6 +412,15 @@ def test_dead_letters_are_redriven_by_id(server, run) -> None:
     assert json.loads(server.asked[0][1]) == {"ids": ["0-1", "0-2"]}
 
 
+def test_a_run_that_ends_early_fails_and_says_why(server, run) -> None:
+    """What was asked for has not been done."""
+    server.says("POST /subscriptions/a/replay", {"run": "x"}, 202)
+    state = {"state": "ended-early", "reason": "it was deleted", "handled": 7, "passed": 0}
+    server.says("GET /runs/x", RUN | state)
+    code, out, _ = run("subscriptions", "replay", "a", "--from", "2026-01-01")
+    assert (code, out) == (1, "sent again: 7, ended early: it was deleted (run x)\n")
+
+
 def test_one_dead_letter_is_shown_as_the_server_has_it(server, run) -> None:
     """With its event."""
     server.says("GET /dead-letters/0-1", LETTER)

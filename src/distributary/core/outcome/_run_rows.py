@@ -32,6 +32,7 @@ RUN: Final = sa.Table(
     sa.Column("missing", sa.BigInteger),
     sa.Column("missing_from", sa.BigInteger),
     sa.Column("missing_to", sa.BigInteger),
+    sa.Column("route_deleted", sa.Boolean),
 )
 ADDED: Final = (
     RUN.c.selected,
@@ -42,6 +43,7 @@ ADDED: Final = (
     RUN.c.missing,
     RUN.c.missing_from,
     RUN.c.missing_to,
+    RUN.c.route_deleted,
 )
 """Columns that an earlier version has not."""
 
@@ -74,4 +76,5 @@ def _run_of(row: Any) -> RunRow:
         total=found.total or 0,
         cancelled=bool(found.cancelled),
         missing=found.missing or 0,
+        route_deleted=bool(found.route_deleted),
     )

@@ -118,6 +118,7 @@ class RunRow(NamedTuple):
             of what is there. Some of them may be no events.
         missing_from: The first of these records; None: none is missing.
         missing_to: After the last of them.
+        route_deleted: It ended early, since its route was deleted.
     """
 
     seq: int
@@ -134,6 +135,7 @@ class RunRow(NamedTuple):
     missing: int = 0
     missing_from: int | None = None
     missing_to: int | None = None
+    route_deleted: bool = False
 
     def passing(self, from_offset: int, to_offset: int) -> "RunRow":
         """Returns the progress after the run passed these records, whose events are missing."""

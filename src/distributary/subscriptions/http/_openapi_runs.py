@@ -60,6 +60,7 @@ RUN_SCHEMAS: Final[dict[str, Schema]] = {
             "run": RUN,
             "kind": KIND,
             "state": PHASE,
+            "reason": TEXT | {"description": "Why it ended early."},
             "asked": TIME,
             "by": TEXT | {"description": "Who asked."},
             "subscription": TEXT | {"description": "Its id, while it exists."},

@@ -175,6 +175,8 @@ def run_of(state: RunState) -> dict[str, Any]:
     ):
         if wall_ms is not None:
             found[name] = time_text(wall_ms)
+    if state.phase == "ended-early":
+        found["reason"] = "its subscription, or object, was deleted or has ended"
     if state.waits_for:
         found["waitsFor"] = state.waits_for
     if state.missing:

@@ -19,8 +19,14 @@ from distributary.subscriptions.store.demands import KEPT_MS, RUN_KINDS, RouteNa
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import SubscriptionPage
 
-RunPhase: TypeAlias = Literal["running", "cancelling", "cancelled", "done"]
-PHASES: Final[tuple[RunPhase, ...]] = ("running", "cancelling", "cancelled", "done")
+RunPhase: TypeAlias = Literal["running", "cancelling", "cancelled", "ended-early", "done"]
+PHASES: Final[tuple[RunPhase, ...]] = (
+    "running",
+    "cancelling",
+    "cancelled",
+    "ended-early",
+    "done",
+)
 SLICE: Final = 100
 """Least number of runs that are read at once where a list has a filter by state."""
 LOOKED_MAX: Final = 1_000
@@ -72,9 +78,11 @@ class RunState(NamedTuple):
     @property
     def phase(self) -> RunPhase:
         """Its state, for people."""
-        if self.done:
-            return "cancelled" if any(row.cancelled for row in self.rows) else "done"
-        return "cancelling" if self.cancelled else "running"
+        if not self.done:
+            return "cancelling" if self.cancelled else "running"
+        if any(row.cancelled for row in self.rows):
+            return "cancelled"
+        return "ended-early" if any(row.route_deleted for row in self.rows) else "done"
 
     def total(self, name: str) -> int:
         """The sum of one count of its rows."""

@@ -11,6 +11,7 @@ from distributary.core.outcome._dead_letter_tables import dead_letter
 from distributary.core.outcome._delivery_tables import VERSION
 from distributary.core.outcome._metadata import metadata as _shared_with_files
 from distributary.core.outcome._quota import quota_metadata
+from distributary.core.outcome._run_rows import ADDED as RUN_COLUMNS
 
 STORE: Final = "delivery store"
 """Name of the store in messages."""
@@ -80,6 +81,8 @@ def prepare_outcomes(writer: Engine) -> None:
             )
         for tables in (_shared_with_files, quota_metadata, _meta):
             tables.create_all(connection)
+        for column in RUN_COLUMNS:
+            database.add_column(connection, column)
         for index in dead_letter.indexes:
             index.create(connection, checkfirst=True)
         if found is None:

@@ -6,8 +6,8 @@ import { data, h, put, s, time, visible } from "./dom.js";
 const TONES = {
   ready: "good", accepted: "good", delivered: "good", done: "good", given: "good", True: "good", matched: "good",
   running: "busy", cancelling: "busy", lagging: "busy", retry: "busy", waiting: "busy", paused: "calm", disabled: "calm",
-  parked: "bad", failing: "bad", dropped: "bad", "dead-letter": "bad", "dead-lettered": "bad", False: "bad",
-  "awaiting-consent": "busy", cancelled: "calm", "no match": "calm", Unknown: "calm",
+  parked: "bad", failing: "bad", dropped: "bad", "dead-letter": "bad", "dead-lettered": "bad", False: "bad", refused: "bad",
+  "awaiting-consent": "busy", asked: "busy", "ended-early": "bad", cancelled: "calm", "no match": "calm", Unknown: "calm",
 };
 
 /** The class of the colour of a state. */

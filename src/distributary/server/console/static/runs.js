@@ -46,7 +46,7 @@ export async function run(view, { item: name, signal }) {
     if (over) return;
     try {
       const found = await get(path, signal);
-      over = found.state === "done" || found.state === "cancelled";
+      over = found.state !== "running" && found.state !== "cancelling";
       put(state, badge(found.state));
       put(told, progress(found));
       if (over) cancel?.remove();
@@ -64,6 +64,7 @@ function progress(found) {
       h("span", { class: "num" }, `${number(looked)} of ${number(total)} looked at`)) : null,
     facts([
       ["Kind", data(found.kind)],
+      found.reason ? ["Ended early", data(found.reason)] : null,
       ["Asked", time(found.asked)],
       ["By", data(found.by)],
       found.waitsFor ? ["Waits for", data(found.waitsFor)] : null,
