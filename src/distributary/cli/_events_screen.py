@@ -101,6 +101,8 @@ def _match(match: Mapping[str, Any], state: str | None) -> Iterator[Line]:
         line.append(f" {outcome}", style=_OUTCOMES.get(outcome, "default"))
         if "reason" in match:
             line.append(f" ({_console.fits_one_line(match['reason'])})")
+    if match.get("deleted"):
+        line.append(" (deleted since, or ended)", style="yellow")
     if match.get("changed"):
         line.append(" (it has changed since)", style="yellow")
     yield line

@@ -57,6 +57,15 @@ WAY = event(7, data="hello") | {
             "attempts": [],
         },
         {"uid": "u3", "revision": 1, "matched": True, "outcome": None, "attempts": []},
+        {
+            "uid": "u4",
+            "subscription": "gone",
+            "revision": 1,
+            "matched": True,
+            "deleted": True,
+            "outcome": "delivered",
+            "attempts": [],
+        },
     ],
 }
 
@@ -171,6 +180,7 @@ def test_show_tells_the_way(server, run) -> None:
     assert "t2 does not match (it has changed since)" in lines
     assert "$.types: type 't' is none of its types" in lines
     assert "u3 matches; no outcome yet" in lines
+    assert "gone delivered (deleted since, or ended)" in lines
     assert "recorded attempts: failures" in lines
     assert "\x1b" not in out
 

@@ -60,6 +60,7 @@ class Match(NamedTuple):
         changed: Its filters may have changed since the event was accepted.
         rows: The attempts and outcomes, in their order.
         ended: It has had its outcome, which is not recorded, or not any more.
+        deleted: The owner of the route was deleted, or has ended: the history alone knows of it.
     """
 
     uid: str
@@ -70,6 +71,7 @@ class Match(NamedTuple):
     changed: bool
     rows: Sequence[EventRow]
     ended: bool = False
+    deleted: bool = False
 
     @property
     def outcome(self) -> EventRow | None:
@@ -163,6 +165,7 @@ def matches_of(
             and match.outcome is None
             and waits is not None
             and match.uid not in waits,
+            deleted=match.uid not in names,
         )
         for match in matched
     ]

@@ -192,6 +192,8 @@ def _match(match: Match, *, answers: bool) -> dict[str, Any]:
         told["why"] = [{"path": each.path, "reason": each.reason} for each in match.why]
     if match.changed:
         told["changed"] = True
+    if match.deleted:
+        told["deleted"] = True
     told["outcome"] = None if end is None else end.outcome
     if match.matched and end is None:
         told["waiting"] = not match.ended

@@ -110,6 +110,11 @@ EVENT_SCHEMAS: Final[dict[str, Schema]] = {
                 "type": "boolean",
                 "description": "It has changed since: its filters may have been others then.",
             },
+            "deleted": {
+                "type": "boolean",
+                "description": "It was deleted since, or has ended: the history has its id, if it"
+                " was a subscription.",
+            },
             "outcome": _OUTCOME,
             "waiting": {
                 "type": "boolean",

@@ -86,6 +86,7 @@ def test_the_history_counts_more_than_filters_of_today():
     ]
     assert [match.outcome.outcome for match in matches] == ["delivered", "dropped"]
     assert [match.name.text for match in matches] == ["name-of-u", "once"]
+    assert [match.deleted for match in matches] == [False, True]
 
 
 def test_an_event_of_a_timer_has_one_route():

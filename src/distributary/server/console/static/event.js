@@ -95,7 +95,8 @@ function outcomeOf(match) {
 function lane(match) {
   const name = nameOf(match);
   return h("div", { class: "lane" },
-    h("h3", null, match.subscription ? toSubscription(name) : data(name), " ",
+    h("h3", null, match.subscription && !match.deleted ? toSubscription(name) : data(name), " ",
+      match.deleted ? h("small", null, "deleted since, or ended ") : null,
       badge(outcomeOf(match)), match.reason ? h("span", { class: "beside" }, " ", data(match.reason, 120)) : null),
     attemptsTable(match.attempts, { of: visible(name, 60), empty: match.waiting === false ? "No attempt is kept." : "No attempt yet." }));
 }
