@@ -326,6 +326,7 @@ class Asked:
 
     def __init__(self, done, settings):
         self.done = done
+        self.settings = settings
         done.append(("made", settings["enable.idempotence"]))
 
     def list_topics(self, _topic, timeout):
@@ -333,7 +334,8 @@ class Asked:
         return SimpleNamespace(brokers={1: SimpleNamespace(host="inside.example")})
 
     def poll(self, _timeout):
-        """Nothing has happened."""
+        known = {"nodename": "inside.example:9092", "nodeid": 1, "state": "INIT"}
+        self.settings["stats_cb"](json.dumps({"brokers": {"inside.example:9092/1": known}}))
 
     def purge(self, **_what):
         """Nothing is held."""

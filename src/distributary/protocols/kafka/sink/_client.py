@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import functools
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
@@ -21,9 +23,26 @@ SLICES_S: Final = (0.25, 0.5, 1.0, 2.0, 2.0, 2.0)
 BROKERS_LOOK_MS: Final = 10_000
 """Interval at which the client's list of brokers is checked for new ones."""
 
+ASKING_LOOK_MS: Final = 20
+"""The same while a cluster is asked for its brokers. librdkafka leaves the bootstrap server once it
+knows them, and dials one of them at the next tick of its second: the client is closed before."""
+
+ASKING_LOOKS_MAX: Final = 390
+"""Looks at a cluster that is asked for its brokers: as long as ``SLICES_S`` together."""
+
+ASKING_PAUSE_MS: Final = 20
+"""Pause before a bootstrap server is dialled again, or another one, while a cluster is asked."""
+
+_IDLE: Final = frozenset({"INIT", "DOWN", "TRY_CONNECT"})
+"""librdkafka's states of a broker that is not being connected to."""
+
+_OF_A_BROKER: Final = re.compile(r"(?:\w+://)?(\S+):\d+/\d+: ")
+"""How librdkafka's errors begin that are of a connection to a broker of the cluster: its advertised
+address, and its number. Those of bootstrap servers have no number."""
+
 
 class _Connected(NamedTuple):
-    """Result of an attempt to connect: a client and the hosts of its brokers, or a refusal."""
+    """Result of an attempt to connect: the hosts of brokers, and a client or a refusal."""
 
     handle: Any = None
     brokers: frozenset[str] = frozenset()
@@ -33,9 +52,9 @@ class _Connected(NamedTuple):
 class KafkaClient:
     """A producer or consumer of librdkafka whose brokers' addresses are checked.
 
-    librdkafka dials itself. Bootstrap servers are checked before; advertised addresses of brokers
-    as soon as the metadata is there, before anything is sent or read; brokers that are added later
-    within ``BROKERS_LOOK_MS``.
+    librdkafka dials itself. Bootstrap servers are checked before; then a first client asks them for
+    the brokers, and their advertised addresses are checked before a client is made that dials them;
+    brokers that are added later within ``BROKERS_LOOK_MS``.
 
     Creating and closing a client blocks, so both run on threads: daemons, which never keep the
     process alive.
@@ -64,6 +83,9 @@ class KafkaClient:
         self._down = False
         self._checked: frozenset[str] = frozenset()
         self._news: frozenset[str] = frozenset()
+        self._told = False  # the cluster has told its brokers
+        self._dialling = False
+        self._failed: set[str] = set()  # hosts of brokers, connections to which have failed
         self._looking: asyncio.Task[None] | None = None
         self._refused: TransportError | None = None
         self._forgotten = False
@@ -83,19 +105,15 @@ class KafkaClient:
             TransportError: ``blocked-address``: a broker's address must not be dialled.
         """
         self._loop = loop
-        if self._settings.get("enable.idempotence"):
-            # An idempotent producer requests its id from any advertised broker, unchecked. A
-            # plain one with nothing to send uses the bootstrap servers only: check with that first.
-            first = self._settings | {"enable.idempotence": False}
-            refusal = await self._round(topic, first, loop, keep=False)
-            if refusal is not None:
-                return refusal
-        return await self._round(topic, self._settings, loop, keep=True)
+        refusal = await self._round(self._ask, loop)
+        if refusal is not None:
+            return refusal
+        return await self._round(functools.partial(self._open, topic), loop)
 
     async def _round(
-        self, topic: str, settings: Settings, loop: asyncio.AbstractEventLoop, *, keep: bool
+        self, connect: Callable[[], _Connected], loop: asyncio.AbstractEventLoop
     ) -> Answer | None:
-        """Fetch metadata with a client of *settings*, and check the brokers; *keep* the client."""
+        """Run *connect* on a thread, and check the brokers, whatever came of it."""
         connected: asyncio.Future[_Connected] = loop.create_future()
 
         def tell(made: _Connected) -> None:
@@ -107,7 +125,7 @@ class KafkaClient:
 
         def run() -> None:
             try:
-                made = self._connect(topic, settings, keep=keep)
+                made = connect()
             except Exception as error:  # noqa: BLE001 - a broker may cause any error
                 made = _Connected(refusal=_stumbled(error))
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
@@ -124,14 +142,46 @@ class KafkaClient:
         self._checked = made.brokers
         return made.refusal
 
-    def _connect(self, topic: str, settings: Settings, *, keep: bool) -> _Connected:
+    def _ask(self) -> _Connected:
+        """Have a bootstrap server tell the brokers, with a client that wants nothing of them.
+
+        It is a plain producer: consumers look for their coordinator, and idempotent producers for
+        their number, at any broker. It requests no metadata: it gets those of a new connection, and
+        would repeat a request of its own at a broker.
+        """
         # Costs some 30 ms and 3 MB: import it only when a connection is opened.
         import confluent_kafka  # noqa: PLC0415 - see above
 
+        asking = {
+            "enable.idempotence": False,
+            "statistics.interval.ms": ASKING_LOOK_MS,
+            "reconnect.backoff.ms": ASKING_PAUSE_MS,
+        }
         try:
-            handle = getattr(confluent_kafka, self._kind)(settings)
+            handle = confluent_kafka.Producer(self._settings | asking)
         except confluent_kafka.KafkaException as error:  # certificates that cannot be read
             return _Connected(refusal=answer_of(error.args[0], dialling=True))
+        for _ in range(ASKING_LOOKS_MAX):
+            handle.poll(1.0)  # until the next statistics
+            if self._told or self._down or self._forgotten:
+                break
+            if not self._dialling:  # looks for another server at once: sends nothing
+                with contextlib.suppress(confluent_kafka.KafkaException):
+                    handle.list_topics(timeout=0.0)
+        handle.close()
+        hosts = self._news | self._failed
+        if self._told:
+            self._why, self._down = None, False  # errors of servers tried before
+            return _Connected(brokers=hosts)
+        timed_out = confluent_kafka.KafkaError._TIMED_OUT  # noqa: SLF001 - its name
+        why = self._why or confluent_kafka.KafkaError(timed_out)
+        return _Connected(brokers=hosts, refusal=answer_of(why, dialling=True))
+
+    def _open(self, topic: str) -> _Connected:
+        """Make the client, and fetch metadata of *topic* with it."""
+        import confluent_kafka  # noqa: PLC0415 - as above
+
+        handle = getattr(confluent_kafka, self._kind)(self._settings)
         why: Any = None
         for slice_s in SLICES_S:
             try:
@@ -143,17 +193,18 @@ class KafkaClient:
                 handle.poll(0)
                 self._why, self._down = None, False  # errors of servers tried before this one
                 hosts = frozenset(broker.host for broker in metadata.brokers.values())
-                if keep:
-                    return _Connected(handle, hosts)
-                handle.close()
-                return _Connected(brokers=hosts)
+                return _Connected(handle, hosts)
             if self._down or self._forgotten:
                 break
         handle.close()
-        return _Connected(refusal=answer_of(self._why or why, dialling=True))
+        refusal = answer_of(self._why or why, dialling=True)
+        return _Connected(brokers=frozenset(self._failed), refusal=refusal)
 
     def _trouble(self, error: Any) -> None:
         """Record a ``KafkaError`` of a connection or of the client."""
+        broker = _OF_A_BROKER.match(error.str())
+        if broker is not None and self.handle is None:
+            self._failed.add(broker[1])
         if error.fatal():
             self._why, self._down = error, True
         elif error.name() == "_ALL_BROKERS_DOWN":
@@ -183,6 +234,8 @@ class KafkaClient:
             raise ValueError("the names of the brokers are garbled")
         hosts = {broker.nodename.rpartition(":")[0] for broker in brokers}
         self._news = frozenset(filter(None, hosts))
+        self._told = any(broker.nodeid >= 0 for broker in brokers)
+        self._dialling = any(broker.state not in _IDLE for broker in brokers)
 
     def end(self) -> Answer | None:
         """Returns why the client is unusable, else None. Call it on the loop, after ``poll``."""
@@ -233,6 +286,8 @@ def _end(kind: str, handle: Any, ended: Callable[[], None]) -> None:
 
 class _Broker(msgspec.Struct):
     nodename: str = ""
+    nodeid: int = -1
+    state: str = ""
 
 
 class _Statistics(msgspec.Struct):
