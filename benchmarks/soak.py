@@ -27,7 +27,7 @@ import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
 from kit.broker_kills import Silence, run_broker_kills
 from kit.broker_scenarios import SCENARIOS
-from kit.cluster.faults import CUTS, FORGOTTEN, KILLS
+from kit.cluster.faults import CUTS, FORGOTTEN, KILLS, LEFT
 from kit.cluster.runs import run_faults
 from kit.cluster.trial import table
 from kit.kills import run_kills
@@ -54,7 +54,7 @@ def main(arguments):
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--broker-kills", type=int, default=20, help="of each broker")
     parser.add_argument("--resource-changes", type=int, default=1000, help="while parts are killed")
-    parser.add_argument("--cluster-kills", type=int, default=20, help="of each role of a cluster")
+    parser.add_argument("--cluster-kills", type=int, default=20, help="of each role, and stops")
     parser.add_argument("--cluster-cuts", type=int, default=5, help="of each wire, in each way")
     parser.add_argument("--cluster-sleeps", type=int, default=5, help="of owners, a minute each")
     parser.add_argument("--cluster-faults", default="", help="only those with this in their name")
@@ -146,7 +146,7 @@ def _resource_kills(changes, seed):
 
 
 def _cluster_faults(kills, cuts, sleeps, only, seed):
-    faults = [*KILLS * kills, *(*CUTS, FORGOTTEN) * cuts]
+    faults = [*(*KILLS, LEFT) * kills, *(*CUTS, FORGOTTEN) * cuts]
     faults = [fault for fault in faults if only in fault.name]
     if not faults:
         raise SystemExit(f"no fault of a cluster has {only!r} in its name")
@@ -168,7 +168,7 @@ def _cluster_faults(kills, cuts, sleeps, only, seed):
     late = sum(len(each.late) for each in woken)
     if woken:
         verdicts.append((f"sent by {len(woken)} former owners later than 1 s", str(late), not late))
-    for fault in KILLS:
+    for fault in (*KILLS, LEFT):
         waits = [seen.delivering_s for seen in report.seen if seen.fault == fault.name]
         if not waits:
             continue

@@ -1,4 +1,4 @@
-"""A cluster under load: one kill of each role, one cut, one half-open cut, owners that sleep.
+"""A cluster under load: one kill of each role, one cut, one half-open cut, sleeps, a stop.
 
 ``make soak`` has the whole table: twenty kills of each role and five cuts of each wire.
 """
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from kit.cluster.cluster import PARTITIONS
-from kit.cluster.faults import CUTS, KILLS
+from kit.cluster.faults import CUTS, KILLS, LEFT
 from kit.cluster.runs import Woken, faulted, slept, under_load
 from kit.cluster.trial import TrialReport, table
 from kit.servers import ServerNotHadError
@@ -51,6 +51,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
             for fault in FAULTS:
                 print(f"{fault.name}: {faulted(cluster, trial, fault, apart=False)}")
             woken = slept(cluster, trial, SLEEP_S)
+            print(f"{LEFT.name}: {faulted(cluster, trial, LEFT, whole=False)}")
             report = trial.conclude()
     except ServerNotHadError as error:
         not_run("cluster", str(error))
@@ -70,9 +71,13 @@ def test_copies_are_of_what_was_in_flight(found: Found) -> None:
 
 
 def test_deliveries_outlive_the_driver_and_its_node(found: Found) -> None:
-    """Owners on executors that have ended deliver until those of the next driver ask."""
+    """Owners on executors that have ended deliver until those of the next driver ask.
+
+    Whether the node was killed or was asked to stop.
+    """
     outlived = {seen.fault: seen.outlived for seen in found.report.seen}
-    assert outlived["kill: driver"] == outlived["kill: leading node"] == PARTITIONS
+    lost = "kill: driver", "kill: leading node", LEFT.name
+    assert [outlived[each] for each in lost] == [PARTITIONS] * 3
 
 
 def test_every_fault_happened_under_load(found: Found) -> None:

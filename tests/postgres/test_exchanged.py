@@ -18,6 +18,7 @@ from distributary.core.log.kafka.store_archived import (
 )
 from distributary.core.log.kafka.store_readers import ReaderRow, ReaderRows
 from distributary.core.log.reader_notes import ReaderNote, UnreadNote
+from distributary.core.postgres_lease import CONTROL, PostgresLease
 from distributary.core.route import RouteTable
 from distributary.datadir import DataDir, StatusField
 from distributary.partitions import cluster_places
@@ -29,6 +30,7 @@ from distributary.partitions.notes import LiveNote, Mirror, Notes, Pusher, prepa
 from distributary.partitions.recall_requests import RequestsFile, is_awaited, read_requests
 from distributary.partitions.routes import ROUTES_AT_BYTES, RoutesAt, move_table, save_table
 from distributary.partitions.shared_page import OwnStop, PageExchange, prepare_pages, read_page
+from distributary.server.processes.node._node_store import end_left_owners
 from kit.running_server import wait_until
 
 pytestmark = pytest.mark.slow
@@ -105,6 +107,24 @@ def test_what_one_machine_writes_the_others_see(machine):
     assert (theirs[StatusField.EPOCH], theirs[StatusField.LIVE_OFFSET]) == (7, 2**64 - 1)
     assert other[StatusField.EPOCH] == 0
     assert machine().page(0)[StatusField.EPOCH] == 7
+
+
+def test_the_last_leader_ends_owners_that_were_left_to_it(machine, url):
+    """Those without a driver deliver for two minutes otherwise; while a node leads they go on."""
+    here, there = machine(), machine()
+    owned = [here.page(0), here.page(1)]
+    for page in owned:
+        page[StatusField.EPOCH] = 7
+    here.exchange()
+    lease = PostgresLease(url, CONTROL, holder="a node")
+    end_left_owners(url)
+    here.exchange()
+    assert [page[StatusField.SUCCESSOR] for page in owned] == [0, 0]
+    lease.release()
+    end_left_owners(url)
+    here.exchange()
+    assert all(page[StatusField.SUCCESSOR] for page in owned)
+    assert there.page(1)[StatusField.EPOCH] == 7
 
 
 def test_a_page_is_read_as_it_is_now(url, machine):

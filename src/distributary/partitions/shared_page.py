@@ -10,6 +10,7 @@ may come late. So the word ``STOP`` of a row has the number of the driver that s
 
 import contextlib
 import json
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -64,6 +65,18 @@ def read_pages(url: sa.URL) -> dict[int, dict[StatusField, int]]:
     query = sa.select(_page.c.partition, _page.c.words)
     with database.reading(database.open_reader(url, STORE)) as connection:
         return {row.partition: _fields(row.words) for row in connection.execute(query)}
+
+
+def ask_for_partitions(url: sa.URL) -> None:
+    """Ask for all partitions, as a task does that looks for one: owners without a driver end.
+
+    Raises:
+        StoreError: The database cannot be asked now.
+    """
+    asked = {str(int(StatusField.SUCCESSOR)): os.getpid()}
+    merged = _page.c.words.op("||")(sa.cast(sa.literal(json.dumps(asked)), JSONB))
+    with database.writing(database.open_writer(url, STORE, durable=False)) as connection:
+        connection.execute(sa.update(_page).values(words=merged))
 
 
 def _fields(words: dict[str, Any]) -> dict[StatusField, int]:

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from distributary.core.errors import SettingsError
+from distributary.core.errors import SettingsError, StoreError
 from distributary.datadir import DataDir, MappedStatusPage, Phase, StatusField, StatusPage
 from distributary.spark import checkpoint
 from distributary.spark._epochs import Epochs
@@ -59,8 +59,12 @@ PROGRESS_S = 30.0
 """Interval of the log line ``pipeline-progress``."""
 TRIED_MS = 600_000
 """Executors that ran owners less than ten minutes ago have the Python that owners need."""
+HEIR_S = 3.0
+"""Longest wait of a leader that leaves for the next one: followers look once a second."""
+HEIR_LOOK_S = 0.1
+"""Interval of asking who leads meanwhile."""
 EXIT_JVM_GONE = 71
-"""Exit code: the JVM has died, restart the driver."""
+"""Exit code: the JVM has died, restart the driver unless it was to stop."""
 
 
 class Driver:
@@ -109,6 +113,7 @@ class Driver:
         )
         self._refused: SettingsError | None = None
         self._checked = checked
+        self._left = False
         self._progress_s = 0.0
         self._asked_s = float("-inf")
         self._last_live = 0
@@ -165,6 +170,9 @@ class Driver:
             checkpoint.set_aside(self._paths.spark / "checkpoint")
             self._sleep(wait_s)
         self._history.stop()
+        if self._left:
+            _kill_jvm()
+            return EXIT_JVM_GONE
         return 0
 
     def _end_stopped(self, reason: str) -> int:
@@ -203,12 +211,13 @@ class Driver:
                 self._sleep(LOOK_S if self._epochs.epoch else STARTING_LOOK_S)
             self._own_page[StatusField.PHASE] = Phase.DRAINING
             if self._stop.is_set():
-                self._drain(query)
+                self._leave(query)
             elif (error := query.exception()) is not None:
                 raise error
         finally:
             self._query = None
-            if query.isActive:
+            # Spark ends the processes of the tasks of a query that stops.
+            if not self._left and query.isActive:
                 query.stop()
             self._own_page[StatusField.PHASE] = Phase.LOADING
 
@@ -291,6 +300,26 @@ class Driver:
     def _on_epoch(self, epoch: int) -> None:
         progress = None if self._query is None else self._query.lastProgress
         self._log.info("epoch-began", epoch=epoch, spark=_summary(progress))
+
+    def _leave(self, query: StreamingQuery) -> None:
+        """Leave owners to the next leader, whose driver will ask for them, or drain them."""
+        self._left = self._followed()
+        if self._left:
+            self._log.info("owners-left")
+        else:
+            self._drain(query)
+
+    def _followed(self) -> bool:
+        """Wait for the next leader, where owners can deliver until its driver has executors."""
+        shared, ours = self._shared, self._settings.holder
+        if shared is None or not ours or not shared.outlived:
+            return False
+        until_s, leader = self._now_s() + HEIR_S, ""
+        while not leader and self._now_s() < until_s:
+            with contextlib.suppress(StoreError):
+                leader = shared.leader()
+            self._sleep(HEIR_LOOK_S)
+        return leader not in {"", ours}
 
     def _drain(self, query: StreamingQuery) -> None:
         """Wait until owners have drained; the query may stop then."""

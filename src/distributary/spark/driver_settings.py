@@ -21,6 +21,7 @@ class DriverSettings:
         drain_s: Longest orderly stop, seconds.
         class_archive: Archive of the JVM's classes; empty: there is none.
         host: Where executors of a cluster reach this node; empty: they are on this machine.
+        holder: What the lease of those who lead says where this node has it; empty: it is alone.
         history_outbox: Whether owners write into the outbox, from which files are moved.
     """
 
@@ -35,6 +36,7 @@ class DriverSettings:
     drain_s: float
     class_archive: str = ""
     host: str = ""
+    holder: str = ""
     history_outbox: bool = False
 
 

@@ -40,6 +40,11 @@ def is_local(master: str) -> bool:
     return master == AUTO or _LOCAL.fullmatch(master) is not None
 
 
+def is_standalone(master: str) -> bool:
+    """Whether it is Spark's own master, whose workers leave alone what has outlived an executor."""
+    return master.startswith("spark://")
+
+
 def resolve(master: str, partitions: int) -> str:
     """Returns the master URL for Spark.
 

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from py4j.protocol import Py4JError
@@ -29,13 +29,7 @@ from distributary.core import database
 from distributary.core.errors import StoreError
 from distributary.core.outcome import FailingRoute, write_failing
 from distributary.core.outcome.postgres import PostgresFailing, usurp_partition
-from distributary.core.postgres_lease import (
-    PARTITIONS,
-    TTL_S,
-    LeaseRow,
-    leased_partition,
-    read_leases,
-)
+from distributary.core.postgres_lease import CONTROL, PARTITIONS, LeaseRow, read_leases
 from distributary.datadir import (
     DataDir,
     LiveFile,
@@ -48,16 +42,16 @@ from distributary.datadir import (
 )
 from distributary.partitions.cluster_places import prepare_places
 from distributary.partitions.entrusted import Entrusted
-from distributary.partitions.executor import lease_holder_of
 from distributary.partitions.notes import LIVE, METER, SICK, Mirror, Notes
 from distributary.partitions.shared_page import OwnStop, PageExchange
+from distributary.spark._absence import Lease, Left, Silence, lease_in
 from distributary.spark._desertion import Desertion
 from distributary.spark._patience import Patience
 from distributary.spark._replacing import Replacing
 from distributary.spark._spread import Spread, worker_of
 from distributary.spark._warming import Warming
 from distributary.spark.cluster import warm_spare
-from distributary.spark.master import answers, is_local
+from distributary.spark.master import answers, is_local, is_standalone
 
 LOOK_S: Final = 0.5
 """Interval of looks at the executors: 2 ms of the JVM each."""
@@ -67,15 +61,6 @@ MIRRORED_EVERY_S: Final = 5.0
 """Interval of looks at the notes of owners."""
 MISSED_S: Final = 15.0
 """How long the leases are looked at with each look after an executor was lost."""
-RENEWED_S: Final = 4.0
-"""Who has not renewed a lease for so long is gone with its executor: it does so every 2 s. What one
-that is only late delivers it could not write: so this counts only where another owner waits."""
-GIVEN_S: Final = 8.0
-"""How long an owner whose executor is gone may keep another one waiting that asks for its
-partition: it hears of that within a second, and drains for half of one."""
-SILENT_S: Final = 6.0
-"""How long an owner may be late with its renewals, beyond the end of its lease. One that is cut off
-for some seconds goes on; the next owner of one that hangs waits for this time."""
 SILENCE_LOOK_S: Final = 1.0
 """Interval of looks at the leases for owners that are silent."""
 SAID_S: Final = 30.0
@@ -88,108 +73,6 @@ FIELDS: Final = tuple(
     if field not in {StatusField.COMMITTING, StatusField.ACCESS, StatusField.AWAITS_RECORDS}
 )
 """What the pages of partitions on this machine show."""
-
-
-class Lease(NamedTuple):
-    """The lease of a partition, which an executor took.
-
-    Attributes:
-        partition: Its number.
-        generation: Of the holder.
-        executor: Spark's id of it.
-    """
-
-    partition: int
-    generation: int
-    executor: str
-
-
-class Left:
-    """Finds the leases of executors that Spark has lost."""
-
-    def __init__(self) -> None:
-        self._found: set[Lease] = set()
-        self._asked_s: dict[Lease, float] = {}
-        self._cut: set[Lease] = set()
-
-    def look(
-        self,
-        rows: list[LeaseRow],
-        application: str,
-        alive: set[str],
-        asked: Callable[[int], bool],
-        now_s: float,
-    ) -> tuple[list[Lease], list[Lease]]:
-        """Returns the leases that were not seen before, and those whose holders are to be fenced.
-
-        A holder whose executor and whose connection are gone is gone itself: its kernel ended both.
-        That is looked for twice: after a restart of the database all of them connect anew.
-
-        Args:
-            rows: All leases of partitions.
-            application: Spark's id of this application.
-            alive: Its executors.
-            asked: Whether somebody asks for a partition.
-            now_s: Monotonic clock.
-        """
-        found = {
-            lease: row
-            for row in rows
-            if row.left_s > 0
-            and (lease := _lease_in(row, application))
-            and lease.executor not in alive
-        }
-        new = found.keys() - self._found
-        self._found = set(found)
-        # From the first question on: who asks may have started long after the loss.
-        waiting = [lease for lease in found if asked(lease.partition)]
-        self._asked_s = {lease: self._asked_s.get(lease, now_s) for lease in waiting}
-        cut = self._cut
-        self._cut = {lease for lease, row in found.items() if not row.connected}
-        late_s = TTL_S - RENEWED_S
-        ended = cut & self._cut | {
-            lease
-            for lease, asked_s in self._asked_s.items()
-            if found[lease].left_s < late_s or now_s - asked_s >= GIVEN_S
-        }
-        return sorted(new), sorted(ended)
-
-
-class Silence:
-    """Finds executors that run, and whose owners let leases run out."""
-
-    def __init__(self) -> None:
-        self._since_s: dict[Lease, float] = {}
-
-    def look(
-        self, rows: list[LeaseRow], application: str, alive: set[str], now_s: float
-    ) -> list[Lease]:
-        """Returns leases that ran out ``SILENT_S`` ago or longer, and that nobody has taken.
-
-        Args:
-            rows: All leases of partitions, as the database has just told: while it is away, nobody
-                can renew, and nobody is blamed.
-            application: Spark's id of this application.
-            alive: Its executors.
-            now_s: Monotonic clock.
-        """
-        found = {
-            lease
-            for row in rows
-            if row.left_s <= 0 and not row.released and (lease := _lease_in(row, application))
-        }
-        late = {lease for lease in found if lease.executor in alive}
-        self._since_s = {lease: self._since_s.get(lease, now_s) for lease in late}
-        since = self._since_s.items()
-        return sorted(lease for lease, since_s in since if now_s - since_s >= SILENT_S)
-
-
-def _lease_in(row: LeaseRow, application: str) -> Lease | None:
-    """The lease of *row*, if an executor of *application* took it last."""
-    holder = lease_holder_of(row.holder) if row.name.startswith(PARTITIONS) else None
-    if holder is None or holder.application != application:
-        return None
-    return Lease(leased_partition(row.name), row.generation, holder.executor)
 
 
 class SharedSide:
@@ -301,10 +184,24 @@ class SharedSide:
             rows = read_leases(self._reader, PARTITIONS)
         except StoreError:
             return set(range(len(self.status_pages)))
-        found = (_lease_in(row, self._application) for row in rows if row.left_s > 0)
+        found = (lease_in(row, self._application) for row in rows if row.left_s > 0)
         held = {lease.partition for lease in found if lease is not None}
         loading = Phase.LOADING
         return {each for each in held if self.status_pages[each][StatusField.PHASE] != loading}
+
+    @property
+    def outlived(self) -> bool:
+        """Whether owners of this application deliver on without it, and without its executors."""
+        return is_standalone(self._master)
+
+    def leader(self) -> str:
+        """What the lease of those who lead says of its holder; empty: nobody leads now.
+
+        Raises:
+            StoreError: The database cannot be asked now.
+        """
+        rows = read_leases(self._reader, CONTROL)
+        return next((row.holder for row in rows if row.name == CONTROL and row.left_s > 0), "")
 
     def show(self) -> None:
         """Copy the status pages to those of this machine, where its other processes look."""
@@ -387,7 +284,7 @@ class SharedSide:
         self._take_from_silent(silent, now_s)
         self._ask_to_replace(alive, now_s)
         self._desert_where_one_stays(application, rows, now_s)
-        leases = (_lease_in(row, application) for row in rows if row.left_s > 0)
+        leases = (lease_in(row, application) for row in rows if row.left_s > 0)
         owners = [lease.executor for lease in leases if lease is not None]
         self._owning = set(owners)
         if not (missing or self._in_round) and self._ready:

@@ -108,6 +108,17 @@ class Node(RunningServer):
 
         wait_until(ready, READY_S_MAX, f"{self.name} is ready\n{self.log_tail()}")
 
+    def leave(self) -> None:
+        """Have it stop in good order; it comes back unless it is held down.
+
+        Raises:
+            ServerError: It did not end, ended with a fault, or left processes behind.
+        """
+        code = self.stop()
+        left = [pid for pid, member in members() if member == self.name]
+        if code or left:
+            raise ServerError(f"{self.name} ended with {code} and left {left}\n{self.log_tail()}")
+
     @property
     def ended(self) -> bool:
         """Whether it was started, and has ended."""
@@ -276,7 +287,7 @@ class Cluster:
         found: list[Node] = []
 
         def leads() -> bool:
-            holder = self._holder()
+            holder = self.holder()
             found[:] = [node for node in self.nodes if node.name == holder]
             return bool(found)
 
@@ -358,7 +369,7 @@ class Cluster:
             ).fetchall()
         return {int(msgspec.json.decode(holder)["pid"]) for (holder,) in rows}
 
-    def _holder(self) -> str:
+    def holder(self) -> str:
         """Name of the node that holds the lease of those who lead; empty: none."""
         with self.postgres.connected(DATABASE) as connection:
             row = connection.execute(

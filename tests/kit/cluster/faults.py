@@ -1,4 +1,4 @@
-"""What may happen to a cluster: a member killed, stopped for a while, or cut off from another.
+"""What may happen to a cluster: a member killed, stopped, stopped for a while, or cut off.
 
 Each fault is a context manager: its body runs while the fault lasts, and at its end everything is
 as it was. Callers: tests of the cluster, the soak run. Hides: which process does what.
@@ -15,9 +15,9 @@ import psutil
 from kit.cluster.cluster import DAEMON, Cluster, Node
 from kit.cutting_proxy import CuttingProxy, Fate, Way
 from kit.peers import members
-from kit.running_server import Role
+from kit.running_server import Role, ServerError
 
-__all__ = ["CUTS", "FORGOTTEN", "KILLS", "Fault", "cut", "stopped_owners"]
+__all__ = ["CUTS", "FORGOTTEN", "KILLS", "LEFT", "Fault", "cut", "stopped_owners"]
 
 Doing: TypeAlias = Callable[[Cluster], contextlib.AbstractContextManager[None]]
 
@@ -107,6 +107,20 @@ def _down(node: Node) -> Iterator[None]:
         node.held = False
 
 
+@contextlib.contextmanager
+def _leaving_node(cluster: Cluster) -> Iterator[None]:
+    """The node that leads is asked to stop, as in a rolling restart."""
+    node = cluster.leader()
+    node.held = True
+    try:
+        node.leave()
+        if (leader := cluster.holder()) in {"", node.name}:
+            raise ServerError(f"{node.name} has ended, and {leader or 'nobody'} leads")
+        yield
+    finally:
+        node.held = False
+
+
 def _leading_node(cluster: Cluster) -> contextlib.AbstractContextManager[None]:
     return _down(cluster.leader())
 
@@ -150,6 +164,9 @@ def _postgres(cluster: Cluster) -> Iterator[None]:
 
 FORGOTTEN: Final = Fault("lose: state of Spark master", _forgetful_master)
 """The driver asks for executors anew after half a minute: longer than the gate has for a fault."""
+
+LEFT: Final = Fault("stop: leading node", _leaving_node, delivering_s=18.0)
+"""No kill: another node leads before this one has ended, in good order and with all it started."""
 
 KILLS: Final = (
     Fault("kill: executor", _executor, delivering_s=5.0),

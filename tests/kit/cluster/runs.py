@@ -63,7 +63,9 @@ def slept(cluster: Cluster, trial: Trial, lasts_s: float) -> Woken:
     return Woken(len(pids), trial.copies_since(woken_s + AWAKE_S))
 
 
-def faulted(cluster: Cluster, trial: Trial, fault: Fault, *, apart: bool = True) -> Seen:
+def faulted(
+    cluster: Cluster, trial: Trial, fault: Fault, *, apart: bool = True, whole: bool = True
+) -> Seen:
     """Let *fault* happen, wait until deliveries go on, and until the cluster is whole again.
 
     Args:
@@ -71,6 +73,7 @@ def faulted(cluster: Cluster, trial: Trial, fault: Fault, *, apart: bool = True)
         trial: Traffic.
         fault: What happens.
         apart: As ``Cluster.wait_whole`` has it.
+        whole: False: nothing happens to the cluster after this, so it need not be whole again.
     """
     before = cluster.owners()
     with contextlib.ExitStack() as lasting:
@@ -80,7 +83,8 @@ def faulted(cluster: Cluster, trial: Trial, fault: Fault, *, apart: bool = True)
                 time.sleep(fault.lasts_s)
                 lasting.close()
         outlived = len(before & cluster.owners())
-    cluster.wait_whole(apart=apart)
+    if whole:
+        cluster.wait_whole(apart=apart)
     trial.whole_again(outlived)
     return trial.seen[-1]
 

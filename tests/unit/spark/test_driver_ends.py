@@ -9,9 +9,10 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from distributary.datadir import DataDir
+from distributary.core.errors import StoreError
+from distributary.datadir import DataDir, StatusField
 from distributary.spark import DriverSettings, Withheld, cluster, driver
-from distributary.spark.driver import EXIT_JVM_GONE, Driver
+from distributary.spark.driver import EXIT_JVM_GONE, HEIR_LOOK_S, HEIR_S, Driver
 from distributary.spark.standby import STOPPED_LOOK_S, StandBy
 from distributary.testing.virtual import VirtualClock
 
@@ -68,8 +69,8 @@ def jvm(monkeypatch):
     return made
 
 
-def driver_of(folder, query):
-    """A driver that calls *query* for its query."""
+def driver_of(folder, query=None, **more):
+    """A driver that calls *query* for its query; with *more* settings."""
     DataDir(folder).run.mkdir(parents=True)
     runs = []
 
@@ -89,12 +90,13 @@ def driver_of(folder, query):
             master="auto",
             epoch_s=100.0,
             drain_s=1.0,
+            **more,
         ),
         Withheld(),
         VirtualClock().monotonic_s,
         sleep,
     )
-    made._run_query = query
+    made._run_query = query or made._run_query
     return made
 
 
@@ -170,6 +172,79 @@ def test_the_jvm_of_a_standby_that_cannot_go_on_is_ended(jvm, monkeypatch, tmp_p
     settings = driver_of(tmp_path, None)._settings
     assert driver.run(settings, Withheld(), tmp_path / "spark", lambda: True) == EXIT_JVM_GONE
     assert jvm.killed
+
+
+class Query:
+    """One that runs until it is stopped.
+
+    Attributes:
+        stopped: Whether it was.
+    """
+
+    isActive = True  # noqa: N815 - Spark's name
+
+    def __init__(self):
+        self.stopped = False
+
+    def stop(self):
+        """As Spark's: its tasks end, and the processes that run them."""
+        self.stopped = True
+
+
+class Leaving:
+    """The driver of a leader that is stopped, while its query runs.
+
+    Attributes:
+        query: Its query.
+        waited_s: How long it has waited for anything.
+    """
+
+    def __init__(self, folder, leaders, *, outlived=True):
+        made = self.driver = driver_of(folder, holder=OURS)
+        self.query, self.waited_s, self._leaders = Query(), 0.0, list(leaders)
+        made._start_query = self._begin
+        made._sleep = self._wait
+        made._now_s = lambda: self.waited_s
+        made._shared = SimpleNamespace(outlived=outlived, leader=self._leader, held=set)
+
+    def _begin(self):
+        self.driver._stop.set()
+        return self.query
+
+    def _wait(self, seconds):
+        self.waited_s += seconds
+
+    def _leader(self):
+        found = self._leaders.pop(0) if len(self._leaders) > 1 else self._leaders[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+OURS, NEXT = '["node-1", "a:1"]', '["node-2", "b:1"]'
+
+
+def test_a_leader_that_leaves_leaves_its_owners_to_the_next_one(jvm, tmp_path):
+    """Its application ends at once; no task is ended, and no owner is asked to."""
+    leaving = Leaving(tmp_path, ["", StoreError("away"), NEXT])
+    assert leaving.driver.run() == EXIT_JVM_GONE
+    assert (jvm.killed, leaving.query.stopped) == (True, False)
+    assert leaving.driver._status_pages[0][StatusField.STOP] == 0
+    assert leaving.waited_s < HEIR_S
+
+
+@pytest.mark.parametrize(
+    ("leaders", "outlived"),
+    [([""], True), ([OURS], True), ([NEXT], False)],
+    ids=["nobody leads", "it leads still", "no owner outlives it"],
+)
+def test_a_leader_that_nobody_follows_ends_its_owners(jvm, tmp_path, leaders, outlived):
+    """In good order, as on a machine alone; it waits a moment for one who follows."""
+    leaving = Leaving(tmp_path, leaders, outlived=outlived)
+    assert leaving.driver.run() == 0
+    assert (jvm.killed, leaving.query.stopped) == (False, True)
+    assert leaving.driver._status_pages[0][StatusField.STOP] == 1
+    assert leaving.waited_s <= (HEIR_S + HEIR_LOOK_S if leaders == [""] else HEIR_LOOK_S)
 
 
 def test_first_jobs_that_do_not_end_are_given_up(jvm, tmp_path, monkeypatch):

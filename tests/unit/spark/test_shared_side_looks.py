@@ -7,7 +7,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from distributary.core.errors import StoreError
-from distributary.core.postgres_lease import LeaseRow, partition_lease
+from distributary.core.postgres_lease import CONTROL, LeaseRow, partition_lease
 from distributary.datadir import (
     DataDir,
     LiveFile,
@@ -19,9 +19,10 @@ from distributary.datadir import (
 from distributary.partitions.executor import LeaseHolder
 from distributary.partitions.notes import LIVE
 from distributary.spark import shared_side
+from distributary.spark._absence import SILENT_S
 from distributary.spark._patience import WAIT_S, WAIT_S_MAX
 from distributary.spark._replacing import AGAIN_S, OVERDUE_S
-from distributary.spark.shared_side import LOOK_S, SAID_S, SILENT_S, SharedSide
+from distributary.spark.shared_side import LOOK_S, SAID_S, SharedSide
 from distributary.testing.virtual import VirtualClock
 
 APPLICATION = "app-1"
@@ -372,6 +373,28 @@ def test_a_driver_stops_its_own_owners(world):
     for page in world.side.status_pages:
         page[StatusField.STOP] = 1
     assert [page[StatusField.STOP] for page in world.rows_of_pages] == [DRIVER, DRIVER]
+
+
+def test_only_spark_s_own_master_leaves_owners_without_executors(world):
+    """Others end a container with all that runs in it."""
+    found = []
+    for master in ("spark://m:7077", "yarn", "k8s://https://m:6443", "local[2]"):
+        world.spark.master = master
+        world.side.begin(world.spark)
+        found.append(world.side.outlived)
+    assert found == [True, False, False, False]
+
+
+def test_the_lease_says_who_leads(world):
+    """As its holder wrote it; nobody does where it has run out."""
+    assert world.side.leader() == ""
+    world.rows.append(LeaseRow(CONTROL, 3, '["node-2","b:1"]', 4.0))
+    assert world.side.leader() == '["node-2","b:1"]'
+    world.rows[-1] = world.rows[-1]._replace(left_s=-0.1)
+    assert world.side.leader() == ""
+    world.away = {"read"}
+    with pytest.raises(StoreError):
+        world.side.leader()
 
 
 def test_partitions_are_held_until_their_leases_end(world):

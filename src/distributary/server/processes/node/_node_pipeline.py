@@ -6,14 +6,18 @@ database was away. Nothing that it does needs the lease of those who lead: owner
 their own.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+from distributary.core import database
 from distributary.core.cluster import SharedPlaces
+from distributary.core.errors import StoreError
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.server.processes.base.where import reach_of
 from distributary.server.processes.control.consent import consent_of
+from distributary.server.processes.node._node_store import end_left_owners
 from distributary.server.processes.pipeline.history import place_of
 from distributary.server.processes.pipeline.issuing import issuing_of
 from distributary.server.processes.pipeline.pipeline import find_jvm, pipeline_child
@@ -147,8 +151,18 @@ class NodePipeline:
         return (lambda: None) if child is None else functools.partial(_stop, child, wait_s)
 
     def stopping_orderly(self) -> Callable[[], None]:
-        """The same, which lets it finish what is under way."""
-        return self.stopping(self._settings.drain_s + STOP_S)
+        """The same, which lets it finish what is under way.
+
+        Where nobody leads then, owners that an earlier leader has left to the next one end too.
+        """
+        ran, stop = self.child is not None, self.stopping(self._settings.drain_s + STOP_S)
+
+        def stop_all() -> None:
+            stop()
+            with contextlib.suppress(StoreError):  # they end after some time
+                end_left_owners(database.database_url(self._places.store))
+
+        return stop_all if ran else stop
 
 
 def _stop(child: Child, wait_s: float) -> None:

@@ -14,9 +14,9 @@ from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import SettingsError
 from distributary.core.files import PRIVATE_MODE, write_atomically
 from distributary.core.outcome.postgres import prepare_outcomes
-from distributary.core.postgres_lease import prepare_leases
+from distributary.core.postgres_lease import CONTROL, prepare_leases, read_leases
 from distributary.datadir import DataDir
-from distributary.partitions.shared_page import prepare_pages
+from distributary.partitions.shared_page import ask_for_partitions, prepare_pages
 from distributary.server.migrate import check_ended
 from distributary.server.nodes import Authority, NodeFiles, make_authority, make_proof
 from distributary.server.nodes.postgres import PostgresNodes, make_tables, shared_secret
@@ -96,3 +96,16 @@ def _keys(settings: Settings, paths: DataDir) -> Keys:
     keys = Keys.of(path, os.environ)
     keys.check()
     return keys
+
+
+def end_left_owners(url: sa.URL) -> None:
+    """Have owners without a driver end, in good order, where no node leads that would start one.
+
+    Called by a leader that leaves and has ended its own: one before it may have left some to it.
+
+    Raises:
+        StoreError: The database cannot be asked now.
+    """
+    reader = database.open_reader(url, "leases")
+    if all(row.left_s <= 0 for row in read_leases(reader, CONTROL)):
+        ask_for_partitions(url)

@@ -81,6 +81,7 @@ from distributary.server.processes.supervision.children import Child
 from distributary.server.processes.supervision.ends import ends_the_server
 from distributary.server.processes.supervision.health import Health
 from distributary.server.processes.supervision.listeners import Listeners
+from distributary.server.processes.supervision.probe import Probe
 from distributary.server.processes.supervision.tuning import tune
 from distributary.server.processes.supervision.watchdog import watched_receivers
 from distributary.server.settings import Settings, own_name
@@ -251,23 +252,25 @@ class Node:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        await self._leave()
+        await self._leave(probe)
         api.should_exit = True
         await serving
-        await asyncio.to_thread(probe.stop)
         self._log.info("stopped")
         return self._exit_code
 
-    async def _leave(self) -> None:
+    async def _leave(self, probe: Probe) -> None:
         """Stop in order: what brings events and leads first, receivers late."""
         await asyncio.to_thread(self._sources.stop)
         await self._end_control(self._settings.drain_s + CONTROL_STOP_S)
-        # The next node leads meanwhile; its pipeline gets each partition as this one ends.
+        # The next node leads meanwhile; its pipeline gets the partitions.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.to_thread(self._election.close()), RESIGN_S_MAX)
         await asyncio.to_thread(self._pipeline.stopping_orderly())
         stops = [asyncio.to_thread(each.stop, INGEST_STOP_S) for each in self._children]
         await asyncio.gather(*stops)
+        await asyncio.to_thread(probe.stop)
+        assert self._listeners is not None
+        self._listeners.close()  # who would wait for an answer turns to another node
         self._gateway.close()
         await asyncio.to_thread(self._keeper.stop)
         last = threading.Timer(END_S_MAX, os._exit, (self._exit_code,))

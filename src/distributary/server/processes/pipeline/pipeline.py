@@ -10,9 +10,10 @@ from distributary import spark
 from distributary.core.cluster import SharedPlaces, encode_places
 from distributary.datadir import DataDir
 from distributary.partitions import SessionSettings
+from distributary.server.nodes import Leader
 from distributary.server.processes.pipeline_process import PipelineStart, spark_environ
 from distributary.server.processes.supervision.children import Child, program
-from distributary.server.settings import Settings
+from distributary.server.settings import Settings, own_name
 from distributary.sources import secret_variables
 
 
@@ -66,6 +67,8 @@ def pipeline_child(
         worked: See ``Child``.
         shared: Where log and state lie that several nodes share; None: in the data directory.
     """
+    address = settings.node_address or ""
+    node = None if shared is None else Leader(name=own_name(settings), address=address)
     driver = spark.DriverSettings(
         data_dir=str(paths.root),
         session=msgspec.json.encode(session).decode(),
@@ -78,7 +81,8 @@ def pipeline_child(
         epoch_s=settings.epoch_s,
         drain_s=settings.drain_s,
         class_archive=jvm.class_archive,
-        host=(settings.node_address or "").rpartition(":")[0],
+        host=address.rpartition(":")[0],
+        holder="" if node is None else node.holder(),
     )
     start = PipelineStart(driver=driver, log_level=settings.log_level, waits=shared is not None)
     return Child(

@@ -91,8 +91,9 @@ class Listeners:
         return base(host, port, secure if scheme_of(self._settings) == "https" else plain)
 
     def close(self) -> None:
-        """Close all of them; removes the files of Unix sockets."""
-        for listener in self._all:
+        """Close all of them; removes the files of Unix sockets. Idempotent."""
+        while self._all:
+            listener = self._all.pop()
             if listener.family == socket.AF_UNIX and self._removes:
                 Path(listener.getsockname()).unlink(missing_ok=True)
             listener.close()

@@ -2,15 +2,9 @@
 
 from distributary.core.postgres_lease import TTL_S, LeaseRow, partition_lease
 from distributary.partitions.executor import LeaseHolder
+from distributary.spark._absence import GIVEN_S, RENEWED_S, SILENT_S, Left, Silence
 from distributary.spark._desertion import Desertion
 from distributary.spark._patience import WAIT_S
-from distributary.spark.shared_side import (
-    GIVEN_S,
-    RENEWED_S,
-    SILENT_S,
-    Left,
-    Silence,
-)
 
 APPLICATION = "app-1"
 
