@@ -89,10 +89,12 @@ def draw_settings() -> str:
             clauses.cell(row.default),
             clauses.cell(row.expects),
             row.about,
+            row.reload.value,
         )
         for row in settings.settings_table()
     )
-    return clauses.table(("Flag", "Environment", "Default", "Takes", "What it does"), rows)
+    heads = ("Flag", "Environment", "Default", "Takes", "What it does", "Without restart")
+    return clauses.table(heads, rows)
 
 
 def draw_responses() -> str:

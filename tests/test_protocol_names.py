@@ -45,7 +45,8 @@ ALLOWED = {
     "spark/archive/logs.py": "the log that several machines share",
     "spark/_places.py": "where the log lies that several machines share",
     "server/settings/_cluster.py": "where the log lies that several machines share",
-    "server/settings/__init__.py": "the port of that API; what help texts say of KAFKA",
+    "server/settings/_receiving.py": "the port of that API",
+    "server/settings/_sinks.py": "what a help text says of KAFKA",
 }
 """File below the package -> why it may name a protocol."""
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from distributary.server.settings import _shapes as shapes
-from distributary.server.settings._index import IndexSettings
 from distributary.server.settings._shapes import setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveSettings(IndexSettings):
+@dataclass(frozen=True, kw_only=True)
+class ArchiveSettings:
     """Where old events go. Plain and picklable."""
 
     archive: str = setting(

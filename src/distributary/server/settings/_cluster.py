@@ -72,7 +72,7 @@ def _address(raw: Any) -> str:
     return found[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClusterSettings:
     """Where log and state lie that several nodes share. Plain and picklable."""
 

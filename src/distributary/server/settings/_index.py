@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distributary.server.settings import _shapes as shapes
-from distributary.server.settings._network import NetworkSettings
 from distributary.server.settings._shapes import setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexSettings(NetworkSettings):
+@dataclass(frozen=True, kw_only=True)
+class IndexSettings:
     """How events are found. Plain and picklable."""
 
     event_index: Literal["on", "off"] = setting(

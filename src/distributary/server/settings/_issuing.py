@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distributary.server.settings import _shapes as shapes
-from distributary.server.settings._consent import ConsentSettings
 from distributary.server.settings._shapes import setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuingSettings(ConsentSettings):
+@dataclass(frozen=True, kw_only=True)
+class IssuingSettings:
     """Who signs the tokens of deliveries. Plain and picklable."""
 
     issuer_key_file: Path | None = setting(  # noqa: RUF009 - dataclasses.field, renamed

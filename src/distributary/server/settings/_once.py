@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from distributary.core.log.taken import OnceLimits
 from distributary.server.settings import _shapes as shapes
-from distributary.server.settings._archive import ArchiveSettings
+from distributary.server.settings._keeping import RETENTION_AGE_S_DEFAULT
 from distributary.server.settings._shapes import setting
 
-RETENTION_AGE_S_DEFAULT: Final = 7 * 86400.0
-"""A week: a subscriber that fails on Friday night is mended on Monday, and replayed to."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnceSettings(ArchiveSettings):
+@dataclass(frozen=True, kw_only=True)
+class OnceSettings:
     """Which events are the same one. Plain and picklable."""
 
     once_window_s: float = setting(

@@ -1,5 +1,6 @@
 """Parsers of settings: sizes, durations, addresses and the like, from text or TOML."""
 
+import enum
 import ipaddress
 import math
 import re
@@ -38,9 +39,22 @@ class SettingShape:
     quoted: bool = True
 
 
-def setting(shape: SettingShape, default: Any, about: str) -> Any:
+class Reload(enum.Enum):
+    """Whether running processes apply a setting at SIGHUP; the value is for people."""
+
+    NO = ""
+    """It describes what is opened or started once: ports, folders, Spark."""
+    AT_ONCE = "yes"
+    SINKS = "yes; deliveries within two minutes"
+    """It restricts where events may be sent."""
+    TLS = "yes, but TLS begins and ends with a restart"
+    NODES = "where nodes share the log"
+    """A log that nodes share can have more partitions at any time."""
+
+
+def setting(shape: SettingShape, default: Any, about: str, reload: Reload = Reload.NO) -> Any:
     """A field of ``Settings``; *about* is one sentence for ``--help`` and the reference page."""
-    metadata = {"shape": shape, "about": about}
+    metadata = {"shape": shape, "about": about, "reload": reload}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)

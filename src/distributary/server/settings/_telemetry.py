@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from distributary.server.settings import _shapes as shapes
-from distributary.server.settings._issuing import IssuingSettings
 from distributary.server.settings._shapes import setting
 
 _SIGNALS = ("traces", "metrics", "logs")
@@ -18,8 +17,8 @@ def _signals(raw: Any) -> tuple[str, ...]:
     return tuple(name for name in _SIGNALS if name in names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TelemetrySettings(IssuingSettings):
+@dataclass(frozen=True, kw_only=True)
+class TelemetrySettings:
     """What is sent to an OpenTelemetry collector. Plain and picklable."""
 
     otlp: tuple[str, ...] = setting(

@@ -6,53 +6,27 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from distributary.server.settings import Settings
+from distributary.server.settings import TABLES, Reload, Settings, settings_table
 from distributary.sources import secret_variables
 
-OF_SINKS = frozenset(
-    {
-        "allow_sinks",
-        "cleartext_credentials",
-        "consent",
-        "error_data",
-        "nat64_prefixes",
-        "own_sinks",
-        "private_sinks",
-        "protocols",
-        "secrets",
-        "webhook_origin",
-    }
-)
+_RELOADS = {row.name: row.reload for row in settings_table()}
+
+
+def _settings_of(reload: Reload) -> frozenset[str]:
+    return frozenset(name for name, each in _RELOADS.items() if each is reload)
+
+
+OF_SINKS = _settings_of(Reload.SINKS) | {"secrets"}
 """Settings that restrict where events may be sent."""
 
-OF_TLS = frozenset({"tls_cert_file", "tls_client_ca_file", "tls_client_certs", "tls_key_file"})
+OF_TLS = _settings_of(Reload.TLS)
 """Settings of certificates: others are used at once, but TLS begins and ends with a restart."""
 
-_OF_OTHERS = frozenset(
-    {
-        "allowed_hosts",
-        "batch_events_max",
-        "certificates",
-        "connections_max",
-        "connections_per_address_max",
-        "disk_free_bytes_min",
-        "event_bytes_max",
-        "issuers",
-        "keys",
-        "log_attempts",
-        "log_level",
-        "namespaces",
-        "sources",
-        "trusted_proxies",
-    }
-)
+RELOADED = _settings_of(Reload.AT_ONCE) | OF_SINKS | OF_TLS | frozenset(TABLES)
+"""Settings that running processes apply."""
 
-RELOADED = OF_SINKS | OF_TLS | _OF_OTHERS
-"""Settings that running processes apply. All others describe what is opened or started once:
-ports, folders, Spark."""
-
-OF_NODES = frozenset({"partitions"})
-"""Settings that nodes apply too, which share a log that can have more partitions at any time."""
+OF_NODES = _settings_of(Reload.NODES)
+"""Settings that nodes apply too."""
 
 OF_SOURCES = frozenset(
     {

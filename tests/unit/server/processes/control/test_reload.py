@@ -13,13 +13,14 @@ from distributary.core.errors import StoreError
 from distributary.datadir import LiveFile, LiveSettings
 from distributary.server.processes.base.logging import configure, set_level
 from distributary.server.processes.control.reload import (
+    OF_NODES,
     OF_SINKS,
     OF_SOURCES,
     RELOADED,
     Reloads,
     change_of,
 )
-from distributary.server.settings import Settings
+from distributary.server.settings import TABLES, Reload, Settings, settings_table
 
 
 def test_what_processes_take_is_taken_and_the_rest_is_named():
@@ -35,6 +36,15 @@ def test_what_processes_take_is_taken_and_the_rest_is_named():
 def test_nothing_changes_where_nothing_is_wanted():
     """Not even the number of the settings."""
     assert change_of(Settings(), Settings())[1:] == ((), (), ())
+
+
+def test_a_setting_says_by_itself_whether_it_is_reloaded():
+    """In its row of the reference page; tables have none, and are all reloaded."""
+    rows = {row.name: row.reload for row in settings_table()}
+    reloaded = {name for name, reload in rows.items() if reload is not Reload.NO}
+    assert reloaded | {*TABLES} == RELOADED | OF_NODES
+    assert (rows["port"], rows["log_level"]) == (Reload.NO, Reload.AT_ONCE)
+    assert (rows["partitions"], rows["consent"]) == (Reload.NODES, Reload.SINKS)
 
 
 def test_only_settings_that_are_there_are_taken():
