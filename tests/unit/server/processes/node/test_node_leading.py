@@ -157,6 +157,28 @@ def test_partitions_that_could_not_be_used_are_used_at_the_next_look(world):
     assert world.control.leads
 
 
+def leaves(made, monkeypatch, ended):
+    """Have a node with one receiver leave; *ended* gets what has ended, in order."""
+    made._settings = SimpleNamespace(drain_s=1.0)
+    made._sources = SimpleNamespace(stop=lambda: ended.append("sources"))
+    made._gateway = SimpleNamespace(close=lambda: ended.append("gateway"))
+    made._keeper.stop = lambda: ended.append("keeper")
+    made._pipeline.stopping_orderly = lambda: lambda: ended.append("pipeline")
+    made._children = [SimpleNamespace(stop=lambda _wait_s: ended.append("receiver"))]
+    made._listeners = SimpleNamespace(close=lambda: ended.append("sockets"))
+    made._exit_code = 0
+    monkeypatch.setattr(node.threading, "Timer", lambda *_: SimpleNamespace(start=lambda: None))
+
+
+def test_clients_are_refused_once_nobody_answers_them(world, monkeypatch):
+    """They would wait for an answer until the process has ended."""
+    ended = []
+    leaves(world.node, monkeypatch, ended)
+    probe = SimpleNamespace(stop=lambda: ended.append("stand-in"))
+    asyncio.run(world.node._leave(probe))
+    assert ended == ["sources", "pipeline", "receiver", "stand-in", "sockets", "gateway", "keeper"]
+
+
 def test_a_node_that_is_stopped_while_it_takes_the_lease_gives_it_back(world, monkeypatch):
     """It would renew it until its process ends, and nobody would lead."""
     taking, stopped = threading.Event(), threading.Event()
@@ -168,13 +190,8 @@ def test_a_node_that_is_stopped_while_it_takes_the_lease_gives_it_back(world, mo
 
     made = world.node
     made._election = Election(take, world.lease.left_s, world.clock.monotonic_s)
-    made._settings = SimpleNamespace(drain_s=1.0)
-    made._sources = SimpleNamespace(stop=lambda: None)
-    made._gateway = SimpleNamespace(close=lambda: None)
-    made._keeper.stop = lambda: None
-    made._pipeline.stopping_orderly = lambda: lambda: None
-    made._children, made._exit_code = [], 0
-    monkeypatch.setattr(node.threading, "Timer", lambda *_: SimpleNamespace(start=lambda: None))
+    probe = SimpleNamespace(stop=lambda: None)
+    leaves(made, monkeypatch, [])
 
     async def stop():
         leading = asyncio.create_task(made._lead())
@@ -182,7 +199,7 @@ def test_a_node_that_is_stopped_while_it_takes_the_lease_gives_it_back(world, mo
         leading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await leading
-        await made._leave()
+        await made._leave(probe)
         stopped.set()
 
     world.clock.move_to(10.0)
