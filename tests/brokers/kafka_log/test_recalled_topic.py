@@ -76,7 +76,7 @@ def test_files_come_as_they_are_from_when_the_topic_was_opened(new_place, tmp_pa
             _take(slow, Gatherer(tmp_path), ())
 
 
-def test_the_topic_is_made_grows_and_is_small(new_place):
+def test_the_topic_is_made_grows_and_is_small(new_place, kafka_cluster):
     """As many replicas as the log has; a topic that would keep everything is refused."""
     none = new_place(partitions=0)
     with pytest.raises(LogUnavailableError, match="there is no topic"):
@@ -84,6 +84,7 @@ def test_the_topic_is_made_grows_and_is_small(new_place):
     place = new_place(partitions=1, replicas=2)
     for partitions in (1, 1, 3):
         prepare_recalled_topic(place, partitions)
+        kafka_cluster.wait_known(recalled_topic_of(place), partitions)
         admin = AdminClient(settings_of(place))
         topic = admin.list_topics(timeout=30).topics[recalled_topic_of(place)]
         assert len(topic.partitions) == partitions

@@ -20,6 +20,7 @@ from distributary.core.log.kafka import (
     topic_of,
 )
 from distributary.core.log.kafka._client import RECORD_BYTES_MAX
+from distributary.core.log.kafka._topic_admin import TopicAdmin
 from distributary.core.log.keys import partition_of
 from distributary.core.route import BlindMatcher, RouteTable
 from distributary.server.processes.receiver.route_snapshot import routes_at
@@ -44,6 +45,16 @@ def test_a_topic_is_made_and_then_found_safe(new_place):
     assert again == (3, False, ())
     (warning,) = prepare_topics(place, 5).warnings
     assert "has 3 partitions, not 5" in warning
+
+
+def test_what_another_node_has_done_meanwhile_is_no_fault(new_place):
+    """Each looks before it makes a topic or adds partitions, and may have seen the old state."""
+    place = new_place(partitions=0)
+    admin = TopicAdmin(place, topic_of(place))
+    assert admin.make(1, 3, {})
+    assert not admin.make(1, 3, {})
+    for partitions in (3, 3, 2):
+        admin.grow(partitions)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ import socket
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from kit.ports import free_port
+from kit.running_server import wait_until
 from kit.servers._base import BrokerServer
 from kit.servers._tls import Authority
 from kit.servers.kafka import fetch, format_storage, runner
@@ -132,15 +134,42 @@ class KafkaNode(BrokerServer):
         name = b"__cluster_metadata"
         topics = b"\x02" + bytes([len(name) + 1]) + name + b"\x02" + bytes(4) + b"\x00\x00"
         request = struct.pack(">hhihx", 55, 0, 1, -1) + topics + b"\x00"  # DescribeQuorum
-        with socket.create_connection(("127.0.0.1", self.port), timeout=_ANSWER_S_MAX) as wire:
-            wire.sendall(struct.pack(">i", len(request)) + request)
-            answer = wire.makefile("rb")
-            (length,) = struct.unpack(">i", answer.read(4))
-            body = answer.read(length)
+        body = self._asked(request)
         # Correlation, tags, error, one topic with its name, one partition with number and error.
         at = 4 + 1 + 2 + 1 + 1 + len(name) + 1 + 4 + 2
         (leader,) = struct.unpack_from(">i", body, at)
         return int(leader)
+
+    def knows(self, topic: str, partitions: int) -> bool:
+        """Whether it tells clients who leads each of so many partitions of *topic*.
+
+        Raises:
+            OSError: It does not answer.
+        """
+        name = topic.encode()
+        topics = struct.pack(">ih", 1, len(name)) + name + b"\x00"  # is not made by asking
+        body = self._asked(struct.pack(">hhih", 3, 4, 1, -1) + topics)  # Metadata
+        # From the topic on: its name, a flag, its partitions; of each error, number and leader,
+        # its replicas and those in sync. There is none of them where the topic is not known.
+        at = body.index(struct.pack(">h", len(name)) + name) + 2 + len(name) + 1
+        (count,) = struct.unpack_from(">i", body, at)
+        at += 4
+        led = 0
+        for _ in range(count):
+            _error, _number, leader, replicas = struct.unpack_from(">hiii", body, at)
+            led += leader >= 0
+            at += 14 + 4 * replicas
+            (in_sync,) = struct.unpack_from(">i", body, at)
+            at += 4 + 4 * in_sync
+        return led >= partitions
+
+    def _asked(self, request: bytes) -> bytes:
+        """The answer to a request."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=_ANSWER_S_MAX) as wire:
+            wire.sendall(struct.pack(">i", len(request)) + request)
+            with wire.makefile("rb") as answer:
+                (length,) = struct.unpack(">i", answer.read(4))
+                return answer.read(length)
 
     def log_folder(self, topic: str, partition: int) -> Path:
         """Where the segments of a partition are, if this node has a replica."""
@@ -178,13 +207,20 @@ class KafkaCluster:
     def create_topic(
         self, name: str, partitions: int = 1, replicas: int = NODES, **config: str
     ) -> None:
-        """Make a topic; its settings have ``_`` for ``.``."""
+        """Make a topic, and wait until each node knows it; its settings have ``_`` for ``.``."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
         library = importlib.import_module("confluent_kafka.admin")
         topic = library.NewTopic(name, partitions, replicas, config=settings)
         admin = self.admin()  # ends its requests when it is forgotten
         for made in admin.create_topics([topic]).values():
             made.result(_ANSWER_S_MAX)
+        self.wait_known(name, partitions)
+
+    def wait_known(self, topic: str, partitions: int) -> None:
+        """Wait until each node tells clients so many partitions of *topic*."""
+        for node in self.nodes.values():
+            knows = partial(node.knows, topic, partitions)
+            wait_until(knows, _ANSWER_S_MAX, f"a node knows topic {topic}", 0.02)
 
     def controller(self) -> KafkaNode:
         """The node whose controller is active."""

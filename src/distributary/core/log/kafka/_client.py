@@ -43,6 +43,14 @@ ANSWER_S_MAX: Final = 15.0
 """Longest wait for one answer of the cluster, however often it is asked: more than the 12 s in
 which a cluster with its default session timeout of 9 s has another leader."""
 
+HOPELESS: Final = {
+    "TOPIC_AUTHORIZATION_FAILED",
+    "SASL_AUTHENTICATION_FAILED",
+    "_AUTHENTICATION",
+    "_SSL",
+}
+"""What waiting does not cure. A topic that is not known may have been made a moment ago."""
+
 
 def library() -> Any:
     """The client library; it ships no complete type information."""

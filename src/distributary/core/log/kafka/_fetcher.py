@@ -16,6 +16,7 @@ from distributary.core.errors import LogUnavailableError
 from distributary.core.log.damage import Damage
 from distributary.core.log.kafka._client import (
     ANSWER_S_MAX,
+    HOPELESS,
     Settings,
     library,
     log_error,
@@ -177,7 +178,7 @@ class Fetcher:
                 return ask(max(left_s, 0.1))
             except self._failed as raised:
                 error = raised.args[0]
-                if left_s <= 0 or error.fatal() or error.name() in _HOPELESS:
+                if left_s <= 0 or error.fatal() or error.name() in HOPELESS:
                     raise log_error(error, self._doing) from raised
                 time.sleep(0.1)
 
@@ -325,7 +326,7 @@ class Fetcher:
             self.rest()
             self.seek(self._nearest(at))
             return True
-        elif error.fatal() or name in _HOPELESS:
+        elif error.fatal() or name in HOPELESS:
             self.rest()
             raise log_error(error, self._doing)
         else:
@@ -371,14 +372,6 @@ def _publisher(message: Any) -> str | None:
 
 
 _OUT_OF_RANGE: Final = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"}
-
-_HOPELESS: Final = {
-    "TOPIC_AUTHORIZATION_FAILED",
-    "SASL_AUTHENTICATION_FAILED",
-    "_AUTHENTICATION",
-    "_SSL",
-}
-"""What waiting does not cure. A topic that is not known may have been made a moment ago."""
 
 _END: Final = "_PARTITION_EOF"
 """Name of the error that says that there is no further record now."""

@@ -93,30 +93,40 @@ class TopicAdmin:
                 else:
                     return {key: str(entry.value) for key, entry in entries.items()}
 
-    def make(self, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
-        """Make the topic; it may have been made by another node meanwhile."""
+    def make(self, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
+        """Make the topic; False: another node has made it."""
         topic = self.admin.NewTopic(self.topic, partitions, replicas, config=dict(config))
         try:
             asked = self._client.create_topics([topic], operation_timeout=ANSWER_S_MAX)
             asked[self.topic].result()
         except self.kafka.KafkaException as raised:
             error = raised.args[0]
-            if error.name() != "TOPIC_ALREADY_EXISTS":
-                raise SettingsError(
-                    f"topic {self.topic} with {partitions} partitions of {replicas} replicas cannot"
-                    f" be made: {error.str()}"
-                ) from raised
+            if error.name() == "TOPIC_ALREADY_EXISTS":
+                return False
+            raise SettingsError(
+                f"topic {self.topic} with {partitions} partitions of {replicas} replicas cannot"
+                f" be made: {error.str()}"
+            ) from raised
+        return True
 
     def grow(self, partitions: int) -> None:
-        """Add partitions to the topic."""
+        """Have at least so many partitions in the topic; waits until they are told.
+
+        Raises:
+            LogUnavailableError: The cluster does not answer.
+            SettingsError: It refuses.
+        """
         wanted = self.admin.NewPartitions(self.topic, partitions)
         try:
             asked = self._client.create_partitions([wanted], operation_timeout=ANSWER_S_MAX)
             asked[self.topic].result()
         except self.kafka.KafkaException as raised:
-            raise SettingsError(
-                f"topic {self.topic} cannot have {partitions} partitions: {raised.args[0].str()}"
-            ) from raised
+            error = raised.args[0]
+            if error.name() != "INVALID_PARTITIONS":  # another node has added them
+                raise SettingsError(
+                    f"topic {self.topic} cannot have {partitions} partitions: {error.str()}"
+                ) from raised
+        look_until(self, partitions)
 
 
 def look_until(admin: TopicAdmin, partitions: int) -> Topic:

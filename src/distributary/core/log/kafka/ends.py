@@ -9,6 +9,7 @@ from typing import Any
 from distributary.core.cluster import KafkaPlace
 from distributary.core.log.kafka._client import (
     ANSWER_S_MAX,
+    HOPELESS,
     admin_library,
     library,
     log_error,
@@ -95,15 +96,15 @@ class KafkaEnds:
         places = [kafka.TopicPartition(self._topic, number) for number in range(partitions)]
         deadline_s = time.monotonic() + ANSWER_S_MAX
         while True:
-            left_s = max(deadline_s - time.monotonic(), _AGAIN_S)
+            left_s = deadline_s - time.monotonic()
             try:
                 asked = self._client().list_offsets(
-                    dict.fromkeys(places, spec), request_timeout=left_s
+                    dict.fromkeys(places, spec), request_timeout=max(left_s, _AGAIN_S)
                 )
                 return [int(asked[place].result().offset) for place in places]
             except kafka.KafkaException as raised:
                 error = raised.args[0]
-                if time.monotonic() >= deadline_s or not error.retriable():
+                if left_s <= 0 or error.name() in HOPELESS:
                     raise log_error(error, "ask where the log ends") from raised
                 time.sleep(_AGAIN_S)
 

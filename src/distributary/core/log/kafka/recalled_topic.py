@@ -90,7 +90,6 @@ def prepare_recalled_topic(place: KafkaPlace, partitions: int) -> None:
         raise SettingsError(f"topic {name} cannot be used: " + "; ".join(faults))
     if topic.partitions < partitions:
         admin.grow(partitions)
-        look_until(admin, partitions)
 
 
 def _cure(topic: str, key: str) -> str:

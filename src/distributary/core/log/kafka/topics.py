@@ -78,8 +78,9 @@ def prepare_topics(
     if topic is None:
         # The number of brokers, not of replicas asked for: one broker may be down just now.
         wanted = 1 if len(brokers) == 1 or one_replica else replicas
-        admin.make(partitions, wanted, {**MADE, "min.insync.replicas": str(min(2, wanted))})
-        topic, made = look_until(admin, 1), True
+        safe = {**MADE, "min.insync.replicas": str(min(2, wanted))}
+        made = admin.make(partitions, wanted, safe)
+        topic = look_until(admin, 1)
     faults = list(_faults(topic, admin.topic))
     warnings = list(_warnings(topic, admin.topic, partitions))
     if topic.replicas == 1:
@@ -105,7 +106,6 @@ def grow_topic(place: KafkaPlace, partitions: int) -> None:
     topic = look_for(admin)
     if topic.partitions < partitions:
         admin.grow(partitions)
-        look_until(admin, partitions)
 
 
 def _faults(topic: Topic, name: str) -> Iterator[str]:
