@@ -6,13 +6,12 @@ Callers: the modules of the commands. Hides: the connection, and how what is ref
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import quote, urlencode
 
 import msgspec
 import typer
 from rich.json import JSON
-from rich.markup import escape
 
 from distributary.cli import _console
 from distributary.cli._http import Address, Client, Headers, Response
@@ -22,7 +21,6 @@ from distributary.core.tenant import path_in
 
 CREATED: Final = 201
 NO_CONTENT: Final = 204
-UNAUTHENTICATED: Final = 401
 NOT_FOUND: Final = 404
 PRECONDITION_FAILED: Final = 412
 _NEXT: Final = re.compile(r'<([^>]+)>; rel="next"')
@@ -32,10 +30,7 @@ def call(
     address: Address, method: str, path: str, body: object = None, headers: Headers = ()
 ) -> Response:
     """Send one request to the API; exits where no server responds."""
-    try:
-        content = b"" if body is None else msgspec.json.encode(body)
-    except UnicodeEncodeError as error:
-        _console.fail(f"a text has half of a surrogate pair: {error.object[:80]!r}")
+    content = b"" if body is None else msgspec.json.encode(body)
     if content:
         headers = (("content-type", "application/json"), *headers)
 
@@ -53,31 +48,36 @@ def call(
         _console.fail(f"no server answered at {address.place}: {error}", hint, _console.UNREACHABLE)
 
 
-def checked(response: Response, kind: type = dict) -> Any:
-    """Return the body of a 2xx response, of *kind*; None: it has none (204).
+def checked(response: Response, kind: type[dict[Any, Any] | list[Any]] = dict) -> Any:
+    """Return the body of a 2xx response, of *kind*: an object, or a list of objects.
 
     Shows any other response and exits: what is refused, and the answer of another program. The
     page of a proxy to sign in has status 200, and must not pass for "done".
     """
     if not response.good:
         _console.show_refusal(response)
-        if response.status == UNAUTHENTICATED:
-            hint = (
-                "Show who you are: set DISTRIBUTARY_TOKEN, or say --token-from env:NAME|file:PATH"
-            )
-            _console.errors().print(f"  {escape(hint)}")
         raise typer.Exit(_console.FAILED)
-    if response.status == NO_CONTENT:
-        return None
-    body = response.json()
+    body: Any = {} if response.status == NO_CONTENT else response.json()
     if not isinstance(body, kind):
-        said = response.headers.get("content-type") or "nothing"
-        _console.fail(
-            f"no distributary server answered: the answer is {said}, with status {response.status}",
-            "Name the address of the server with --url. A proxy may want a sign-in first",
-            _console.UNREACHABLE,
-        )
-    return body
+        _other_program(f"{response.brings}, with status {response.status}")
+    if kind is dict:
+        return _Members(body)
+    if not all(isinstance(item, dict) for item in body):
+        _other_program("the answer is a list of something else")
+    return [_Members(item) for item in body]
+
+
+class _Members(dict[str, Any]):
+    """An object of an answer. One without a member that a command needs is another program's."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        _other_program(f"the answer has no member {name!r}")
+
+
+def _other_program(why: str) -> NoReturn:
+    _console.fail(
+        f"no distributary server answered: {why}", _console.OTHER_PROGRAM, _console.UNREACHABLE
+    )
 
 
 def parts_of(address: Address, path: str) -> Iterator[tuple[list[dict[str, Any]], Response]]:

@@ -133,6 +133,10 @@ def main() -> None:
             raise
         _console.errors().print(str(needed), style="red", markup=False)
         sys.exit(_console.UNUSABLE)
+    except UnicodeEncodeError as error:
+        text = _console.fits_one_line(ascii(error.object))
+        _console.errors().print(f"This text is no UTF-8: {text}", style="red", markup=False)
+        sys.exit(_console.UNUSABLE)
     except BrokenPipeError:
         _drop_output()
         sys.exit(_console.FAILED)  # the reader of our output has closed it

@@ -34,6 +34,10 @@ EXIT_CODES = {
 }
 """Each exit code of a command, and what it means."""
 
+UNAUTHENTICATED = 401
+OTHER_PROGRAM = "Name the address of the server with --url. A proxy may want a sign-in first"
+"""What to do where another program has answered."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 TEXT_CHARACTERS_MAX = 200
@@ -109,13 +113,24 @@ def show_refusal(response: Response, what: str = "") -> None:
     """Print a refusal (problem details, RFC 9457); *what* names the thing that was refused."""
     problem = response.json()
     problem = problem if isinstance(problem, dict) else {}
-    title = problem.get("detail") or problem.get("title") or "the server refused"
+    title = problem.get("detail") or problem.get("title") or response.brings
     faults = problem.get("faults")
     console = errors()
     before = f"{escape(what)}: " if what else ""
     console.print(f"{before}[bold red]{response.status}[/] {escape(fits_one_line(title))}")
     if isinstance(faults, list) and faults:
         console.print(faults_table(faults))
+    if hint := hint_about(response):
+        console.print(f"  {escape(hint)}")
+
+
+def hint_about(response: Response) -> str:
+    """What to do about an answer that is no success; empty: it says so itself."""
+    if response.status == UNAUTHENTICATED:
+        return "Show who you are: set DISTRIBUTARY_TOKEN, or say --token-from env:NAME|file:PATH"
+    if response.status < 400:
+        return OTHER_PROGRAM
+    return ""
 
 
 def faults_table(faults: Iterable[Any]) -> Table:

@@ -75,7 +75,8 @@ def parse_address(url: str) -> Address:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # an invalid port, or no address in the brackets
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # an invalid port, no address in the brackets, or no name for the DNS
         usable = False
     if not usable or "@" in parts.netloc or parts.query or parts.fragment:
         message = "Expected a URL such as http://127.0.0.1:8080, without a user or a query"
@@ -108,8 +109,22 @@ class Response(NamedTuple):
         """The body as JSON; None where it is not JSON."""
         try:
             return msgspec.json.decode(self.body)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
+
+    @property
+    def brings(self) -> str:
+        """What it is, in words, where it says nothing itself."""
+        if 300 <= self.status < 400 and "location" in self.headers:
+            return f"it leads to {self.headers['location']}"
+        if self.good:
+            return f"the answer is {self.headers.get('content-type') or 'nothing'}"
+        return "the server failed" if self.status >= 500 else "the server refused"
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a page for people: no answer of a server of events."""
+        return self.headers.get("content-type", "").lower().startswith("text/html")
 
 
 class Client:

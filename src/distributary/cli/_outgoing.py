@@ -158,7 +158,7 @@ def read_events(file: BinaryIO) -> Iterator[list[Event | Unreadable]]:
 def _is_json(text: bytes) -> bool:
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):  # the latter: nested too deeply
         return False
     return True
 
@@ -181,7 +181,7 @@ def _from_lines(place: int, lines: Iterable[bytes]) -> list[Event | Unreadable]:
 def _from_array(body: bytes) -> list[Event | Unreadable]:
     try:
         elements = msgspec.json.decode(body, type=list[msgspec.Raw])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         return [Unreadable(1, (Fault("$", "json", str(error)),))]
     return [_read_one(n, bytes(element)) for n, element in enumerate(elements, 1)]
 

@@ -134,7 +134,9 @@ class Publisher:
             attempt += 1
             response, error = await self._attempt(envelope)
             if response is not None and response.status not in WORTH_REPEATING:
-                state: State = "acked" if 200 <= response.status < 300 else "refused"
+                # The page of a proxy to sign in, or of another web server, acknowledges nothing.
+                acked = response.good and not response.is_page
+                state: State = "acked" if acked else "refused"
                 return PublishResult(envelope, state, response, None, ambiguous, attempt)
             unsure = _may_be_stored(response, error)
             asked = response.headers.get("retry-after") if response is not None else None
@@ -214,8 +216,8 @@ def problem_of(published: PublishResult) -> tuple[str, list[object]]:
         return (f"no answer ({published.error})", [])
     try:
         problem = msgspec.json.decode(published.response.body, type=dict[str, object])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         problem = {}
     faults = problem.get("faults")
-    headline = problem.get("detail") or problem.get("title") or "refused"
+    headline = problem.get("detail") or problem.get("title") or published.response.brings
     return f"{published.response.status} {headline}", faults if isinstance(faults, list) else []

@@ -100,9 +100,13 @@ def follow(
         parts.append("cancelled")
     if state["state"] == "ended-early":
         parts.append(f"ended early: {state['reason']}")
+    ids = set(state.get("ids", ()))
+    absent = max(0, len(ids) - state["looked"]) if ids and state["state"] == "done" else 0
+    if absent:
+        parts.append(f"{absent} of {len(ids)} ids are those of no kept dead letter")
     _console.output().print(f"{', '.join(parts)} (run {name})", markup=False)
-    if state["state"] == "ended-early":
-        raise typer.Exit(1)
+    if state["state"] == "ended-early" or absent:
+        raise typer.Exit(_console.FAILED)
 
 
 def _path(run: str, namespace: str) -> str:

@@ -100,6 +100,8 @@ class Tally:
     refusals_shown: int = 0
     ids: list[str] = field(default_factory=list)
     """Of the first events that were acknowledged."""
+    hints: set[str] = field(default_factory=set)
+    """What to do about what was refused."""
     never_reached: bool = field(default=True)
     """True while no request had any response."""
 
@@ -246,12 +248,20 @@ def _run(plan: SendPlan) -> int:
         interrupted = False
         try:
             asyncio.run(sending.send(_pieces(plan, files), reads))
+        except ExceptionGroup as failed:  # a file that can be opened and not read, say
+            raise _first(failed) from None
         except KeyboardInterrupt:
             interrupted = True
             sending.give_up()
         duration_s = sending.clock.monotonic_s() - started_s
     _summarise(plan, sending.tally, duration_s, interrupted=interrupted)
     return INTERRUPTED if interrupted else sending.tally.exit_code()
+
+
+def _first(failed: ExceptionGroup[Exception]) -> Exception:
+    """The first failure of a group, which may hold groups."""
+    first = failed.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
 
 
 def _pieces(plan: SendPlan, files: Iterable[BinaryIO]) -> Iterator[list[Event | Unreadable]]:
@@ -385,6 +395,8 @@ class _Sending:
             headline, faults = _publish.problem_of(published)
             first = published.envelope.events[0].attributes["id"]
             self._show(f"{published.state}: id {first}: {headline}", faults)
+            if published.response is not None:
+                tally.hints.add(_console.hint_about(published.response))
         if self._ledger is not None:
             self._ledger.write(*_publish.ledger_lines(published, self.clock.wall_ms()))
         self._progress.update(
@@ -412,6 +424,12 @@ def _groups(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
         yield group
 
 
+def _hint(tally: Tally) -> None:
+    """Say what to do about what was refused."""
+    for hint in filter(None, sorted(tally.hints)):
+        _console.errors().print(f"  {escape(hint)}")
+
+
 def _summarise(plan: SendPlan, tally: Tally, duration_s: float, *, interrupted: bool) -> None:
     for id_ in tally.ids:
         _console.output().print(_console.fits_one_line(id_), markup=False)
@@ -427,6 +445,7 @@ def _summarise(plan: SendPlan, tally: Tally, duration_s: float, *, interrupted: 
         where = plan.address.place
         console.print(f"[bold red]error:[/] no server answered at {escape(where)}")
         console.print("  Start it with: distributary serve")
+    _hint(tally)
     parts = [f"[green]{tally.acked:,} acknowledged[/]"]
     if tally.refused:
         parts.append(f"[red]{tally.refused:,} refused[/]")

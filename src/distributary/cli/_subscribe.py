@@ -49,8 +49,7 @@ def _subscribe(**said: Any) -> None:
             _console.FAILED,
         )
     realized = checked(response)
-    if isinstance(realized, dict):
-        shown = _console.fits_one_line(realized.get("id", shown))
+    shown = _console.fits_one_line(realized["id"])
     done = "created" if response.status == CREATED else "replaced"
     _console.errors().print(f"{done} {escape(shown)}")
     print_json(realized)

@@ -97,7 +97,8 @@ STATES: Final[Columns] = {
 
 def detail(status: Row) -> Iterator[tuple[str, str]]:
     """Names and values of the status of one subscription, for people."""
-    for name in ("id", "state", "route", "revision"):
+    yield "id", str(status["id"])
+    for name in ("state", "route", "revision"):
         if status.get(name) is not None:
             yield name, str(status[name])
     failing = status.get("failing")

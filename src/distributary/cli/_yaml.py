@@ -33,7 +33,8 @@ def documents(name: str) -> Iterator[Any]:
         raise SettingsError(f"{name}: larger than {FILE_BYTES_MAX // 2**20} MiB; split the export")
     try:
         yield from yaml.load_all(text, Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    # A number of thousands of digits is a ValueError, and so is a text that is no UTF-8.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         told = " ".join(str(error).split())
         raise SettingsError(f"{name}: this is no YAML: {_console.fits_one_line(told)}") from error
 

@@ -122,7 +122,7 @@ def _of_file(name: str, given: Mapping[str, str], faults: list[str]) -> dict[str
     """The options that the settings file *name* of a node stands for."""
     try:
         read = tomllib.loads(content_of(name, SETTINGS_FILE_BYTES_MAX))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         faults.append(f"settings: {name} is no TOML: {error}")
         return {}
     except ValueError as error:

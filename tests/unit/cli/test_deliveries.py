@@ -421,6 +421,16 @@ def test_a_run_that_ends_early_fails_and_says_why(server, run) -> None:
     assert (code, out) == (1, "sent again: 7, ended early: it was deleted (run x)\n")
 
 
+def test_an_id_of_no_dead_letter_is_told(server, run) -> None:
+    """A number that was typed wrong must not pass for one that was sent."""
+    server.says("POST /dead-letters/redrive", {"run": "x"}, 202)
+    state = {"state": "done", "handled": 1, "passed": 0, "looked": 1, "ids": ["0-1", "0-999"]}
+    server.says("GET /runs/x", RUN | state)
+    code, out, _ = run("dead-letters", "redrive", "0-1", "0-999")
+    told = "sent again: 1, 1 of 2 ids are those of no kept dead letter (run x)\n"
+    assert (code, out) == (1, told)
+
+
 def test_one_dead_letter_is_shown_as_the_server_has_it(server, run) -> None:
     """With its event."""
     server.says("GET /dead-letters/0-1", LETTER)
@@ -445,37 +455,6 @@ def test_names_of_runs_are_quoted_in_paths(server, run) -> None:
     server.says("GET /runs/..%2Fkeys", RUN)
     assert run("runs", "list", "--subscription", "a&kind=purge")[:2] == (0, "no runs\n")
     assert run("runs", "show", "../keys")[0] == 0
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("subscriptions", "pause", "a"),
-        ("subscriptions", "disable", "a"),
-        ("subscriptions", "delete", "-y", "a"),
-        ("subscriptions", "list"),
-        ("subscriptions", "status", "a"),
-        ("subscriptions", "retry", "a"),
-        ("dead-letters", "list"),
-        ("dead-letters", "redrive", "--all"),
-        ("runs", "list"),
-        ("runs", "cancel", "x"),
-        ("key", "list"),
-        ("whoami",),
-        ("status",),
-    ],
-    ids=" ".join,
-)
-def test_the_answer_of_another_program_is_no_success(server, run, monkeypatch, words) -> None:
-    """A proxy's page to sign in has status 200: nothing was done."""
-
-    async def page(*_said: object) -> _http.Response:
-        return _http.Response(200, {"content-type": "text/html"}, b"<html>Sign in")
-
-    monkeypatch.setattr(server, "request", page)
-    code, out, err = run(*words)
-    assert (code, out) == (3, "")
-    assert "no distributary server answered: the answer is text/html" in " ".join(err.split())
 
 
 def test_who_stops_waiting_is_told_the_run(server, run, monkeypatch) -> None:

@@ -34,6 +34,8 @@ def test_an_address_is_read_from_a_url(url: str, expected: tuple[object, ...]) -
             "http://u:p@x",
             "http://x:0x1",
             "http://[::1",
+            "http://\udcff",
+            f"http://{'a' * 64}.example",
         ),
         *("http://x:0", "http://x/?a=b", "http://x/#a"),
     ],

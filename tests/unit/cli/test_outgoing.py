@@ -68,6 +68,13 @@ def test_a_file_that_is_no_json_is_unreadable(text: bytes) -> None:
     assert [type(entry) for entry in read(text)] == [Unreadable]
 
 
+@pytest.mark.parametrize("text", [b"[" * 100_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000])
+def test_what_is_nested_too_deeply_is_unreadable(text: bytes) -> None:
+    """And so said, however deep."""
+    ((entry,),) = _outgoing.read_events(io.BytesIO(text))
+    assert isinstance(entry, _outgoing.Unreadable)
+
+
 def test_a_pipe_is_read_as_it_comes() -> None:
     """A line is handed on before the next one is there."""
 

@@ -169,6 +169,22 @@ def test_all_envelopes_are_published_by_few_publishers() -> None:
     assert sum(script.asked for script in scripts) == 10
 
 
+def test_a_page_acknowledges_nothing() -> None:
+    """A proxy that wants a sign-in first answers 200, and keeps no event."""
+    response = Response(200, {"content-type": "text/html; charset=utf-8"}, b"<html>")
+
+    class Page:
+        async def request_raw(self, *_said: object) -> Response:
+            return response
+
+    still = Still()
+    publisher = Publisher(Page(), "/e", clock=still, random=still, sleep=still.sleep)
+    published = asyncio.run(publisher.publish(wrap([EVENT], "binary")))
+    assert published.state == "refused"
+    headline, _ = _publish.problem_of(published)
+    assert headline == "200 the answer is text/html; charset=utf-8"
+
+
 def test_the_problem_of_a_refusal_is_taken_from_its_body() -> None:
     """Detail first, then title; a body that is no problem is no problem."""
     envelope = wrap([EVENT], "binary")
@@ -178,8 +194,9 @@ def test_the_problem_of_a_refusal_is_taken_from_its_body() -> None:
     for answered, expected in (
         (body, ("400 D", [fault])),
         (b'{"title": "T"}', ("400 T", [])),
-        (b"<html>", ("400 refused", [])),
-        (b"[]", ("400 refused", [])),
+        (b"<html>", ("400 the server refused", [])),
+        (b"[]", ("400 the server refused", [])),
+        (b'{"title": "\xff"}', ("400 the server refused", [])),
     ):
         published = PublishResult(envelope, "refused", Response(400, {}, answered), None, 0, 1)
         assert _publish.problem_of(published) == expected

@@ -42,7 +42,7 @@ def read_toml(toml_text: str | None, faults: list[str]) -> dict[str, Any]:
         return {}
     try:
         return tomllib.loads(toml_text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         faults.append(f"configuration file: not TOML: {error}")
         return {}
 
