@@ -7,7 +7,7 @@ from distributary.core.deliver import Limits
 from distributary.core.policy import DeliveryPolicy
 from distributary.partitions import _flusher, _unwritten
 from distributary.testing import simulation
-from distributary.testing.simulation import answers
+from distributary.testing.simulation import answers, hangs
 
 A, B = "http://a.example/", "http://b.example/"
 ONCE = DeliveryPolicy(retry=0, timeout_s=1.0)
@@ -17,6 +17,21 @@ def kept(partition):
     """Routes of the dead letters in the store, with how many each has."""
     found = [dead_letter.key.route for dead_letter in partition.store.dead_letters(10_000)]
     return {route: found.count(route) for route in found}
+
+
+def kept_keys(partition):
+    """Matches of the dead letters in the store."""
+    return {dead_letter.key for dead_letter in partition.store.dead_letters(10_000)}
+
+
+def hangs_once(behaviour):
+    """A sink whose first attempt hangs."""
+    first = iter([hangs])
+
+    def step(chance):
+        return next(first, behaviour)(chance)
+
+    return step
 
 
 def given_up(partition):
@@ -128,4 +143,40 @@ def test_a_sink_that_refuses_faster_than_the_disk_writes_waits_for_it(
     assert kept(partition) == {"r": 100}
     most = max(sum(len(each.event) for each in letters) for letters in waiting)
     assert 0 < most < 2_000 + 8 * 300
+    partition.rest()
+
+
+@pytest.mark.parametrize("backfilled", [False, True])
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_kill_before_the_journal_leaves_a_letter_as_the_outcome(
+    make_partition, backfilled, in_memory
+):
+    """Its match is not sent again: a sink that answers by then gets it by a redrive, once."""
+    partition = make_partition(in_memory=in_memory)
+    partition.put_route("r", A, policy=DeliveryPolicy(retry=0, timeout_s=5.0))
+    partition.sinks[A] = hangs if backfilled else answers(400)
+    partition.start()
+    partition.advance(1.0)
+    if backfilled:
+        for _ in range(60):
+            partition.publish("t")
+        partition.advance(2.0)
+        assert partition.store.kept_backfills
+        partition.sinks[A] = hangs_once(answers(400, after_s=0.1))
+        partition.advance(3.5)  # Those that hung have ended; one of the backfill hangs.
+    partition.publish("t")
+    before = kept_keys(partition)
+    partition.store.crash_after = 0
+    partition.advance(1.0)
+    assert not partition.lives
+    left = kept_keys(partition)
+    assert left > before
+    partition.sinks[A] = answers()
+    partition.start()
+    partition.advance(60.0)
+    assert kept_keys(partition) == left
+    partition.checker.may_redrive("r")
+    partition.targets.ask("redrive", "r")
+    partition.advance(5.0)
+    assert not kept(partition)
     partition.rest()

@@ -103,7 +103,7 @@ FIRST = Batch(
 )
 SECOND = Batch(
     Mark(7, 77),
-    [(_key(8), 88)],
+    [(_key(4), 4), (_key(8), 88)],
     Changes(
         rows=_rows(_row(2, attempt=3, event=IN_STORE), _row(6)),
         forget=[_key(1)],
@@ -220,6 +220,23 @@ def check_the_power_goes_within_a_flush(made: Ownerships) -> None:
         assert place != "rows" or found == before
         assert place != "end" or found == whole
         assert _after(made, partition, SECOND) == whole, f"{place}: it is made again"
+
+
+def check_a_kept_letter_is_the_outcome_of_its_match(made: Ownerships) -> None:
+    """Wherever the power goes: with the letter in the store, the match is not made again."""
+    done = {_key(6): 6, _key(3, "lagging"): 3}
+    letters = [_dead_letter(6), _dead_letter(3, "lagging"), _dead_letter(5)]
+    changes = Changes(_rows(_row(5, done=True)), dead_letters=letters)
+    changes.backfills[BACKFILL.name] = BACKFILL
+    batch = Batch(Mark(4, 44), list(done.items()), changes, {"lagging": 3})
+    for partition, place in enumerate(made.places):
+        ownership = made.open(partition)
+        made.arm(place, PowerCut())
+        assert _raises(PowerCut, partial(ownership.flush, batch)), place
+        made.let_go(ownership)
+        for _ in range(2):
+            _, told, (*_, kept) = _reopened(made, partition)
+            assert told == (done if kept else {}), f"{place}: the finished row says so of the third"
 
 
 def check_a_medium_that_refuses_ends_the_ownership(made: Ownerships) -> None:
@@ -463,6 +480,7 @@ CHECKS: tuple[Check, ...] = (
     check_a_flush_made_again_changes_nothing,
     check_a_letter_that_is_taken_is_no_letter,
     check_the_power_goes_within_a_flush,
+    check_a_kept_letter_is_the_outcome_of_its_match,
     check_a_medium_that_refuses_ends_the_ownership,
     check_an_owner_that_lost_the_partition_writes_nothing,
     check_a_cursor_that_the_log_does_not_know_is_taken_back,

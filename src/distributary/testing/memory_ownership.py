@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -301,10 +302,22 @@ class MemoryOwnership:
     ) -> None:
         self.store: Deliveries = store.behind(fence)
         self._apply = store.apply
+        self._memory = store
         self._state = state
         self._fence = fence
         self._touch = touch
         self._dead = False
+        self._learn_kept()
+
+    def _learn_kept(self) -> None:
+        """See ``FileOwnership``."""
+        store = self._memory
+        rows = {row.key for row in store.rows()}
+        for kept in store.kept_dead_letters(sys.maxsize):
+            key = kept.dead_letter.key
+            needed = (row.from_offset for row in store.backfills() if row.route == key.route)
+            if key.offset >= min([self.state.mark.offset, *needed]) and key not in rows:
+                self._state.done.setdefault(key, kept.dead_letter.checksum)
 
     @property
     def state(self) -> JournalState:
@@ -318,6 +331,7 @@ class MemoryOwnership:
         if fitting is self._state:
             return False
         self._state.marks[:] = fitting.marks or [Mark(0, 0)]
+        self._learn_kept()
         return True
 
     def flush(self, batch: Batch) -> list[GivenUp]:

@@ -371,12 +371,6 @@ class OutcomeChecker:
         self._new.clear()
         self._in_flush = 0
 
-    def perhaps_kept(self, dead_letter: DeadLetter) -> None:
-        """The owner died while *dead_letter* went into the store: it may be tried again, or not."""
-        fate = self._fate_at(dead_letter.key)
-        fate.unsure = True
-        self._open.pop((str(fate.event.attributes["id"]), fate.route), None)
-
     @property
     def undurable_count(self) -> int:
         """Answers and outcomes that are not on the medium."""

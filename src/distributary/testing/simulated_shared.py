@@ -245,7 +245,7 @@ class SharedPartition(Partition):
         self._former.append(life)
         self.checker.died()
         for letter in take_new(self.store):
-            self.checker.perhaps_kept(letter)
+            self.checker.kept(letter)
         self._life = None
 
     def _script(self, timers: LifeTimers, event: Event, destination: Destination) -> Step:

@@ -433,7 +433,7 @@ class Partition:
     def _end(self, life: Life) -> None:
         self.checker.died()
         for letter in simulated_life.take_new(self.store):
-            self.checker.perhaps_kept(letter)
+            self.checker.kept(letter)
         life.let_go()
         life.status_page.close()
         self._life = None

@@ -138,6 +138,9 @@ class Ownership(Protocol):
 class FileOwnership:
     """An ``Ownership`` by two files: the transaction of the store, then a frame of the journal.
 
+    After a kill between the two, a row in the store keeps its match from being made again, and so
+    does a kept dead letter: it is the outcome of its match, which the journal learns here.
+
     Args:
         store: Open, with the fence of the lease.
         journal: Open, with the same fence. The caller closes both.
@@ -145,6 +148,9 @@ class FileOwnership:
     Attributes:
         local: True: a small flush is one write and one sync on this machine.
         damage: That of the journal.
+
+    Raises:
+        FencedError, StoreError: As ``flush``.
     """
 
     local: bool = True
@@ -152,9 +158,11 @@ class FileOwnership:
     def __init__(self, store: DeliveryStore, journal: Journal) -> None:
         self.store: Deliveries = store
         self._apply = store.apply
+        self._kept_outcomes = store.kept_outcomes
         self._journal = journal
         self.damage = journal.damage
         self._dead = False
+        self._learn_kept()
 
     @property
     def state(self) -> JournalState:
@@ -168,7 +176,15 @@ class FileOwnership:
         if state is self.state:
             return False
         self._journal.restart_at(state)
+        self._learn_kept()
         return True
+
+    def _learn_kept(self) -> None:
+        """Record the outcomes that only the store knows, as kept dead letters."""
+        state = self.state
+        found = self._kept_outcomes(state.mark.offset, state.done)
+        if found:
+            self._journal.record(state.mark, found)
 
     def flush(self, batch: Batch) -> list[GivenUp]:
         if self._dead:

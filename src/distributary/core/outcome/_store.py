@@ -8,7 +8,7 @@ All changes of one flush are one transaction (``apply``) and idempotent, so an i
 be repeated.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -24,6 +24,7 @@ from distributary.core.outcome._dead_letter_tables import route as route_table
 from distributary.core.outcome._dead_letters import DeadLetters
 from distributary.core.outcome._delivery_rows import DeliveryRows
 from distributary.core.outcome._delivery_tables import RETRY, VERSION
+from distributary.core.outcome._kept_outcomes import kept_outcomes
 from distributary.core.outcome._letter_events import without_query
 from distributary.core.outcome._metadata import metadata
 from distributary.core.outcome._run_rows import ADDED as RUN_COLUMNS
@@ -94,6 +95,20 @@ class DeliveryStore(DeliveryRows):
         self._reader = database.open_reader(url, STORE)
         if found is not None:
             sqlite.let_give_back(self._engine)
+
+    def kept_outcomes(self, cursor: int, done: Collection[DoneKey]) -> list[tuple[DoneKey, int]]:
+        """Return matches with a kept dead letter that a restart at *cursor* would make again.
+
+        Args:
+            cursor: The committed offset.
+            done: Matches with an outcome.
+
+        Returns:
+            The matches, with the checksums of their records.
+        """
+        return self._read(
+            lambda connection: kept_outcomes(connection, self._partition, cursor, done)
+        )
 
     def _read(self, work: Callable[[Connection], _Found]) -> _Found:
         with database.reading(self._reader) as connection:

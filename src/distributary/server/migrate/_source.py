@@ -63,6 +63,9 @@ class PartitionSource:
             self.state: JournalState = fit(found, lambda mark: stands_in(self.records, mark))
             self.store = DeliveryStore(sqlite_url(paths.delivery_db(partition)), partition)
             opened.callback(self.store.close)
+            self.state.done.update(
+                self.store.kept_outcomes(self.state.mark.offset, self.state.done)
+            )
             self.publishers = Publishers(paths.publishers(partition))
             self._opened = opened.pop_all()
 

@@ -94,3 +94,11 @@ def test_one_flush_of_many_large_ones_grows_the_file_little_beyond_the_budget(tm
     assert [kept.key.offset for kept in store.dead_letters()] == [23]
     store.close()
     assert path.stat().st_size < 1_000_000 + 8_000_000
+
+
+def test_to_find_outcomes_above_the_cursor_costs_a_search_for_each_route(store, counted):
+    """Four letters are above it, however many are below."""
+    before = cost(counted, lambda: store.kept_outcomes(3_996, ()))
+    store.apply(Changes(dead_letters=letters(4_000, 8_000)))
+    assert len(store.kept_outcomes(7_996, ())) == 4
+    assert 0 < cost(counted, lambda: store.kept_outcomes(7_996, ())) < 1.5 * before

@@ -10,12 +10,15 @@ import pytest
 from distributary.core.clock import SystemClock
 from distributary.core.database import sqlite_url
 from distributary.core.errors import SettingsError, StoreError
-from distributary.core.flow import Logged, RecordKind
-from distributary.core.journal import Journal
+from distributary.core.flow import DoneKey, Logged, RecordKind
+from distributary.core.journal import Journal, read_journal
 from distributary.core.log import Appender
 from distributary.core.outcome import (
     Batch,
+    Changes,
+    DeadLetter,
     DeliveryStore,
+    Failure,
     FileOwnership,
     GivenUp,
     RunRow,
@@ -89,6 +92,23 @@ def test_what_is_open_is_open_afterwards(
                 target.ownership, target.tallies, demands
             ) == _partition.expected(one, demands)
             target.close()
+
+
+def test_a_kept_dead_letter_is_moved_as_the_outcome_of_its_match(
+    made: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    """The server was killed before the journal said so."""
+    folder = shutil.copytree(made[0], tmp_path / "killed")
+    paths = DataDir(folder)
+    cursor = read_journal(paths.journal(0))[0].mark.offset
+    key = DoneKey(cursor, 99, made[1][0])
+    letter = DeadLetter(key, 7, Failure("status-400", "http://sink.example/"), b"\x01event", 1)
+    store = DeliveryStore(sqlite_url(paths.delivery_db(0)), 0, _partition.NO_BUDGET)
+    store.apply(Changes(dead_letters=[letter]))
+    store.close()
+    one = Source(folder)
+    assert one.partitions[0].state.done[key] == 7
+    one.close()
 
 
 def test_chosen_dead_letters_are_the_same_ones_afterwards(source: Source, tmp_path: Path) -> None:
