@@ -11,6 +11,7 @@ from distributary.core.errors import FencedError, LogLockedError, StoreError
 from distributary.core.flow import DoneKey, Mark, Stage
 from distributary.core.journal_frames import HistoryBlock
 from distributary.core.outcome import (
+    CLOCK_MS_MIN,
     IN_STORE,
     BackfillRow,
     Batch,
@@ -352,20 +353,20 @@ def check_letters_are_read_in_slices(made: Ownerships) -> None:
 
 
 def check_old_letters_and_those_of_deleted_routes_go(made: Ownerships) -> None:
-    """Housekeeping runs outside of flushes."""
-    ownership = made.open(0, Budgets(age_max_s=10.0))
-    dead_letters = [
-        _dead_letter(1, "r", kept_ms=1),
-        _dead_letter(2, "r", kept_ms=19_000),
-        _dead_letter(3, "deleted", kept_ms=19_000),
-    ]
-    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=dead_letters)))
-    kept = ownership.store.keep_house(["deleted", "never there"], 20_000)
+    """Outside of flushes. The age of one that was kept in 1970 begins once the clock is right."""
+    ownership, since_ms = made.open(0, Budgets(age_max_s=10.0)), CLOCK_MS_MIN
+    times = [("r", since_ms), ("r", since_ms + 19_000), ("deleted", since_ms + 19_000), ("r", 5)]
+    letters = [_dead_letter(n, route, kept_ms=ms) for n, (route, ms) in enumerate(times)]
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=letters[:3])))
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=letters[3:])))
+    store = ownership.store
+    assert store.keep_house(["deleted", "never there"], 20_000).given_up == []
+    kept = store.keep_house([], since_ms + 20_000)
     assert kept.given_up == [GivenUp("r", 1, "kept-age")]
     assert (kept.routes, kept.more) == (["r"], False)
-    assert [found.dead_letter for found in ownership.store.kept_dead_letters(9)] == [
-        dead_letters[1]
-    ]
+    dated = letters[3]._replace(kept_ms=since_ms + 20_000)
+    assert [found.dead_letter for found in store.kept_dead_letters(9)] == [letters[1], dated]
+    assert store.keep_house([], since_ms + 30_001).given_up == [GivenUp("r", 2, "kept-age")]
     made.let_go(ownership)
 
 

@@ -33,7 +33,7 @@ from distributary.core.outcome import (
 from distributary.core.outcome._dead_letter_tables import DEAD_LETTER_BYTES
 from distributary.core.outcome._letter_events import join, split
 from distributary.core.outcome._slices import NAMES_MAX
-from distributary.core.outcome.dead_letter import given_up_first
+from distributary.core.outcome.dead_letter import CLOCK_MS_MIN, given_up_first
 
 __all__ = ["MemoryOwnership", "MemoryStore"]
 
@@ -208,14 +208,16 @@ class MemoryStore:
             if letter.namespace is None:
                 named = letter._replace(namespace=namespaces.get(letter.key.route))
                 self._dead_letters[number] = kept._replace(dead_letter=named)
+            if letter.kept_ms < CLOCK_MS_MIN <= now_ms:
+                dated = self._dead_letters[number].dead_letter._replace(kept_ms=now_ms)
+                self._dead_letters[number] = kept._replace(dead_letter=dated)
         oldest_ms = now_ms - int(self.budgets.age_max_s * 1000)
         given_up: Counter[str] = Counter()
-        while (found := self.kept_dead_letters(NAMES_MAX)) and found[
-            0
-        ].dead_letter.kept_ms < oldest_ms:
-            old = [kept for kept in found if kept.dead_letter.kept_ms < oldest_ms]
-            given_up.update(kept.dead_letter.key.route for kept in old)
-            self._drop(old)
+        for kept in self.kept_dead_letters(sys.maxsize):
+            if not CLOCK_MS_MIN <= kept.dead_letter.kept_ms < oldest_ms:
+                break
+            given_up[kept.dead_letter.key.route] += 1
+            self._drop([kept])
         self._drop(
             [k for k in list(self._dead_letters.values()) if k.dead_letter.key.route in gone]
         )

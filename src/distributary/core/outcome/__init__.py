@@ -24,6 +24,7 @@ from distributary.core.outcome.counts import Grant, Quota, QuotaBatch, QuotaRequ
 from distributary.core.outcome.dead_letter import (
     AGE_MAX_S,
     BYTES_MAX,
+    CLOCK_MS_MIN,
     EVERY_LETTER,
     NO_NAMES,
     ROUTE_BYTES_MAX,

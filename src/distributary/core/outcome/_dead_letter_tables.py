@@ -11,9 +11,14 @@ import sqlalchemy as sa
 
 from distributary.core.database import big_number, text
 from distributary.core.outcome._metadata import metadata
+from distributary.core.outcome.dead_letter import CLOCK_MS_MIN
 
 DEAD_LETTER_BYTES: Final = 128
 """Bytes of a dead letter beside its event and its cause: a row and four index entries."""
+
+UNDATED: Final = sa.text(f"kept_ms < {CLOCK_MS_MIN}")
+"""Condition on dead letters that were kept while the wall clock was plainly wrong: a constant, so
+that databases search by the index of these."""
 
 route = sa.Table(
     "letter_route",
@@ -69,6 +74,8 @@ dead_letter = sa.Table(
     sa.Index("letter_of_route", "route"),
     # PostgreSQL's table has all partitions, of which each wants its oldest ones.
     sa.Index("letter_in_order", "partition", "id").ddl_if(dialect="postgresql"),
+    # Empty, but on a machine without a clock of its own.
+    sa.Index("letter_undated", "partition", sqlite_where=UNDATED, postgresql_where=UNDATED),
     sqlite_autoincrement=True,
 )
 """Kept dead letters. Ids are never reused, so that a run can tell which were kept after it

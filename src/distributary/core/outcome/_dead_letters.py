@@ -21,6 +21,7 @@ from distributary.core.outcome._letter_choice import oldest, selects
 from distributary.core.outcome._letter_events import split
 from distributary.core.outcome._slices import NAMES_MAX, slices
 from distributary.core.outcome.dead_letter import (
+    CLOCK_MS_MIN,
     Budgets,
     DeadLetter,
     Failure,
@@ -33,6 +34,8 @@ UNBUDGETED_BYTES_MAX: Final = 4 * 1024 * 1024
 """Events of a flush that are inserted before the budgets are kept: the file grows by no more beyond
 them, and a flush may bring ten times as much. Not each statement, since a look at the budgets goes
 through all routes."""
+DATED_COUNT: Final = 5_000
+"""Undated dead letters that get a date at once: some 20 ms."""
 
 
 class DeadLetters:
@@ -299,7 +302,7 @@ class DeadLetters:
 
     @staticmethod
     def _is_old(row: Any, oldest_ms: int) -> bool:
-        return bool(row["kept_ms"] < oldest_ms)
+        return bool(CLOCK_MS_MIN <= row["kept_ms"] < oldest_ms)
 
     def _oldest(self, connection: Connection, which: Any, limit: int = NAMES_MAX) -> list[Any]:
         query = (
@@ -312,8 +315,18 @@ class DeadLetters:
         return list(connection.execute(query).mappings())
 
     def expire(self, connection: Connection, now_ms: int) -> list[GivenUp]:
-        """Give up a slice of those older than the age budget; empty: there are none."""
+        """Give up a slice of those older than the age budget; empty: there are none.
+
+        The age of those that were kept while the clock was plainly wrong begins now. While it
+        still is, as by *now_ms* (wall clock, milliseconds), none is too old.
+        """
+        if now_ms < CLOCK_MS_MIN:
+            return []
         self._count(connection)
+        letter = t.dead_letter.c
+        undated = sa.select(letter.id).where(letter.partition == self._partition, t.UNDATED)
+        some = letter.id.in_(undated.limit(DATED_COUNT))
+        connection.execute(t.dead_letter.update().where(some).values(kept_ms=now_ms))
         oldest_ms = now_ms - int(self.budgets.age_max_s * 1000)
         if not any(self._is_old(row, oldest_ms) for row in self._oldest(connection, sa.true(), 1)):
             return []

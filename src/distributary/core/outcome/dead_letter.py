@@ -16,6 +16,10 @@ BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
 and the disk watermark reports it."""
 AGE_MAX_S: Final = 30 * 86_400.0
 """Dead letters older than a month are no longer wanted."""
+CLOCK_MS_MIN: Final = 1_672_531_200_000
+"""The least that a right wall clock shows, milliseconds: the beginning of 2023, when this package
+did not exist yet. A machine without a clock of its own shows 1970, or the build date of its system,
+until it is told the time."""
 
 
 @dataclass(frozen=True, slots=True)

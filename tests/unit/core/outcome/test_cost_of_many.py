@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from distributary.core.database import sqlite_url
 from distributary.core.flow import DoneKey
 from distributary.core.outcome import (
+    CLOCK_MS_MIN,
     Budgets,
     Changes,
     DeadLetter,
@@ -13,6 +14,7 @@ from distributary.core.outcome import (
     Failure,
     GivenUp,
     LetterChoice,
+    _dead_letters,
 )
 
 FAILURE = Failure("status-503", "http://sink.example/")
@@ -39,7 +41,7 @@ def counted():
 def letters(first, end):
     """Dead letters of twenty routes."""
     return [
-        DeadLetter(DoneKey(n, 0, f"r{n % 20}"), 7, FAILURE, b"\x01event%d" % n, n)
+        DeadLetter(DoneKey(n, 0, f"r{n % 20}"), 7, FAILURE, b"\x01event%d" % n, CLOCK_MS_MIN + n)
         for n in range(first, end)
     ]
 
@@ -78,9 +80,24 @@ def test_the_first_slice_of_many_costs_no_more_than_the_last(store, counted, rou
 
 def test_a_look_for_old_ones_looks_at_one(store, counted):
     """None is older than the budget says, and twice as many cost no more."""
-    before = cost(counted, lambda: store.keep_house([], 0))
+    before = cost(counted, lambda: store.keep_house([], CLOCK_MS_MIN + 8_000))
     store.apply(Changes(dead_letters=letters(4_000, 8_000)))
-    assert 0 < cost(counted, lambda: store.keep_house([], 0)) < 1.5 * before
+    assert 0 < cost(counted, lambda: store.keep_house([], CLOCK_MS_MIN + 8_000)) < 1.5 * before
+
+
+def test_those_that_were_kept_in_1970_get_a_date_a_part_at_a_time(store, monkeypatch):
+    """Each turn dates some of them; none is given up meanwhile."""
+    monkeypatch.setattr(_dead_letters, "DATED_COUNT", 100)
+    undated = [letter._replace(kept_ms=5) for letter in letters(4_000, 4_250)]
+    store.apply(Changes(dead_letters=undated))
+    now_ms = CLOCK_MS_MIN + 50_000
+    left = []
+    for _ in range(4):
+        assert store.keep_house([], now_ms).given_up == []
+        found = store.dead_letters(10_000)
+        left.append(sum(letter.kept_ms == 5 for letter in found))
+    assert left == [150, 50, 0, 0]
+    assert len(found) == 4_250
 
 
 def test_one_flush_of_many_large_ones_grows_the_file_little_beyond_the_budget(tmp_path):
