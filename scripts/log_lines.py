@@ -46,7 +46,7 @@ MADE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             for end in ("cancelled", "done", "ended-early")
         )
     },
-    "partitions._transports": {"info": ("protocol-unavailable",)},
+    "partitions._transports": {"warning": ("protocol-unavailable",)},
     "server.processes.pipeline.job_process": {"warning": ("archive-failed", "recall-failed")},
     "server.processes.receiver.retention": {"info": ("records-deleted", "segments-deleted")},
     "subscriptions.store.leader": {

@@ -382,7 +382,7 @@ def test_a_route_that_begins_in_a_gap_of_the_archive_counts_what_is_lost(past):
     times = [each.time_ms for found in past.archived.values() for each in found]
     past.put_route("new", B, begin_ms=min(times))
     past.advance(60.0)
-    told = [fields for name, fields in past.reports if name == "records-lost"]
+    told = [fields for name, fields in past.warnings if name == "records-lost"]
     assert told
     assert len(set(arrivals(past, B))) == 150 - len(lost)
 

@@ -241,7 +241,7 @@ def test_a_backfill_tells_of_a_hole(partition):
     add = context.meter.add
     context.meter.add = lambda name, value=1: (told.append((name, value)), add(name, value))
     partition.advance(5.0)
-    holes = [fields for name, fields in partition.reports if name == "records-lost"]
+    holes = [fields for name, fields in partition.warnings if name == "records-lost"]
     assert {"route": "r", "from": 2, "to": 3} in holes
     assert ("lag_lost_records_total", 1) in told
     assert len(partition.sends) == 4
@@ -269,7 +269,7 @@ def test_a_replay_begins_behind_a_cut_that_it_could_not_prevent(partition):
     partition.advance(5.0)
     backfills = [fields for name, fields in partition.reports if name == "route-replays"]
     assert [fields["from"] for fields in backfills] == [15]
-    assert not [fields for name, fields in partition.reports if name == "records-lost"]
+    assert not [fields for name, fields in partition.warnings if name == "records-lost"]
 
 
 # -- rows ---------------------------------------------------------------------------------------

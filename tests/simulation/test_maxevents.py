@@ -273,7 +273,7 @@ def test_counts_that_cannot_be_read_hold_counted_routes_alone(partition):
     partition.quotas.failing = False
     partition.advance(3.0)
     assert sorted(arrivals(partition, A)) == sorted(events)
-    names = [name for name, _ in partition.reports]
+    names = [name for name, _ in partition.warnings + partition.reports]
     assert names.count("counts-unavailable") == names.count("counts-again") == 1
     partition.rest()
 

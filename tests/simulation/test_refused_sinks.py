@@ -99,7 +99,7 @@ def test_an_echo_at_its_end_is_dropped_and_makes_no_dead_letter(partition):
     partition.start()
     partition.publish("t")
     partition.advance(2.0)
-    (dropped,) = [fields for event, fields in partition.reports if event == "dropped"]
+    (dropped,) = [fields for event, fields in partition.warnings if event == "dropped"]
     assert dropped["reason"] == "hop-limit"
     assert not [uri for _, _, uri in partition.sends if uri == DEAD]
     partition.rest()

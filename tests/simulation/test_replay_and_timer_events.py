@@ -342,7 +342,7 @@ def test_a_timer_event_that_cannot_be_read_is_said_and_passed(partition):
     (event,) = partition.publish("t")
     partition.rest()
     assert arrivals(partition, A) == [event]
-    assert "undecodable-record" in [name for name, _ in partition.reports]
+    assert "undecodable-record" in [name for name, _ in partition.warnings]
 
 
 # -- the store of resources ---------------------------------------------------------------------
@@ -368,5 +368,5 @@ def test_a_look_at_resources_that_fails_stops_nothing(partition, monkeypatch):
     assert not partition.failures
     assert len(arrivals(partition, A)) == 4
     assert len(arrivals(partition, B)) == 2
-    names = [name for name, _ in partition.reports]
+    names = [name for name, _ in partition.warnings + partition.reports]
     assert names.count("resources-unreadable") == names.count("resources-readable") == 1

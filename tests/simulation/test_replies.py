@@ -161,7 +161,7 @@ def test_a_reply_to_the_last_pass_is_dropped_and_told(trigger):
     trigger.advance(1.0)
     assert sent_to(trigger, BACK) == [f"{other}.reply"]
     assert trigger.checker.fate(event, "r").final == "delivered"
-    (fields,) = [fields for name, fields in trigger.reports if name == "reply-dropped"]
+    (fields,) = [fields for name, fields in trigger.warnings if name == "reply-dropped"]
     assert (fields["route"], fields["reason"]) == ("r", "hop-limit")
     assert counter(trigger, 'replies_dropped_total{reason="hop-limit"}') == 1
     trigger.rest()
@@ -181,7 +181,7 @@ def test_a_reply_that_is_no_event_is_dropped_and_told(trigger):
     (event,) = trigger.publish("t")
     trigger.advance(1.0)
     assert trigger.checker.fate(event, "r").final == "delivered"
-    (fields,) = [fields for name, fields in trigger.reports if name == "reply-dropped"]
+    (fields,) = [fields for name, fields in trigger.warnings if name == "reply-dropped"]
     assert (fields["reason"], fields["fault"]) == ("invalid-reply", "ce-type: missing")
     assert not sent_to(trigger, BACK)
     trigger.rest()

@@ -187,7 +187,7 @@ def test_a_retry_row_of_a_lost_record_is_void(partition):
     (event,) = partition.publish("t")
     partition.advance(10.0)
     assert arrivals(partition, A)[1:] == [event]
-    assert "void-row" in [name for name, _ in partition.reports]
+    assert "void-row" in [name for name, _ in partition.warnings]
     partition.rest()
 
 
@@ -267,7 +267,7 @@ def test_a_record_that_cannot_be_decoded_is_passed_and_told(partition):
     partition.start()
     partition.advance(1.0)
     assert arrivals(partition, A) == [event]
-    assert ("undecodable-record", 1) in [(n, f["offset"]) for n, f in partition.reports[:1]]
+    assert ("undecodable-record", 1) in [(n, f["offset"]) for n, f in partition.warnings[:1]]
 
 
 def test_a_hole_in_the_log_is_passed_and_does_not_take_the_cursor_back(partition, tmp_path):
@@ -282,7 +282,7 @@ def test_a_hole_in_the_log_is_passed_and_does_not_take_the_cursor_back(partition
     partition.start()
     partition.advance(1.0)
     assert partition.cursor == 5
-    holes = [fields for name, fields in partition.reports if name == "records-lost"]
+    holes = [fields for name, fields in partition.warnings if name == "records-lost"]
     assert holes == [{"from": 4, "to": 5}]  # said, not passed in silence
     assert read_journal(tmp_path / "journal")[0].mark.checksum == 0
     partition.crash()

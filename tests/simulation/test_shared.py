@@ -201,7 +201,7 @@ def test_a_log_that_cannot_be_read_ends_no_owner(partition):
     del partition.sinks[DOWN]
     partition.put_route("past", PAST, begin_ms=0)
     partition.advance(30.0)
-    assert "log-unreadable" in [name for name, _ in partition.reports]
+    assert "log-unreadable" in [name for name, _ in partition.warnings]
     assert PAST not in [uri for _, _, uri in partition.sends]
     partition.advance(40.0)
     assert "log-readable" in [name for name, _ in partition.reports]

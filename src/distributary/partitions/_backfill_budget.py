@@ -77,6 +77,6 @@ class BackfillLimit:
     def _looked(self, found: list[Cuts], error: StoreError | None) -> None:
         self._looking = False
         if error is not None:
-            self._context.report("lag-budget-not-looked-at", {"error": str(error)})
+            self._context.warn("lag-budget-not-looked-at", {"error": str(error)})
             return
         self._engine.set_budget(*found)

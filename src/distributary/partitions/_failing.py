@@ -46,4 +46,4 @@ class FailingFile:
         self._telling = False
         if error is not None:
             self._told = []  # It is told again; a full disk must not stop deliveries.
-            self._context.report("failing-not-told", {"error": str(error)})
+            self._context.warn("failing-not-told", {"error": str(error)})

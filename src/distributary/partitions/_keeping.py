@@ -75,7 +75,7 @@ class Keeping:
     def _done(self, found: list[KeptDeadLetters], error: StoreError | None) -> None:
         self._working = False
         if error is not None:
-            self._context.report("letters-not-looked-after", {"error": str(error)})
+            self._context.warn("letters-not-looked-after", {"error": str(error)})
             return
         (kept,) = found
         self.tell(kept.given_up)

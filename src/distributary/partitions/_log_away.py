@@ -17,17 +17,23 @@ class LogAway:
     Args:
         timers: Ends their pauses.
         report: Takes an info line for people: (event, fields).
+        warn: Takes a warning, likewise.
     """
 
-    def __init__(self, timers: Timers, report: Callable[[str, dict[str, object]], None]) -> None:
+    def __init__(
+        self,
+        timers: Timers,
+        report: Callable[[str, dict[str, object]], None],
+        warn: Callable[[str, dict[str, object]], None],
+    ) -> None:
         self._timers = timers
-        self._report = report
+        self._report, self._warn = report, warn
         self._waiting: set[Hashable] = set()
 
     def wait(self, read: Hashable, why: DistributaryError, again: Callable[[], None]) -> None:
         """Call *again* in a moment; *read* failed, for *why*. Tells people, if none waited yet."""
         if not self._waiting:
-            self._report("log-unreadable", {"error": str(why)})
+            self._warn("log-unreadable", {"error": str(why)})
         self._waiting.add(read)
         self._timers.call_later(AGAIN_S, again)
 

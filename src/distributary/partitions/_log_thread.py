@@ -35,7 +35,7 @@ class LogThread:
         self._patient = context.log_reading is not None
         self._blocking = context.log_reading or context.reading
         self._fail = fail
-        self.away = LogAway(context.timers, context.report)
+        self.away = LogAway(context.timers, context.report, context.warn)
         self._stopped = False
 
     def run(self, read: Job, then: Callable[[], object]) -> None:

@@ -84,7 +84,7 @@ class Progress:
             # It is a cache; a full disk must not keep the status page from being written, which
             # tells retention what it may delete.
             self._routes_kept_seq = -1
-            self._context.report("routes-not-kept", {"error": str(error)})
+            self._context.warn("routes-not-kept", {"error": str(error)})
 
     def post(self, live: int) -> None:
         """Write the progress to the status page."""

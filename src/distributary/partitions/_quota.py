@@ -107,4 +107,7 @@ class QuotaClient:
     def _note(self, *, failing: bool, **fields: object) -> None:
         if failing is not self._failing:
             self._failing = failing
-            self._context.report("counts-unavailable" if failing else "counts-again", fields)
+            if failing:
+                self._context.warn("counts-unavailable", fields)
+            else:
+                self._context.report("counts-again", fields)

@@ -98,7 +98,7 @@ class Resources:
     def _tell(self, error: StoreError | None) -> None:
         """Report once that the store is unreadable, or readable again; known resources stay."""
         if error is not None and not self._blind:
-            self._context.report("resources-unreadable", {"error": str(error)})
+            self._context.warn("resources-unreadable", {"error": str(error)})
         elif error is None and self._blind:
             self._context.report("resources-readable", {})
         self._blind = error is not None

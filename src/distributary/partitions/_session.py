@@ -152,7 +152,7 @@ class PartitionSession:
             self._holding.keep_within(settings.budgets())
             self._prepared = SHELF.take(places)
             opened.callback(self._put_back)
-            self._prepared.targets.report_to(self._warn)
+            self._prepared.targets.warn_to(self._warn)
             self._prepared.targets.keep_within(settings.reach)
             self._prepared.targets.issue_as(settings.issuer_url, settings.issuer_key_file)
             role, find = f"owner-p{partition}", self._prepared.targets.get
@@ -249,7 +249,7 @@ class PartitionSession:
 
     def _put_back(self) -> None:
         """Keep targets and route table for the next owner in this process."""
-        self._prepared.targets.report_to(lambda _event, _fields: None)
+        self._prepared.targets.warn_to(lambda _event, _fields: None)
         if self._once is not None:
             self._prepared.end(self._once, self._partition)
         SHELF.put(self._places, self._prepared)

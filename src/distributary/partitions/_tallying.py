@@ -105,4 +105,4 @@ class Tallying:
         self._tallies.put_back(taken, gone)  # A full disk must not stop deliveries.
         if not self._refused:
             self._refused = True
-            self._context.report("tallies-not-stored", {"error": str(error)})
+            self._context.warn("tallies-not-stored", {"error": str(error)})

@@ -71,7 +71,7 @@ class DirectoryTargets:
         url: ``sqlite_url`` or ``database_url`` of the store.
         keys: Decrypt credentials; None: the key file beside the store.
         internal: Signs what goes to this server's own receiver; None: it goes unsigned.
-        report: Takes a line for people about each such target: (event, fields).
+        warn: Takes a line for people about each such target: (event, fields).
         clock: For the ends of consents, and for the tokens of deliveries.
     """
 
@@ -79,7 +79,7 @@ class DirectoryTargets:
         self,
         url: sa.URL,
         keys: Keys | None = None,
-        report: Callable[[str, dict[str, object]], None] = lambda _event, _fields: None,
+        warn: Callable[[str, dict[str, object]], None] = lambda _event, _fields: None,
         *,
         internal: InternalKey | None = None,
         clock: Clock | None = None,
@@ -87,12 +87,12 @@ class DirectoryTargets:
         self._internal = internal
         self._may_be_written = signs_of(url)
         self._directory = Directory(url, None if keys is None else Sealer(keys))
-        self._report = report
+        self._warn = warn
         self._reach = Reach()
         clock = clock or SystemClock()
         self._consents = Consents(url, clock)
         self._tokens = DeliveryTokens(
-            clock, lambda reason: self._report("issuer-keys-unusable", {"reason": reason})
+            clock, lambda reason: self._warn("issuer-keys-unusable", {"reason": reason})
         )
         self._secrets = Secrets(clock)
         sealer = Sealer(keys) if keys is not None else sealer_beside(url)
@@ -231,7 +231,7 @@ class DirectoryTargets:
             )
         except StoreError as error:  # the operator mends it: what is for the sink waits till then
             credential, withheld = None, str(error)
-            self._report("subscription-unusable", {"route": route, "reason": withheld})
+            self._warn("subscription-unusable", {"route": route, "reason": withheld})
         target = _target(route, listed, spec, credential, self._reach)
         if withheld is not None:
             sink = dataclasses.replace(target.sink, refused=withheld)
@@ -259,7 +259,7 @@ class DirectoryTargets:
             try:
                 token = self._tokens.credential(route, subject, endpoint.audience)
             except SettingsError as error:
-                self._report("subscription-unusable", {"route": route, "reason": str(error)})
+                self._warn("subscription-unusable", {"route": route, "reason": str(error)})
                 return dataclasses.replace(way, unusable=way.unusable or str(error))
             return dataclasses.replace(_guarded(way, self._reach), credential=token)
 
@@ -275,7 +275,7 @@ class DirectoryTargets:
         """*target* with what the Secrets hold that its object names."""
         found = self._kept.resolve(route, settings, target)
         if found.sink.refused != target.sink.refused:
-            self._report("subscription-unusable", {"route": route, "reason": found.sink.refused})
+            self._warn("subscription-unusable", {"route": route, "reason": found.sink.refused})
         if found.sink.credential is not target.sink.credential:
             found = dataclasses.replace(found, sink=_guarded(found.sink, self._reach))
         return found
@@ -305,7 +305,7 @@ class DirectoryTargets:
         return self._ways.setdefault(way, way)
 
     def _unusable(self, target: RouteTarget, reason: str, route: str) -> RouteTarget:
-        self._report("subscription-unusable", {"route": route, "reason": reason})
+        self._warn("subscription-unusable", {"route": route, "reason": reason})
         sink = dataclasses.replace(target.sink, unusable=reason)
         return dataclasses.replace(target, sink=sink)
 
@@ -317,9 +317,9 @@ class DirectoryTargets:
         """Returns the last change made, whether or not its record is in the log yet."""
         return self._history.newest_seq()
 
-    def report_to(self, report: Callable[[str, dict[str, object]], None]) -> None:
+    def warn_to(self, warn: Callable[[str, dict[str, object]], None]) -> None:
         """Change the receiver of lines for people."""
-        self._report = report
+        self._warn = warn
 
     def keep_within(self, reach: Reach) -> None:
         """Change where events may be sent."""

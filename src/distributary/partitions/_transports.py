@@ -22,7 +22,7 @@ _reported: set[str] = set()
 def make_transports(
     loop: asyncio.AbstractEventLoop,
     reach: Reach,
-    report: Callable[[str, dict[str, object]], None],
+    warn: Callable[[str, dict[str, object]], None],
     nodes: OwnNodes | None = None,
 ) -> dict[str, Transport]:
     """Returns transports by delivery protocol, with one connector that enforces the address rule.
@@ -33,7 +33,7 @@ def make_transports(
     Args:
         loop: Event loop of the transports.
         reach: Where events may be sent (decision 22, private addresses).
-        report: Takes a line for people about each such package, once a process: (event, fields).
+        warn: Takes a line for people about each such package, once a process: (event, fields).
         nodes: How this server's own receivers are reached from another machine; None: from none.
 
     Raises:
@@ -60,7 +60,7 @@ def make_transports(
             transports[name] = _Unavailable(loop, str(refusal))
             if str(refusal) not in _reported:
                 _reported.add(str(refusal))
-                report(refusal.code, {"protocol": name, "reason": str(refusal)})
+                warn(refusal.code, {"protocol": name, "reason": str(refusal)})
     return transports
 
 

@@ -256,7 +256,7 @@ class PartitionConsumer:
     def _note_hole(self, end: int) -> None:
         live = self._state.live
         self._meter.add("lost_records_total", end - live)
-        self._context.report("records-lost", {"from": live, "to": end})
+        self._context.warn("records-lost", {"from": live, "to": end})
 
     def take(self, logged: Logged) -> bool:
         """Process the next record; False to yield to the event loop, or to wait."""

@@ -47,6 +47,8 @@ __all__ = [
 
 _Given = ParamSpec("_Given")
 Work: TypeAlias = Callable[[], None]
+Line: TypeAlias = tuple[str, dict[str, object]]
+"""A line for people: its name and its fields."""
 Told: TypeAlias = Callable[[StoreError | None], None]
 
 

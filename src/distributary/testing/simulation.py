@@ -58,6 +58,7 @@ from distributary.testing.simulated_ports import (
     LateFlushes,
     LateWork,
     LifeTimers,
+    Line,
     SimulatedFiles,
     SimulatedTargets,
     TargetsView,
@@ -135,8 +136,7 @@ class Partition:
         self.lives_of_matches = LifeChecker()
         self.engine_limits = EngineLimits()
         self.sinks: dict[str, Behaviour] = {}
-        self.reports: list[tuple[str, dict[str, object]]] = []
-        self.warnings: list[tuple[str, dict[str, object]]] = []
+        self.reports, self.warnings = list[Line](), list[Line]()
         self.failures: list[DistributaryError] = []
         self.sends: list[tuple[float, str, str]] = []
         self._routes: dict[str, RouteRecord] = {}
@@ -297,8 +297,8 @@ class Partition:
             failing=FailingRoutesFile(self._folder / "failing.json"),
             on_failed=timers.of_current(self._on_failed),
             on_taken=lambda: None,
-            report=timers.of_current(self._report),
-            warn=lambda event, fields: self.warnings.append((event, fields)),
+            report=timers.of_current(functools.partial(self._report, self.reports)),
+            warn=timers.of_current(functools.partial(self._report, self.warnings)),
             backfill_budget=self._backfill_budget,
             limits=self.engine_limits,
             watch=timers.of_current(self._stepped),
@@ -375,8 +375,8 @@ class Partition:
                 life.consumer.feed(after, chunk)
         life.timers.call_later(FEED_S, lambda: self._feed(life))
 
-    def _report(self, event: str, fields: dict[str, object]) -> None:
-        self.reports.append((event, fields))
+    def _report(self, told: list[Line], event: str, fields: dict[str, object]) -> None:
+        told.append((event, fields))
         if event == "dropped" and "to" in fields and "count" not in fields:
             self.checker.dropped(fields)
         elif event == "reply-dropped":

@@ -30,7 +30,7 @@ class Stage:
             clock=clock,
             failing=FailingRoutesFile(path),
             aside=self,
-            report=lambda event, fields: self.reports.append((event, fields)),
+            warn=lambda event, fields: self.reports.append((event, fields)),
         )
         self.failing = Failing()
         self.file = FailingFile(context, self.failing)

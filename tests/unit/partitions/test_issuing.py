@@ -52,7 +52,7 @@ class World:
         self.reports = []
         self.targets = DirectoryTargets(
             sqlite_url(folder / "state.db"),
-            report=lambda event, fields: self.reports.append((event, fields)),
+            warn=lambda event, fields: self.reports.append((event, fields)),
             clock=self.clock,
         )
         self.targets.issue_as(URL, str(self.file))

@@ -31,7 +31,7 @@ class World:
         self.reports = []
         self.targets = DirectoryTargets(
             sqlite_url(folder / "state.db"),
-            report=lambda event, fields: self.reports.append((event, fields)),
+            warn=lambda event, fields: self.reports.append((event, fields)),
         )
         self.targets.keep_within(Reach())
         self.engine = sa.create_engine(self.url)

@@ -18,7 +18,10 @@ class Bench:
         self.timers = VirtualTimers(VirtualClock())
         self.lines = []
         self.again = []
-        self.away = LogAway(self.timers, lambda line, fields: self.lines.append((line, fields)))
+        self.away = LogAway(self.timers, self.tell, self.tell)
+
+    def tell(self, line, fields):
+        self.lines.append((line, fields))
 
     def wait(self, read):
         self.away.wait(read, WHY, lambda: self.again.append(read))

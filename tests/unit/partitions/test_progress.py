@@ -64,6 +64,6 @@ def test_after_a_failure_it_is_written_whole(partition, kept, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(standing_module, "move_table", full)
         partition.advance(15.0)
-    assert "routes-not-kept" in [event for event, _ in partition.reports]
+    assert "routes-not-kept" in [event for event, _ in partition.warnings]
     partition.advance(15.0)
     assert [name for name, _ in kept].count("save_table") == 2

@@ -41,6 +41,7 @@ class Bench:
             aside=self,
             timers=timers,
             report=lambda name, _fields: self.reports.append(name),
+            warn=lambda name, _fields: self.reports.append(name),
         )
         self.quota = QuotaClient(context, lambda _batch, grants: self.answers.append(grants))
 

@@ -48,7 +48,7 @@ def test_a_full_disk_keeps_the_status_page_written(partition, monkeypatch):
         partition.clock.wall_ms(), abs=200
     )
     assert partition.status_page[StatusField.KEEP_FROM] > 25
-    assert "routes-not-kept" in [event for event, _ in partition.reports]
+    assert "routes-not-kept" in [event for event, _ in partition.warnings]
 
 
 @pytest.mark.parametrize("status", [503, 400], ids=["retry", "final"])

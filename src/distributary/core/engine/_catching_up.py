@@ -142,7 +142,7 @@ class CatchingUp:
         first = backfill.next_offset
         self._state.meter.add("lag_lost_records_total", to_offset - first)
         fields: dict[str, object] = {"route": backfill.route, "from": first, "to": to_offset}
-        self._effects.report("records-lost", fields)
+        self._effects.warn("records-lost", fields)
         backfill.pass_hole(to_offset, lost)
         self._backfills.moved(backfill)
         self._backfills.feed(backfill)

@@ -37,7 +37,7 @@ class Matching:
         self._table = state.follower.table
         self._backfills = state.backfills
         self._meter = state.meter
-        self._report = state.effects.report
+        self._report, self._warn = state.effects.report, state.effects.warn
         self._slice_tasks = state.limits.slice_tasks
         self._void = outcomes.void
         self._seen_before: dict[DoneKey, int] = {}
@@ -60,7 +60,7 @@ class Matching:
         except EventError as error:
             # Intact (the checksums hold), but no known version wrote it: report, count, skip.
             self._meter.add("undecodable_records_total")
-            self._report("undecodable-record", {"offset": logged.offset, "error": str(error)})
+            self._warn("undecodable-record", {"offset": logged.offset, "error": str(error)})
             return []
         if held is None:
             return []

@@ -29,6 +29,11 @@ from distributary.core.shown import shown_uri
 
 BEYOND_BUDGET: Final = "retention"
 """Reason of a match that is dropped because it exceeds the backfill budget."""
+ROUTE_DELETED: Final = "route-deleted"
+"""Reason of what ends because its route does."""
+_USED_UP: Final = "maxevents"
+_ENDED: Final = frozenset({ROUTE_DELETED, _USED_UP})
+"""Reasons for which matches end as somebody asked for."""
 FORGET_S: Final = 1.0
 """Interval of searches for finished rows that can be forgotten. There may be 100,000 of them while
 a match below holds the cursor, and a flush comes every 10 ms."""
@@ -186,7 +191,7 @@ class Outcomes:
 
     def why_gone(self, route: str) -> str:
         """Reason for dropping matches of a deleted route."""
-        return "maxevents" if route in self._reservations.used_up else "route-deleted"
+        return _USED_UP if route in self._reservations.used_up else ROUTE_DELETED
 
     def drop(self, task: Task, reason: str | None = None) -> None:
         """End a match without delivery, for *reason*; None: its route is deleted."""
@@ -363,7 +368,7 @@ class Outcomes:
             self._rows.drop(key)
             self._effects.forget_row(key)
             self._meter.add("void_rows_total")
-            self._effects.report("void-row", {"offset": key.offset, "route": key.route})
+            self._effects.warn("void-row", {"offset": key.offset, "route": key.route})
 
     def tell_dropped(self, *, now: bool = False) -> None:
         """Report the matches dropped lately, one line for a route and a reason.
@@ -383,7 +388,10 @@ class Outcomes:
                 fields |= {"offset": first.offset, "index": first.index}
             else:
                 fields |= {"count": found.count, "from": first.offset, "to": last.offset + 1}
-            self._effects.report("dropped", fields)
+            if reason in _ENDED:
+                self._effects.report("dropped", fields)
+            else:
+                self._effects.warn("dropped", fields)
 
     def tell_given_up(self) -> None:
         """Report, for each route, the matches that budgets ended since the last report."""

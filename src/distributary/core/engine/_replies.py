@@ -12,7 +12,7 @@ from distributary.core.deliver.limits import attribute_bytes
 from distributary.core.deliver.queue_state import Admission
 from distributary.core.deliver.transport import SATURATED
 from distributary.core.engine._life import Step
-from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine._outcomes import ROUTE_DELETED, Outcomes
 from distributary.core.engine._refusals import Refusals
 from distributary.core.engine.dead_letter import failure_of
 from distributary.core.engine.limits import ROW_TASK_BYTES
@@ -68,7 +68,7 @@ class Replies:
         if answer.event is None:
             self._drop(task, "invalid-reply", answer.event_fault)
         elif target is None:
-            self._drop(task, "route-deleted")  # The sink has the event: it counts as delivered.
+            self._drop(task, ROUTE_DELETED)  # The sink has the event: it counts as delivered.
         elif target.reply is None:
             self._drop(task, "no-destination")  # "MUST be dropped": no reply was requested.
         elif target.reply.own and task.ttl < PASSES_LEFT_MIN:
@@ -82,7 +82,10 @@ class Replies:
             _, offset, index = task.position
             fields: dict[str, object] = {"route": task.route, "offset": offset, "index": index}
             fields |= {"reason": reason} if fault is None else {"reason": reason, "fault": fault}
-            self._effects.report("reply-dropped", fields)
+            if reason == ROUTE_DELETED:
+                self._effects.report("reply-dropped", fields)
+            else:
+                self._effects.warn("reply-dropped", fields)
         self._outcomes.delivered(task)
 
     def _send(self, task: Task, event: Event, target: RouteTarget, carried: bytes) -> None:

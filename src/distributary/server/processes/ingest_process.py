@@ -372,7 +372,10 @@ class IngestProcess:
         takes = free >= self._start.disk_free_bytes_min and why is None
         if log.allow(takes):
             reason = f"{free} bytes free" if why is None else str(why)
-            self._log.warning("log-open" if takes else "log-closed", reason=reason)
+            if takes:
+                self._log.warning("log-open", reason=reason)
+            else:
+                self._log.error("log-closed", reason=reason)
         self._status_page[StatusField.PHASE] = Phase.RUNNING if takes else Phase.DRAINING
         self._status_page[StatusField.PID] = os.getpid()
         self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()

@@ -364,7 +364,7 @@ class ConsentKeeper:
         except Exception as error:  # noqa: BLE001 - see above
             frame = traceback.extract_tb(error.__traceback__)[-1]
             bug = f"a bug: {type(error).__name__} in {frame.name}:{frame.lineno}"
-            _log.warning("consent-not-asked", target=known.shown, reason=bug)
+            _log.error("consent-not-asked", target=known.shown, reason=bug)
             self._schedule(known, steps.BACKOFF_MS_MAX / 1000)
         finally:
             del self._busy[known.key]

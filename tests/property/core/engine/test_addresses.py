@@ -142,7 +142,7 @@ def test_the_live_reader_matches_each_event_at_its_own_address(steps):
         follower=SimpleNamespace(table=table),
         backfills=NoBackfills(),
         meter=meter,
-        effects=SimpleNamespace(report=pytest.fail),
+        effects=SimpleNamespace(report=pytest.fail, warn=pytest.fail),
         limits=EngineLimits(),
     )
     matching = Matching(state, SimpleNamespace(void=pytest.fail))

@@ -42,7 +42,8 @@ class Stage:
             backfills=self.backfills,
             meter=Meter(),
             effects=SimpleNamespace(
-                report=lambda name, fields: self.reports.append((name, fields))
+                report=lambda name, fields: self.reports.append((name, fields)),
+                warn=lambda name, fields: self.reports.append((name, fields)),
             ),
             limits=EngineLimits(),
         )

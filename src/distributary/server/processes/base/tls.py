@@ -244,12 +244,15 @@ class TlsWatch:
         if left_s > EXPIRES_SOON_S or now_ms - self._warned_ms < WARN_S * 1000:
             return
         self._warned_ms = now_ms
-        self._log.warning(
-            "tls-certificate-expired" if left_s <= 0 else "tls-certificate-expires",
-            certificate=str(self._files.certificate),
-            remedy="renew it; the files are read again when they change",
+        fields = {
+            "certificate": str(self._files.certificate),
+            "remedy": "renew it; the files are read again when they change",
             **self._end(),
-        )
+        }
+        if left_s <= 0:
+            self._log.error("tls-certificate-expired", **fields)
+        else:
+            self._log.warning("tls-certificate-expires", **fields)
 
     def _end(self) -> dict[str, float]:
         left_s = self._certificates.not_after_s - self._clock.wall_ms() / 1000

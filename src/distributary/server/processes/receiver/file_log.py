@@ -123,7 +123,10 @@ class FileLog:
             for damage in appender.damages:
                 log.error("log-damage", damage=repr(damage))
                 meter.add("log_damage_total")
-        self._book = PublisherBook({each: paths.publishers(each) for each in own})
+        self._book = PublisherBook(
+            {each: paths.publishers(each) for each in own},
+            lambda reason: log.warning("publishers-not-noted", reason=reason),
+        )
         loop = asyncio.get_running_loop()
         self._committers = {
             appender.partition: GroupCommitter(
@@ -178,8 +181,10 @@ class FileLog:
 
     def _linked(self, receiver: int, reached: bool) -> None:
         if not self._closing:
-            event = "receiver-reached" if reached else "receiver-lost"
-            self._log.info(event, receiver=receiver)
+            if reached:
+                self._log.info("receiver-reached", receiver=receiver)
+            else:
+                self._log.warning("receiver-lost", receiver=receiver)
 
     @property
     def appends(self) -> AppendPort:
