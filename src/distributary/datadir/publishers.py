@@ -29,7 +29,7 @@ FILE_BYTES: Final = 1024 * 1024
 HELD_BYTES_MAX: Final = 1024 * 1024
 """Notes that wait in memory for a disk that takes none; beyond, they are given up."""
 NAMES_MAX: Final = 65_000
-"""Names of a file; one more begins another file."""
+"""Names of a file; the next flush begins another file. Whoever comes before is not noted."""
 NAME_BYTES_MAX: Final = 1024
 """Longer names are cut: those of tokens hold a subject that its issuer chose."""
 PARSED_MAX: Final = 16
@@ -69,6 +69,9 @@ class _Notes:
             return
         number = self._names.get(self._by)
         if number is None:
+            if len(self._names) >= NAMES_MAX:  # until ``flush`` begins another file
+                self._by = ""
+                return
             number = self._names[self._by] = len(self._names)
             self._hold(_named(self._by, number))
         self._hold(_NOTE.pack(self._first, count, number))

@@ -125,5 +125,22 @@ def test_the_file_after_one_that_failed_has_all_names(
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_more_names_than_a_file_has_room_for_are_noted_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that come before the flush have no known publisher: to note them never fails."""
+    monkeypatch.setattr(publishers, "NAMES_MAX", 3)
+    book = PublisherBook({0: tmp_path})
+    for offset in range(6):
+        book.note(0, offset, [f"key:{offset % 5}"])
+    book.flush()
+    for offset in range(6, 8):
+        book.note(0, offset, [f"key:{offset}"])
+    book.flush()
+    found = [Publishers(tmp_path).of(offset) for offset in range(8)]
+    assert found == ["key:0", "key:1", "key:2", None, None, "key:0", "key:6", "key:7"]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def _refuses(*_args: object) -> int:
     raise OSError(28, "No space left on device")

@@ -337,13 +337,13 @@ class GroupCommitter:
         self._body_bytes += size
         self._commit_count += 1
         if self._on_published is not None:
-            self._on_published(result, [by for _, _, _, by in group])
+            self._call(self._on_published, result, [by for _, _, _, by in group])
         for offset, (_, _, done, _) in enumerate(group, result):
             self._call(done, offset)
 
-    def _call(self, done: Done, result: int | LogError) -> None:
+    def _call(self, callback: Callable[..., None], *told: object) -> None:
         try:
-            done(result)
+            callback(*told)
         except Exception as error:  # noqa: BLE001 - one caller's bug must not cost the others
             self._loop.call_exception_handler(
                 {"message": "a callback of the group commit failed", "exception": error}

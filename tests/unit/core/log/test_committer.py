@@ -189,6 +189,23 @@ def test_one_bad_callback_does_not_cost_the_others():
     assert [type(context["exception"]) for context in heard] == [ZeroDivisionError]
 
 
+@pytest.mark.parametrize("inline", [False, True])
+def test_those_who_asked_are_told_though_nobody_notes_who_published(inline):
+    """A bug there shows in the loop's exception handler, and holds up nothing that comes after."""
+    heard = []
+
+    async def scenario(committer):
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: heard.append(context))
+        for offset, body in enumerate((b"a", b"b")):
+            told = loop.create_future()
+            committer.submit(1, body, told.set_result)
+            assert await told == offset
+
+    run(scenario, OpenLog(), inline=inline, on_published=lambda _first, _by: 1 / 0)
+    assert [type(context["exception"]) for context in heard] == [ZeroDivisionError] * 2
+
+
 def test_closing_drains():
     """What was submitted before the close is appended and told; what comes after is refused."""
     log = OpenLog()

@@ -1,15 +1,17 @@
 """Notes of who published an event go when the log has the event no more."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 
-from distributary.core.flow import RecordKind
+from distributary.core.flow import Received, RecordKind
 from distributary.core.log import Appender, open_folder
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField, publishers
 from distributary.datadir.publishers import PublisherBook, Publishers, list_firsts
 from distributary.server.processes.receiver import route_snapshot
+from distributary.server.processes.receiver.file_log import FileLog
 from distributary.server.processes.receiver.retention import Retention, RetentionLimits
 from distributary.testing.virtual import VirtualClock
 
@@ -50,6 +52,43 @@ def test_the_notes_of_deleted_records_are_deleted_with_them(made):
     assert 0 < start < RECORDS
     assert list_firsts(made.folder) == list(range(start, RECORDS))
     assert Publishers(made.folder).of(start) == f"key:{start}"
+
+
+def test_a_receiver_says_that_it_cannot_note_who_published(tmp_path):
+    """Once, with the reason; the event is taken."""
+    paths = DataDir(tmp_path / "data")
+    paths.run.mkdir(parents=True)
+    open_folder(paths.log, 1)
+    paths.publishers(0).parent.mkdir(parents=True)
+    paths.publishers(0).write_text("a file where a folder should be")
+    lines = []
+
+    async def publish():
+        log = FileLog(
+            paths,
+            0,
+            receivers=1,
+            partitions=1,
+            retention=RetentionLimits(0, 3600.0),
+            clock=VirtualClock(),
+            meter=Meter(),
+            log=SimpleNamespace(warning=lambda name, **fields: lines.append((name, fields))),
+            look_again=lambda: None,
+            on_inline=lambda _under_way: None,
+        )
+        log.allow(allowed=True)
+        received = Received(b"x", 1, None, by="key:till")
+        taken = asyncio.get_running_loop().create_future()
+        log.appends.submit(received, taken.set_result)
+        assert await taken == 0
+        log.look()
+        log.look()
+        await log.close(0.0)
+
+    asyncio.run(publish())
+    ((name, fields),) = lines
+    assert name == "publishers-not-noted"
+    assert "Not a directory" in fields["reason"] or "File exists" in fields["reason"]
 
 
 def test_notes_that_an_earlier_run_left_go_although_no_segment_does(made):
