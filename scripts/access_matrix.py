@@ -101,9 +101,9 @@ _EVENTS = {
 }
 DISCOVER = "Discover"
 """Operation over AMQP that lists the others; as ``OPTIONS``, it needs an identity alone."""
-NODE_SHOWN = ("nothing", "client", "other cluster", "expired", "node")
+NODE_SHOWN = ("nothing", "client", "other cluster", "node")
 """What is shown at the port for other nodes: no certificate, one of a client of the other ports,
-one of another cluster, one after its end, and one of this cluster."""
+one of another cluster, and one of this cluster."""
 _DISCOVERY = ("/api", "/api/v1", "/apis", "/version", "/openapi/v2", "/openapi/v3")
 _REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
 _EVERY = ("GET", "POST", "PUT", "PATCH", "DELETE")

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import datetime as dt
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,16 +17,12 @@ from distributary.server.nodes import (
     make_proof,
 )
 
-NOW = dt.datetime.now(dt.UTC)
 
-
-def files_of(
-    folder: Path, authority: Authority | None = None, since: dt.datetime = NOW
-) -> NodeFiles:
-    """What a node of the cluster of *authority*, which has run *since*, shows."""
+def files_of(folder: Path, authority: Authority | None = None) -> NodeFiles:
+    """What a node of the cluster of *authority* shows."""
     folder.mkdir(exist_ok=True)
     files = NodeFiles(folder)
-    files.write(make_proof(authority or make_authority(NOW), since))
+    files.write(make_proof(authority or make_authority()))
     return files
 
 

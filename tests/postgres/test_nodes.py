@@ -271,7 +271,7 @@ def test_a_node_without_the_key_that_seals_is_refused_before_anything_fails(
     keep_keys(Settings(), paths)
     assert os.environ[CREDENTIAL_KEY_VARIABLE] == f"{new},{old}"
     monkeypatch.setenv(CREDENTIAL_KEY_VARIABLE, new)
-    shared_secret(url, "authority", sealer(new), lambda: make_authority(NOW), Authority)
+    shared_secret(url, "authority", sealer(new), make_authority, Authority)
     check_keys(Settings(), paths, url)
     monkeypatch.setenv(CREDENTIAL_KEY_VARIABLE, key())
     with pytest.raises(SettingsError, match="credential_key_file"):

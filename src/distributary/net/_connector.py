@@ -139,13 +139,11 @@ class Connector:
         """
         certificate = endpoint.client_certificate
         tls = self.tls_context(endpoint.ca_certs, certificate) if endpoint.tls else None
-        try:
-            dialled = await self.dial(endpoint)
-        except TransportError:
-            if self._nodes is None or not endpoint.own or not endpoint.dialled[0].startswith("/"):
-                raise
+        if self._nodes is not None and endpoint.own and endpoint.dialled[0].startswith("/"):
+            # That path is one of the server's machine: another server may have it on this one.
             await self._nodes.open(factory)
             return
+        dialled = await self.dial(endpoint)
         name = endpoint.host.rstrip(".") if tls else None  # for SNI and the certificate
         try:
             await hand_over(dialled, factory, tls, name)

@@ -168,13 +168,13 @@ class Election:
             self._closed = True
         return self.resign()
 
-    def resign(self) -> Callable[[], None]:
-        """Lead no more; returns what lets the next one lead at once.
+    def resign(self, pause_s: float = TAKE_S) -> Callable[[], None]:
+        """Lead no more, and do not look for *pause_s*; returns what lets the next one lead at once.
 
         Call that when the control part has ended: it may block.
         """
         mandate, self._mandate = self._mandate, None
-        self._due_s = self._now_s() + TAKE_S  # others first
+        self._due_s = self._now_s() + pause_s  # others first
         self.why_not = "it has just led"
         return (lambda: None) if mandate is None else mandate.release
 

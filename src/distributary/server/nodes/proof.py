@@ -4,6 +4,9 @@ The key of the cluster's own authority lies in the store, sealed like credential
 it is a node. Each node makes itself a certificate at its start. Connections between nodes are TLS
 1.3, and both ends show theirs. A certificate says nothing of a name: nodes may stand for each
 other.
+
+It says nothing of time either: the key is the proof. Nodes whose clocks are wrong reach each other,
+and an authority that was made by a wrong clock serves for ever.
 """
 
 import datetime as dt
@@ -15,10 +18,9 @@ import msgspec
 
 from distributary.net.own_nodes import NAME, node_context
 
-YEARS: Final = 10
-"""A node that runs for longer has to be restarted."""
-
-_DAY: Final = dt.timedelta(days=1)
+BEGIN: Final = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+END: Final = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
+"""What certificates say of time: none expires (RFC 5280, 4.1.2.5)."""
 
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +53,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
         return "Proof(***)"
 
 
-def make_authority(now: dt.datetime) -> Authority:
+def make_authority() -> Authority:
     """Make the authority of a new cluster."""
     from cryptography import x509  # noqa: PLC0415 - a server of one machine has no nodes
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 - as above
@@ -65,8 +67,8 @@ def make_authority(now: dt.datetime) -> Authority:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _DAY)
-        .not_valid_after(now + 365 * 5 * YEARS * _DAY)
+        .not_valid_before(BEGIN)
+        .not_valid_after(END)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
@@ -81,7 +83,7 @@ def make_authority(now: dt.datetime) -> Authority:
     )
 
 
-def make_proof(authority: Authority, now: dt.datetime) -> Proof:
+def make_proof(authority: Authority) -> Proof:
     """Make what a node shows.
 
     Raises:
@@ -104,8 +106,8 @@ def make_proof(authority: Authority, now: dt.datetime) -> Proof:
         .issuer_name(issuer.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _DAY)
-        .not_valid_after(now + 365 * YEARS * _DAY)
+        .not_valid_before(BEGIN)
+        .not_valid_after(END)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)

@@ -13,7 +13,7 @@ from distributary.core.errors import StoreError, TransportError
 from distributary.net import AddressRule, CachingResolver, Connector, OwnNodes, SystemResolver
 from distributary.net.own_nodes import OWN_ALPN, UNACKNOWLEDGED_MS
 from distributary.server.nodes import Purpose, make_authority
-from kit.node_wire import NOW, Relay, answering, files_of, gateway
+from kit.node_wire import Relay, answering, files_of, gateway
 from kit.ports import free_port
 
 AWAY = Destination(
@@ -38,7 +38,7 @@ async def asked(made: Connector, destination: Destination = AWAY) -> bytes:
 
 def test_a_reply_reaches_another_node_once_the_first_is_gone(tmp_path: Path) -> None:
     """With the certificate of its cluster; connections to living nodes are spread."""
-    authority = make_authority(NOW)
+    authority = make_authority()
     ours = files_of(tmp_path / "owner", authority)
     first, second = (files_of(tmp_path / name, authority) for name in "ab")
 
@@ -79,26 +79,42 @@ def test_nobody_who_cannot_prove_it_gets_in_or_is_trusted(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
-def test_an_owner_beside_a_receiver_takes_its_socket(tmp_path: Path) -> None:
-    """No other machine is asked; and on one machine there is none to ask."""
+def test_an_owner_on_one_machine_takes_the_socket(tmp_path: Path) -> None:
+    """There is no node to ask."""
 
     async def run() -> None:
-        def nobody() -> list[str]:
-            raise AssertionError
-
         where = tmp_path / "own.sock"
         here = Destination(AWAY.uri, own=True, dial=f"{UNIX}{where}")
         async with answering(where, b"here"):
-            assert await asked(connector(OwnNodes(nobody, nobody)), here) == b"here"
+            assert await asked(connector(None), here) == b"here"
         with pytest.raises(TransportError, match="own socket"):
             await asked(connector(None))
 
     asyncio.run(run())
 
 
+def test_the_servers_path_means_nothing_on_another_machine(tmp_path: Path) -> None:
+    """Another server may listen there: events and tokens are for nodes that prove themselves."""
+    ours = files_of(tmp_path)
+
+    async def run() -> None:
+        where, node = tmp_path / "own.sock", tmp_path / "node.sock"
+        here = Destination(AWAY.uri, own=True, dial=f"{UNIX}{where}")
+        async with (
+            answering(where, b"a stranger") as strangers,
+            answering(node, b"a node"),
+            gateway(ours, {Purpose.OWN: lambda: node}) as (address, _made),
+        ):
+            nodes = OwnNodes(lambda: [address], lambda: ours.context(OWN_ALPN))
+            assert await asked(connector(nodes), here) == b"a node"
+            assert strangers == []
+
+    asyncio.run(run())
+
+
 def test_known_nodes_are_dialled_while_the_store_is_away(tmp_path: Path) -> None:
     """One that was not reached is tried last, and the store is not asked for each connection."""
-    authority = make_authority(NOW)
+    authority = make_authority()
     ours, theirs = files_of(tmp_path / "o", authority), files_of(tmp_path / "a", authority)
     now_s, looks = 0.0, 0
 
@@ -132,7 +148,7 @@ def test_known_nodes_are_dialled_while_the_store_is_away(tmp_path: Path) -> None
 
 def test_silent_connections_between_nodes_end(tmp_path: Path) -> None:
     """A cut cable says nothing: the kernel would wait for a quarter of an hour."""
-    authority = make_authority(NOW)
+    authority = make_authority()
     ours, theirs = files_of(tmp_path / "o", authority), files_of(tmp_path / "a", authority)
 
     class Kept(asyncio.Protocol):

@@ -19,11 +19,11 @@ from distributary.server.nodes import (
     Purpose,
     make_authority,
     make_proof,
+    proof,
 )
-from distributary.server.nodes.proof import YEARS
 from distributary.server.nodes.proof import Authority as NodeAuthority
 from kit.certificates import Authority, Pair
-from kit.node_wire import NOW, Relay, answering, files_of, gateway
+from kit.node_wire import Relay, answering, files_of, gateway
 from kit.ports import free_port
 
 ROOT = Path(__file__).parents[4]
@@ -40,9 +40,9 @@ def matrix() -> Iterator[ModuleType]:
     sys.modules.pop("access_matrix", None)
 
 
-def node_file(folder: Path, authority: NodeAuthority, since: dt.datetime = NOW) -> Path:
+def node_file(folder: Path, authority: NodeAuthority) -> Path:
     """The certificate and key that a node shows."""
-    files_of(folder, authority, since)
+    files_of(folder, authority)
     return folder / "node.pem"
 
 
@@ -69,7 +69,7 @@ async def relayed(dial: NodeDialler, path: bytes = b"/subscriptions") -> Relay:
 
 def test_a_request_reaches_the_control_socket_of_the_node_that_leads(tmp_path: Path) -> None:
     """Whole, in both directions, also where it is larger than any buffer."""
-    authority = make_authority(NOW)
+    authority = make_authority()
     files, theirs = files_of(tmp_path / "a", authority), files_of(tmp_path / "b", authority)
     answer = bytes(range(256)) * 8192
 
@@ -111,7 +111,7 @@ def test_a_node_answers_for_itself_and_for_the_api_where_it_leads(tmp_path: Path
 
 def test_a_node_that_does_not_lead_any_more_takes_no_request(tmp_path: Path) -> None:
     """Whoever still asks it is answered 503, and asks again."""
-    authority = make_authority(NOW)
+    authority = make_authority()
     files, theirs = files_of(tmp_path / "a", authority), files_of(tmp_path / "b", authority)
 
     async def run() -> None:
@@ -127,13 +127,11 @@ def test_a_node_that_does_not_lead_any_more_takes_no_request(tmp_path: Path) -> 
 
 def test_each_cell_of_the_table_holds(tmp_path: Path, matrix: ModuleType) -> None:
     """Whoever shows no certificate of this cluster, or asks for nothing known, gets nowhere."""
-    ours, clients = make_authority(NOW), Authority()
+    ours, clients = make_authority(), Authority()
     theirs = files_of(tmp_path / "node", ours)
-    past = NOW - dt.timedelta(days=366 * YEARS)
     shown = {
         "client": [write_both(tmp_path / "client.pem", clients.client())],
-        "other cluster": [node_file(tmp_path / "other", make_authority(NOW))],
-        "expired": [node_file(tmp_path / "past", ours, past)],
+        "other cluster": [node_file(tmp_path / "other", make_authority())],
         "node": [tmp_path / "node" / "node.pem"],
         "nothing": [],
     }
@@ -204,7 +202,7 @@ def test_a_node_does_not_follow_one_of_another_cluster(tmp_path: Path) -> None:
 
 def test_connections_to_a_control_part_that_ends_are_cut(tmp_path: Path) -> None:
     """A watch must not wait for what is no more."""
-    authority = make_authority(NOW)
+    authority = make_authority()
     files, theirs = files_of(tmp_path / "a", authority), files_of(tmp_path / "b", authority)
 
     async def run() -> None:
@@ -237,7 +235,33 @@ def test_connections_to_a_control_part_that_ends_are_cut(tmp_path: Path) -> None
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("days", [-365 * 20, 2], ids=["expired", "not valid yet"])
+def test_clocks_that_were_wrong_cut_nobody_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """Earlier versions made certificates by their clock: the authority's, and each node's."""
+    then = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
+    monkeypatch.setattr(proof, "BEGIN", then)
+    monkeypatch.setattr(proof, "END", then + dt.timedelta(days=365))
+    authority = make_authority()
+    wrong = files_of(tmp_path / "a", authority)
+    monkeypatch.undo()
+    right = files_of(tmp_path / "b", authority)
+
+    async def run() -> None:
+        where = tmp_path / "leader.sock"
+        for ours, theirs in ((wrong, right), (right, wrong)):
+            async with (
+                answering(where, b"whole"),
+                gateway(theirs, {Purpose.CONTROL: lambda: where}) as (address, _made),
+            ):
+                leader = Leader(name="other", address=address, generation=3)
+                assert (await relayed(dialler(tmp_path, leader, ours))).answer == b"whole"
+
+    asyncio.run(run())
+
+
 def test_what_a_node_shows_is_in_no_text() -> None:
     """Nor the authority's key."""
-    authority = make_authority(NOW)
-    assert "PRIVATE" not in repr(authority) + repr(make_proof(authority, NOW))
+    authority = make_authority()
+    assert "PRIVATE" not in repr(authority) + repr(make_proof(authority))

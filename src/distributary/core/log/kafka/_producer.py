@@ -199,7 +199,7 @@ class KafkaProducer:
     @property
     def open(self) -> bool:
         """Whether the cluster takes records, as far as is known."""
-        return not (self._closing or self._down)
+        return not (self._closing or self._down or self._fatal is not None)
 
     def lane(self, partition: int) -> Lane:
         """What is under way to *partition*."""
@@ -256,6 +256,7 @@ class KafkaProducer:
         except BufferError as error:
             raise LogUnavailableError("the log's queue is full") from error
         except library().KafkaException as error:
+            self._poll_in(POLL_S)  # for another producer where this one has ended
             raise self.failed(error.args[0], partition) from error
         if not lane.count:
             lane.since_s = self._loop.time()
@@ -264,8 +265,12 @@ class KafkaProducer:
         self.pending_count += 1
         self.pending_bytes += len(body)
         if not self._polling:
+            self._poll_in(POLL_S)
+
+    def _poll_in(self, wait_s: float) -> None:
+        if not self._polling:
             self._polling = True
-            self._loop.call_later(POLL_S, self._poll)
+            self._loop.call_later(wait_s, self._poll)
 
     def _poll(self) -> None:
         self._polling = False
@@ -275,9 +280,10 @@ class KafkaProducer:
         self._fetch(self._handle)
         if self._fatal is not None:
             self._renew()
-        if self.pending_count and not self._polling:
-            self._polling = True
-            self._loop.call_later(POLL_S, self._poll)
+        if self._fatal is not None:
+            self._poll_in(PROBE_S)
+        elif self.pending_count:
+            self._poll_in(POLL_S)
 
     def _fetch(self, handle: Any) -> None:
         """Have the reports that are there told. An error that ends the producer interrupts it."""
@@ -314,7 +320,8 @@ class KafkaProducer:
         It happens where the cluster has forgotten what it acknowledged.
         """
         self._report(f"Kafka: the producer begins anew: {self._fatal.str()}")
-        self.abandon()
+        with contextlib.suppress(LogUnavailableError):  # tried again at the next poll
+            self.abandon()
 
     def abandon(self) -> None:
         """Refuse all that is under way, and begin with another producer.
@@ -323,7 +330,7 @@ class KafkaProducer:
         may be stored even later, behind what is submitted next: a broker may have it already.
 
         Raises:
-            LogUnavailableError: There is no other producer.
+            LogUnavailableError: There is no other producer; this one stays.
         """
         old = self._handle
         old.purge()
@@ -332,11 +339,9 @@ class KafkaProducer:
         while self.pending_count and time.monotonic() < until_s:
             time.sleep(POLL_S)
             self._fetch(old)
+        self._handle = self._make()  # the old one stays where there is no other
         self._fatal = None
-        try:
-            self._handle = self._make()
-        finally:
-            _forget(old)
+        _forget(old)
 
     def _suspend(self) -> None:
         """The cluster has taken nothing for long: refuse until it has leaders again."""

@@ -74,6 +74,7 @@ class Access:
         self.gate = Gate(clock.wall_ms)
         self.keys = ApiKeys(self._store, self, clock)
         self._configured = AccessSnapshot(required=True)
+        self._applied = False
         self._internal = ""
         self.issuers = IssuerKeys(paths, clock, receivers, self.gate, self._change_issuers)
         self._turn = asyncio.Lock()
@@ -92,6 +93,9 @@ class Access:
             settings: The settings.
             reach: Addresses that issuers may have.
 
+        A key whose name one of the store has is refused, and left out at the first call: whoever
+        may make keys in one namespace must not keep a server from starting, or a node from leading.
+
         Raises:
             SettingsError: Their tables are unusable; a line for each fault.
             StoreError: The file for the receivers cannot be written.
@@ -100,9 +104,16 @@ class Access:
         certificates, certificate_faults = read_certificates(settings.certificates)
         issuers, issuer_faults = read_issuers(settings.issuers)
         clashes = self._clashes(keys, self._stored)
-        faults = [*key_faults, *certificate_faults, *issuer_faults, *clashes]
+        faults = [*key_faults, *certificate_faults, *issuer_faults]
+        if self._applied:
+            faults += clashes.values()
         if faults:
             raise SettingsError("\n".join(("These settings cannot be used:", *faults)))
+        if not self._applied:
+            for fault in clashes.values():
+                self._log.error("key-left-out", reason=fault)
+            keys = tuple(key for key in keys if key.name not in clashes)
+        self._applied = True
         self.issuers.configure(issuers, reach)
         self._decide_by(
             AccessSnapshot(
@@ -153,15 +164,16 @@ class Access:
         """The keys in the configuration file."""
         return self._configured.keys
 
-    def _clashes(self, keys: Sequence[KeyRecord], stored: Sequence[StoredKey]) -> list[str]:
+    def _clashes(self, keys: Sequence[KeyRecord], stored: Sequence[StoredKey]) -> dict[str, str]:
+        """Returns what is wrong with each key of *keys* whose name is taken, by name."""
         now_ms = self._clock.wall_ms()
         taken = {key.record.name for key in stored if key.valid(now_ms)}
-        return [
-            f"keys[{index}].name (configuration file): a key of the store has it; revoke that one"
-            " (distributary key revoke), or choose another name"
+        return {
+            record.name: f"keys[{index}].name (configuration file): a key of the store has it;"
+            " revoke that one (distributary key revoke), or choose another name"
             for index, record in enumerate(keys)
             if record.name in taken
-        ]
+        }
 
     async def announce(self) -> None:
         """Tell the receivers about the keys that are stored now, and wait until they decide by it.

@@ -19,6 +19,10 @@ from distributary.server.processes.supervision.listeners import Listeners
 from distributary.server.settings import Settings
 from distributary.sources import secret_variables
 
+UNFIT_S: Final = 60.0
+"""How long a node whose control part cannot run leaves the lead to others. It goes on as a
+receiver, and tries again: a setting may have been corrected, a port be free."""
+
 CONTROL_STOP_S: Final = 25.0
 """Longest orderly stop of the control part, beyond ``drain_s``."""
 
@@ -33,12 +37,13 @@ class NodeControl:
         node: Name of the node.
         receivers: Number of its receivers.
         line: Takes lines of the process.
-        cannot_run: Called in a thread where it ended with an exit code that no restart mends.
 
     Attributes:
         child: The process; None: this node does not lead.
         ended: Whether it ended by itself, at the end of the lease or where it could not go on.
         failed: Whether it could not go on: another node might.
+        unfit: Whether no restart would mend that, as its line says: a setting, or a port that is
+            taken.
     """
 
     def __init__(
@@ -50,15 +55,13 @@ class NodeControl:
         node: str,
         receivers: int,
         line: Callable[[str], None],
-        cannot_run: Callable[[int], None],
     ) -> None:
         self._paths, self._places, self._listeners = paths, places, listeners
         self._node, self._receivers, self._line = node, receivers, line
-        self._cannot_run = cannot_run
         page = self._page = MappedStatusPage(paths.node_page)
         page[StatusField.FRESH_UNTIL_MS] = page[StatusField.LEADS_UNTIL_MS] = 0
         self.child: Child | None = None
-        self.ended = self.failed = False
+        self.ended = self.failed = self.unfit = False
 
     @property
     def leads(self) -> bool:
@@ -81,7 +84,7 @@ class NodeControl:
             http_fd=self._listeners.http.fileno(),
             own_fd=self._listeners.own.fileno(),
         )
-        self.ended = self.failed = False
+        self.ended = self.failed = self.unfit = False
         control = Child(
             "control",
             program("distributary.server.processes.control_process", start),
@@ -108,13 +111,11 @@ class NodeControl:
 
     def _on_ended(self, code: int) -> bool:
         """Called in the child's thread; returns whether to start it again."""
-        if code == EXIT_CANNOT_RUN:
-            self._cannot_run(code)
-            return False
-        if code in {EXIT_LED, EXIT_LAPSED}:
-            self.ended, self.failed = True, code == EXIT_LED
-            return False
-        return True
+        if code not in {EXIT_LED, EXIT_LAPSED, EXIT_CANNOT_RUN}:
+            return True
+        self.unfit = code == EXIT_CANNOT_RUN
+        self.ended, self.failed = True, code != EXIT_LAPSED
+        return False
 
     async def end(self, wait_s: float, election: Election, gateway: Gateway) -> None:
         """End it within *wait_s* seconds; nothing new is passed on to it meanwhile.
@@ -123,7 +124,7 @@ class NodeControl:
         closes each connection after its response.
         """
         control, self.child = self.child, None
-        self.ended = self.failed = False
+        self.ended = self.failed = self.unfit = False
         try:
             if control is not None:
                 if not wait_s:

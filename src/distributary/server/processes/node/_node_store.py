@@ -1,6 +1,5 @@
 """What a node makes or checks in the store before anything of it runs."""
 
-import datetime as dt
 import functools
 import os
 import secrets
@@ -50,10 +49,8 @@ def join(settings: Settings, paths: DataDir, url: sa.URL) -> tuple[Engine, Postg
         writer.dispose()
     make_tables(url)
     leases = database.open_reader(url, "leases")
-    now = dt.datetime.now(dt.UTC)
-    made = functools.partial(make_authority, now)
-    authority = shared_secret(url, "authority", sealer, made, Authority)
-    NodeFiles(paths.run).write(make_proof(authority, now))
+    authority = shared_secret(url, "authority", sealer, make_authority, Authority)
+    NodeFiles(paths.run).write(make_proof(authority))
     new = functools.partial(secrets.token_bytes, SEED_BYTES)
     seed = shared_secret(url, "internal", sealer, new, bytes)
     write_atomically(paths.internal_key, seed, mode=PRIVATE_MODE)

@@ -34,6 +34,7 @@ from distributary.core.postgres_lease import CONTROL, PostgresLease, read_leases
 from distributary.datadir import DataDir, LiveFile, LiveSettings, read_internal_key
 from distributary.resource import is_loopback
 from distributary.server.nodes import (
+    TAKE_S,
     Election,
     Gateway,
     Leader,
@@ -59,7 +60,7 @@ from distributary.server.processes.control.running import BEAT_S, INGEST_STOP_S
 from distributary.server.processes.ingest_process import IngestStart
 from distributary.server.processes.node._growth import check_partitions
 from distributary.server.processes.node._looking import keep_looking
-from distributary.server.processes.node._node_control import CONTROL_STOP_S, NodeControl
+from distributary.server.processes.node._node_control import CONTROL_STOP_S, UNFIT_S, NodeControl
 from distributary.server.processes.node._node_health import (
     ControlReadiness,
     count_node,
@@ -159,7 +160,6 @@ class Node:
                 node=self.name,
                 receivers=self._receivers,
                 line=self._lines.write,
-                cannot_run=self._cannot_run,
             )
         except BaseException:
             self.release()
@@ -328,9 +328,13 @@ class Node:
             await self._follow()
         elif election.over or self._control.failed or boot_s() > mandate.until_s + KEPT_S:
             self._log.warning("leads-no-more")
+            pause_s = TAKE_S
+            if self._control.unfit:
+                pause_s = UNFIT_S
+                self._log.error("leads-not", reason="its control part cannot run; see its line")
             await self._end_control(0.0)
             await asyncio.to_thread(self._pipeline.stopping(0.0))
-            await asyncio.to_thread(election.resign())
+            await asyncio.to_thread(election.resign(pause_s))
         elif not election.may_act:
             # Nobody has taken the lease: the pipeline goes on, and the rest once it is renewed.
             if self._control.leads:

@@ -23,6 +23,22 @@ SILENT_MS = 2_000
 checks are answered in its place, and so within 3 s."""
 
 
+class _Sign:
+    """A heartbeat as it was seen last, and when it was seen to change, by our own clock."""
+
+    __slots__ = ("_seen", "changed_s")
+
+    def __init__(self) -> None:
+        self._seen: int | None = None
+        self.changed_s = float("-inf")
+
+    def look(self, heartbeat_ms: int, now_s: float) -> None:
+        """See the heartbeat; the first one may be that of an owner which is gone."""
+        if self._seen is not None and heartbeat_ms != self._seen:
+            self.changed_s = now_s
+        self._seen = heartbeat_ms
+
+
 class Health:
     """Reads the status pages of all processes.
 
@@ -59,12 +75,15 @@ class Health:
         self._ingest = [MappedStatusPage(paths.ingest_page(each)) for each in range(receivers)]
         self._end = end
         self._turned_s = clock.monotonic_s()
+        self._signs = [_Sign() for _ in range(partitions)]
         self.count_more: Callable[[Meter], None] = lambda _meter: None
         """Adds metrics of other parts of this process."""
 
     def turned(self) -> None:
         """Record a heartbeat of the API's event loop; called several times a second."""
         self._turned_s = self._clock.monotonic_s()
+        for sign, page in zip(self._signs, self._status_pages, strict=True):
+            sign.look(page[StatusField.HEARTBEAT_MS], self._turned_s)
 
     def forget(self) -> None:
         """Reset the status pages of an earlier run: no process is alive yet."""
@@ -97,7 +116,7 @@ class Health:
                 )
             elif not status_page[StatusField.READY]:
                 reasons.append(f"partition {number}: the pipeline is starting")
-            elif self._age_ms(status_page) > STALE_MS:
+            elif self._owner_age_ms(number) > STALE_MS:
                 reasons.append(f"partition {number}: no sign of life of its owner")
         behind = self._behind()
         if behind is not None:
@@ -145,6 +164,12 @@ class Health:
     def _age_ms(self, status_page: MappedStatusPage) -> int:
         # A wall clock that was set back must not make a dead process look alive.
         return abs(self._clock.wall_ms() - status_page[StatusField.HEARTBEAT_MS])
+
+    def _owner_age_ms(self, partition: int) -> float:
+        # An owner on another machine writes the time of that one's clock: that its heartbeat
+        # has changed counts too.
+        since_changed_s = self._clock.monotonic_s() - self._signs[partition].changed_s
+        return min(self._age_ms(self._status_pages[partition]), since_changed_s * 1000)
 
     def live_offset(self, partition: int) -> int:
         """Returns the next record of the live path of *partition*."""

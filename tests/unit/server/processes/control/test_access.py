@@ -206,6 +206,19 @@ def test_one_name_in_the_file_and_in_the_store_is_refused(access, paths):
     assert told(paths) == ["till"]
 
 
+def test_a_name_that_is_taken_keeps_no_server_from_starting(access, paths, clock):
+    """Whoever may make keys could choose it: of the file's keys that one is left out, and told."""
+    asyncio.run(access.keys.make(LOCAL, PROPOSAL))
+    asyncio.run(access.close())
+    again = Access(paths, clock, 0)
+    with structlog.testing.capture_logs() as lines:
+        again.apply(Settings(auth="required", keys=(table("first"), table("till"))), REACH)
+    (line,) = (line for line in lines if line["event"] == "key-left-out")
+    assert "a key of the store has it" in line["reason"]
+    assert [key.name for key in again.configured] == ["first"]
+    asyncio.run(again.close())
+
+
 def test_a_full_disk_delays_a_revocation_elsewhere_and_never_here(access, paths):
     """The file is written as soon as there is room."""
     made = asyncio.run(access.keys.make(LOCAL, PROPOSAL))

@@ -39,22 +39,23 @@ def control(tmp_path, monkeypatch):
             node="n",
             receivers=1,
             line=lambda _line: None,
-            cannot_run=lambda _code: None,
         )
         made.begin(3, 1e9, Settings(auth="off"))
         yield made
 
 
 @pytest.mark.parametrize(
-    ("code", "again", "ended", "failed"),
+    ("code", "again", "becomes"),
     [
-        pytest.param(EXIT_LAPSED, False, True, False, id="lapsed, and renewed before it was seen"),
-        pytest.param(EXIT_LED, False, True, True, id="another node might"),
-        pytest.param(EXIT_CANNOT_RUN, False, False, False, id="no restart mends it"),
-        pytest.param(-9, True, False, False, id="killed"),
+        pytest.param(
+            EXIT_LAPSED, False, (True, False, False), id="lapsed, and renewed before it was seen"
+        ),
+        pytest.param(EXIT_LED, False, (True, True, False), id="another node might"),
+        pytest.param(EXIT_CANNOT_RUN, False, (True, True, True), id="no restart mends it"),
+        pytest.param(-9, True, (False, False, False), id="killed"),
     ],
 )
-def test_a_lapsed_lease_is_no_failure_of_the_node(control, code, again, ended, failed):
+def test_a_lapsed_lease_is_no_failure_of_the_node(control, code, again, becomes):
     """By the exit code, not by the clock: the lease may hold again when the exit is seen."""
     assert control.child.ended(code) is again
-    assert (control.ended, control.failed) == (ended, failed)
+    assert (control.ended, control.failed, control.unfit) == becomes

@@ -251,6 +251,30 @@ def test_a_clock_set_back_does_not_make_the_dead_look_alive(tmp_path):
     assert len(health.ready()[1]) == 2
 
 
+def test_an_owner_whose_clock_is_wrong_is_alive_while_its_heartbeat_changes(tmp_path):
+    """It runs on another machine, whose time it writes."""
+    clock = VirtualClock()
+    paths = DataDir(tmp_path)
+    health = Health(paths, 1, clock, behind=lambda: None, restarts=dict)
+    ingest, owner = MappedStatusPage(paths.ingest_page(0)), MappedStatusPage(paths.status_page(0))
+    ingest[StatusField.PHASE] = Phase.RUNNING
+    owner[StatusField.READY] = 1
+
+    def turn(*, owner_lives: bool) -> tuple[bool, list[str]]:
+        clock.move_to(clock.monotonic_s() + 1.0)
+        ingest[StatusField.HEARTBEAT_MS] = clock.wall_ms()
+        if owner_lives:
+            owner[StatusField.HEARTBEAT_MS] = clock.wall_ms() + 20 * STALE_MS
+        health.turned()
+        return health.ready()
+
+    silent = (False, ["partition 0: no sign of life of its owner"])
+    owner[StatusField.HEARTBEAT_MS] = clock.wall_ms() + 20 * STALE_MS  # of one that has ended
+    assert turn(owner_lives=False) == silent
+    assert [turn(owner_lives=True) for _ in range(5)] == [(True, [])] * 5
+    assert [turn(owner_lives=False) for _ in range(4)] == [(True, [])] * 3 + [silent]
+
+
 def test_a_folder_too_deep_for_sockets_is_refused_before_anything_starts(tmp_path):
     """The message says what to do."""
     name = "d" * (SOCKET_PATH_BYTES_MAX - len(str(tmp_path)) - 1)

@@ -58,9 +58,7 @@ def _control(settings, paths, line):
     places = SharedPlaces(log=KafkaPlace(servers="k:9092", prefix="p"), store="postgresql://p/d")
     with socket.socket() as one, socket.socket() as other:
         listeners = SimpleNamespace(http=one, own=other)
-        node = NodeControl(
-            paths, places, listeners, node="n", receivers=1, line=line, cannot_run=lambda _: None
-        )
+        node = NodeControl(paths, places, listeners, node="n", receivers=1, line=line)
         node.begin(3, 1e9, settings)
     return node.child
 
