@@ -36,11 +36,11 @@ from distributary.core.outcome import (
     Deliveries,
     DeliveryStore,
     Failure,
+    FileReservations,
     ParkedRow,
-    QuotaBatch,
-    QuotaRequest,
-    QuotaStore,
     Reservation,
+    ReservationBatch,
+    ReservationRequest,
     RetryRow,
     RunRow,
     Tally,
@@ -104,11 +104,11 @@ def make(folder: Path, events: int, *, partitions: int = 2, seed: int = 1) -> li
     }
     store.demand("purge", routes[0], "chosen", 1, details=DemandDetails(by="ann", ids=CHOSEN))
     store.close()
-    quota = QuotaStore(paths.quota_db)
+    reservations = FileReservations(paths.quota_db)
     for partition in range(partitions):
         _append(paths, partition, events // partitions)
-        _Filler(paths, partition, routes, draw).fill(demands, quota)
-    quota.close()
+        _Filler(paths, partition, routes, draw).fill(demands, reservations)
+    reservations.close()
     return routes
 
 
@@ -157,7 +157,7 @@ class _Filler:
         self._middle = (self._start + self._end) // 2
         paths.outcome(partition).mkdir(parents=True, exist_ok=True)
 
-    def fill(self, demands: dict[str, int], quota: QuotaStore) -> None:
+    def fill(self, demands: dict[str, int], reservations: FileReservations) -> None:
         """Write all of it."""
         rows = self._rows()
         backfills = self._backfills()
@@ -186,7 +186,7 @@ class _Filler:
         store.apply(Changes(taken=[letters[2].key, letters[20].key]))
         store.close()
         self._journal(rows, name_of(demands["replay"]))
-        self._counts(rows, quota)
+        self._counts(rows, reservations)
 
     def _checksum(self, offset: int) -> int:
         return self._checksums.get(offset, 12345)
@@ -263,16 +263,16 @@ class _Filler:
         )
         journal.close()
 
-    def _counts(self, rows: list[RetryRow], quota: QuotaStore) -> None:
+    def _counts(self, rows: list[RetryRow], reservations: FileReservations) -> None:
         tallies = TallyFile(self._paths.tallies(self._partition))
         tallies.put({uid: Tally(delivered=10 + n, failed=n) for n, uid in enumerate(self._routes)})
         tallies.close()
         asked = [
-            QuotaRequest(Reservation(row.key, row.checksum), 1_000)
+            ReservationRequest(Reservation(row.key, row.checksum), 1_000)
             for row in rows
             if row.key.route == self._routes[0]
         ]
-        quota.exchange(self._partition, QuotaBatch([], [], [], [], asked))
+        reservations.exchange(self._partition, ReservationBatch([], [], [], [], asked))
 
 
 def opened(

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from contract.quota import test_quotas as quotas
+from contract.reservations import test_reservations as reservations
 from contract.tallies import test_tallies as tallies_of_files
 from distributary.core import database
 from distributary.core.errors import FencedError, StoreError
@@ -17,7 +17,7 @@ from distributary.core.outcome import (
     Failure,
     LetterChoice,
     ParkedRow,
-    QuotaBatch,
+    ReservationBatch,
     Tally,
 )
 from distributary.core.outcome._dead_letter_tables import dead_letter
@@ -27,7 +27,7 @@ from distributary.core.outcome.postgres import (
     PostgresDeliveryReader,
     PostgresFailing,
     PostgresOwnership,
-    PostgresQuota,
+    PostgresReservations,
     PostgresTallies,
     PostgresTallyReader,
     prepare_outcomes,
@@ -35,13 +35,13 @@ from distributary.core.outcome.postgres import (
 from distributary.core.outcome.postgres import _tallies as internals
 from distributary.core.outcome.postgres._tables import SCHEMA_VERSION
 
-for module in (quotas, tallies_of_files):
+for module in (reservations, tallies_of_files):
     # All but the one that makes folders itself.
     shared = {name: found for name, found in vars(module).items() if name.startswith("test_")}
     shared.pop("test_who_follows_the_changes_has_what_the_owner_has", None)
     globals().update(shared)
 
-store = quotas.store
+store = reservations.store
 
 
 def own(tables, partition=0, generation=1):
@@ -52,8 +52,8 @@ def own(tables, partition=0, generation=1):
 
 @pytest.fixture
 def owners(tables):
-    """The quota as four owners see it; nothing is counted yet."""
-    return [PostgresQuota(tables.url, own(tables, partition)[0]) for partition in range(4)]
+    """The ours as four owners see it; nothing is counted yet."""
+    return [PostgresReservations(tables.url, own(tables, partition)[0]) for partition in range(4)]
 
 
 class Tallies:
@@ -157,22 +157,22 @@ def test_what_follows_a_commit_without_an_answer_is_seen(tallies, monkeypatch):
 def test_a_former_owner_changes_nothing(tables):
     """Neither counts nor tallies nor what fails: as in a flush."""
     fence, _ = own(tables)
-    quota = PostgresQuota(tables.url, fence)
-    quotas.tell(quota, quotas.request(1), quotas.request(2))
+    ours = PostgresReservations(tables.url, fence)
+    reservations.tell(ours, reservations.request(1), reservations.request(2))
     mine, told = PostgresTallies(tables.url, fence), PostgresFailing(tables.url, 0, fence)
     own(tables, generation=2)
     batches = (
-        QuotaBatch([], [quotas.reservation(1)], [], [], []),
-        QuotaBatch([], [], [], [], [quotas.request(3)]),
+        ReservationBatch([], [reservations.reservation(1)], [], [], []),
+        ReservationBatch([], [], [], [], [reservations.request(3)]),
     )
     for batch in batches:
         with pytest.raises(FencedError):
-            quota.exchange(0, batch)
+            ours.exchange(0, batch)
     with pytest.raises(FencedError):
         mine.put({"r": Tally(delivered=1)})
     with pytest.raises(FencedError):
         told.write([])
-    assert set(quota.reservations(0)) == {quotas.reservation(1), quotas.reservation(2)}
+    assert set(ours.reservations(0)) == {reservations.reservation(1), reservations.reservation(2)}
     assert PostgresTallyReader(tables.url, 0).changes() == {}
 
 

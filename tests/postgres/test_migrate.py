@@ -26,7 +26,7 @@ from distributary.core.log.kafka.topics import prepare_topics
 from distributary.core.outcome.postgres import (
     PartitionFence,
     PostgresOwnership,
-    PostgresQuota,
+    PostgresReservations,
 )
 from distributary.core.postgres_lease import PostgresLease, partition_lease
 from distributary.datadir import DataDir
@@ -175,10 +175,10 @@ def _check_rest(data_dir: Path, places: SharedPlaces, routes: list[str]) -> None
     assert [each.uid for each in store.page("", 10)] == routes
     store.close()
     _check_chosen(source, url)
-    quota = PostgresQuota(url)
+    reservations = PostgresReservations(url)
     snapshots = StoreSnapshots(StorePlace(url))
     for one in source.partitions:
-        assert len(quota.reservations(one.partition)) > 5
+        assert len(reservations.reservations(one.partition)) > 5
         records = KafkaRecords(places.log, one.partition, snapshots)
         found = records.route_snapshot()
         records.close()

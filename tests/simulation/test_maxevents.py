@@ -4,7 +4,12 @@ import pytest
 
 from distributary.core.engine import EngineLimits
 from distributary.core.flow import DoneKey
-from distributary.core.outcome import Grant, QuotaBatch, QuotaRequest, Reservation
+from distributary.core.outcome import (
+    Reservation,
+    ReservationAnswer,
+    ReservationBatch,
+    ReservationRequest,
+)
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
@@ -26,8 +31,8 @@ def publish(partition, count, type_="t"):
 
 def told(partition, number, *, freed=(), counted=(), requests=()):
     """What the counts answer to the owner of partition *number*."""
-    batch = QuotaBatch([], list(freed), list(counted), [], list(requests))
-    return partition.quotas.exchange(number, batch)
+    batch = ReservationBatch([], list(freed), list(counted), [], list(requests))
+    return partition.reservations.exchange(number, batch)
 
 
 def delivered(partition, route):
@@ -43,7 +48,7 @@ def test_a_route_delivers_as_many_events_as_it_may_and_ends(partition):
     partition.start()
     events = publish(partition, 100)
     partition.advance(5.0)
-    assert partition.quotas.used_up() == ["counted"]
+    assert partition.reservations.used_up() == ["counted"]
     partition.end_used_up()
     partition.rest()
     assert len(set(arrivals(partition, A))) == len(delivered(partition, "counted")) == 10
@@ -75,7 +80,7 @@ def test_what_fails_for_good_does_not_count(partition):
     partition.start()
     publish(partition, 60)
     partition.advance(30.0)
-    assert partition.quotas.delivered("counted") == 10
+    assert partition.reservations.delivered("counted") == 10
     partition.end_used_up()
     partition.rest()
     assert len(delivered(partition, "counted")) == 10
@@ -129,7 +134,7 @@ def test_an_attempt_that_nobody_wrote_down_counts_even_if_the_next_one_fails(par
     partition.sinks[A] = answers()
     publish(partition, 5)
     partition.advance(5.0)
-    assert partition.quotas.delivered("counted") == 1
+    assert partition.reservations.delivered("counted") == 1
     assert len(set(arrivals(partition, A))) == 1
     partition.rest()
 
@@ -149,7 +154,7 @@ def test_a_restart_in_good_order_puts_no_delivery_in_doubt(partition):
     partition.advance(2.0)
     partition.sinks[A] = answers()
     partition.advance(20.0)
-    assert len(delivered(partition, "counted")) == 2 or not partition.quotas.used_up()
+    assert len(delivered(partition, "counted")) == 2 or not partition.reservations.used_up()
     partition.rest()
 
 
@@ -162,11 +167,11 @@ def test_what_a_rollover_did_not_start_is_not_in_doubt(partition):
     partition.advance(0.1)
     assert partition.consumer.dispatcher.queued
     partition.rollover()
-    assert all(resting for resting in partition.quotas.reservations(0).values())
+    assert all(resting for resting in partition.reservations.reservations(0).values())
     partition.sinks[A] = answers(400)
     partition.start()
     partition.advance(10.0)
-    assert partition.quotas.delivered("counted") == len(delivered(partition, "counted")) < 12
+    assert partition.reservations.delivered("counted") == len(delivered(partition, "counted")) < 12
     partition.rest()
 
 
@@ -180,7 +185,7 @@ def test_what_waits_for_its_queue_is_not_uncertain_after_a_rollover(partition):
     in_flight = partition.consumer.dispatcher.in_flight
     assert 12 - in_flight > 4
     partition.rollover()
-    reservations = partition.quotas.reservations(0)
+    reservations = partition.reservations.reservations(0)
     assert len(reservations) == 12
     assert sum(not resting for resting in reservations.values()) <= in_flight
     partition.sinks[A] = answers()
@@ -200,16 +205,16 @@ def test_a_thousand_rows_without_a_reservation_do_not_all_ask_again_and_again(pa
     publish(partition, 1_500)
     partition.advance(2.0)
     asked = []
-    exchange = partition.quotas.exchange
+    exchange = partition.reservations.exchange
 
     def counts(number, batch):
         asked.extend(batch.requests)
         return exchange(number, batch)
 
-    partition.quotas.exchange = counts
+    partition.reservations.exchange = counts
     partition.advance(5.0)
     assert 16 <= len(asked) <= 5 * 4 * 16 + 100
-    partition.quotas.exchange = exchange
+    partition.reservations.exchange = exchange
     partition.put_route("counted", A)
     partition.sinks[A] = answers()
     partition.rest()
@@ -244,8 +249,8 @@ def test_reservations_that_others_hold_are_waited_for(partition):
     """Another partition has them; one fails there, and one more event goes here."""
     partition.put_route("counted", A, events_max=2)
     held = [Reservation(DoneKey(offset, 0, "counted"), 1) for offset in range(2)]
-    requests = [QuotaRequest(reservation, 2) for reservation in held]
-    assert told(partition, 7, requests=requests) == [Grant.HELD, Grant.HELD]
+    requests = [ReservationRequest(reservation, 2) for reservation in held]
+    assert told(partition, 7, requests=requests) == [ReservationAnswer.HELD, ReservationAnswer.HELD]
     partition.start()
     events = publish(partition, 5)
     partition.advance(3.0)
@@ -263,14 +268,14 @@ def test_counts_that_cannot_be_read_hold_counted_routes_alone(partition):
     """Nobody is sent without a reservation; the others go on, and so do these when it is over."""
     partition.put_route("counted", A, events_max=50)
     partition.put_route("free", B)
-    partition.quotas.failing = True
+    partition.reservations.failing = True
     partition.start()
     events = publish(partition, 10)
     partition.advance(3.0)
     assert arrivals(partition, B) == events
     assert not arrivals(partition, A)
     assert not partition.failures
-    partition.quotas.failing = False
+    partition.reservations.failing = False
     partition.advance(3.0)
     assert sorted(arrivals(partition, A)) == sorted(events)
     names = [name for name, _ in partition.warnings + partition.reports]
@@ -286,16 +291,16 @@ def test_counts_that_cannot_be_written_stop_nobody(partition):
     partition.start()
     events = publish(partition, 5)
     partition.advance(0.1)
-    partition.quotas.failing = True
+    partition.reservations.failing = True
     partition.advance(1.0)
     events += publish(partition, 5)
     partition.advance(1.0)
     assert arrivals(partition, B) == events
     assert not partition.failures
-    assert partition.quotas.delivered("counted") == 0
-    partition.quotas.failing = False
+    assert partition.reservations.delivered("counted") == 0
+    partition.reservations.failing = False
     partition.advance(3.0)
-    assert partition.quotas.delivered("counted") == len(arrivals(partition, A)) == 10
+    assert partition.reservations.delivered("counted") == len(arrivals(partition, A)) == 10
     partition.rest()
 
 
@@ -303,12 +308,12 @@ def test_a_match_whose_route_is_deleted_while_it_asks_is_dropped(partition):
     """Each with its reason, and no row stays behind."""
     partition.start()
     events = publish(partition, 5)
-    partition.quotas.failing = True
+    partition.reservations.failing = True
     partition.put_route("counted", A, events_max=3, begin_ms=0)
     partition.advance(0.5)
     partition.delete_route("counted")
     partition.advance(0.5)
-    partition.quotas.failing = False
+    partition.reservations.failing = False
     partition.advance(5.0)
     assert not partition.store.kept_rows
     assert not partition.sends
@@ -328,7 +333,7 @@ def test_a_reservation_uncertain_that_lies_too_far_ahead_counts(partition):
     last = partition.log.durable_end() - 1
     (record,) = partition.log.read(last, last + 1)
     reservation = Reservation(DoneKey(last, 0, "counted"), record.checksum)
-    told(partition, 0, requests=[QuotaRequest(reservation, 1)])
+    told(partition, 0, requests=[ReservationRequest(reservation, 1)])
     partition.start()
     partition.sinks[A] = answers()
     partition.rest()

@@ -1,7 +1,7 @@
 """Group commit of a partition's state: one flush at a time writes all changes since the last.
 
 Retry rows, backfills and dead letters are written to the store first, then outcomes and cursor to
-the journal (DESIGN rule 1, the cursor). Requests to the quota store, and rows of the history,
+the journal (DESIGN rule 1, the cursor). Requests to the reservation store, and rows of the history,
 accompany the flush.
 """
 
@@ -26,7 +26,7 @@ from distributary.core.outcome import (
     RunRow,
 )
 from distributary.partitions._history import History
-from distributary.partitions._quota import QuotaClient
+from distributary.partitions._reservations import ReservationClient
 from distributary.partitions._unwritten import Unwritten
 from distributary.partitions.ports import Blocking
 
@@ -71,7 +71,7 @@ class Flusher:
 
     Args:
         ownership: Writes the flushes.
-        quota: Client of the quota store.
+        reservations: Client of the reservation store.
         blocking: Runs the flush in a thread.
         journaling: Runs a flush of few outcomes and no rows, which is one write and one sync.
         timers: For the flush interval.
@@ -87,7 +87,7 @@ class Flusher:
     def __init__(
         self,
         ownership: Ownership,
-        quota: QuotaClient,
+        reservations: ReservationClient,
         *,
         blocking: Blocking,
         journaling: Blocking,
@@ -101,7 +101,7 @@ class Flusher:
         unwritten: Unwritten,
     ) -> None:
         self._ownership = ownership
-        self._quota = quota
+        self._reservations = reservations
         self._blocking = blocking
         self._journaling = journaling
         self._clock = clock
@@ -209,7 +209,7 @@ class Flusher:
         self._arm()
 
     def ask(self) -> None:
-        """Schedule a flush: for requests to the quota store, news of the history, or a replay."""
+        """Schedule a flush: for requests of reservations, news of the history, or a replay."""
         self._arm()
 
     def moved(self) -> None:
@@ -244,13 +244,13 @@ class Flusher:
         batch = self._collect(point)
         self.unwritten.write()
         few = max(len(batch.done), batch.history[0]) <= FEW_COUNT
-        small = few and not batch.changes and not self._quota.waiting
-        asked = self._quota.take()
+        small = few and not batch.changes and not self._reservations.waiting
+        asked = self._reservations.take()
         self._cursor_s = self._clock.monotonic_s()
         news = batch.changes or batch.done or batch.history[0] or batch.filed > self._filed
         if not news and point.mark == self._durable.mark:
             self.durable_round = self.begun_round
-            self._quota.after(asked)
+            self._reservations.after(asked)
             self.unwritten.written()
             self._call_idle()
             return
@@ -271,14 +271,14 @@ class Flusher:
             self._durable = point
             self._filed = batch.filed
             self._history.flushed(batch.history, batch.filed)
-            self._quota.after(asked)
+            self._reservations.after(asked)
             if given_up:
                 self._given_up(given_up)
             self.unwritten.written()
             self._again()
 
         def write() -> None:
-            self._quota.before(asked)
+            self._reservations.before(asked)
             given_up.extend(self._ownership.flush(batch))
 
         (self._journaling if small else self._blocking).run(write, finished)
@@ -309,7 +309,7 @@ class Flusher:
     def _again(self) -> None:
         if len(self._done) >= FLUSH_COUNT or self._idle:
             self.flush()
-        elif self._changes or self._quota.waiting or self._history.filed > self._filed:
+        elif self._changes or self._reservations.waiting or self._history.filed > self._filed:
             self._arm()
         elif self._done or self._caught_up:
             self._arm_outcomes()

@@ -41,7 +41,7 @@ class Holding:
         lease: That of the partition.
         status_page: Of the partition.
         ownership: The durable state.
-        quota: The store of counts.
+        reservations: The store of counts.
         tallies: The store of tallies.
         failing: Takes the routes that fail.
         records: Reads the log, for the route table.
@@ -73,8 +73,8 @@ class Holding:
             self.status_page[StatusField.PHASE] = Phase.LOADING
             self.records = places.records(partition)
             opened.callback(self.records.close)
-            self.quota = places.quota(partition, lease, clock)
-            opened.callback(self.quota.close)
+            self.reservations = places.reservations(partition, lease, clock)
+            opened.callback(self.reservations.close)
             self.tallies = places.tallies(partition, lease)
             opened.callback(self.tallies.close)
             self.failing = places.failing(partition, lease)

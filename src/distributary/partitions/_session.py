@@ -204,7 +204,7 @@ class PartitionSession:
                 follower=follower,
                 targets=self._prepared.targets,
                 ownership=ownership,
-                quota=holding.quota,
+                reservations=holding.reservations,
                 tallies=holding.tallies,
                 status_page=self._status_page,
                 meter=self._meter,

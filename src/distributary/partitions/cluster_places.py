@@ -33,7 +33,7 @@ from distributary.core.outcome.postgres import (
     PartitionFence,
     PostgresFailing,
     PostgresOwnership,
-    PostgresQuota,
+    PostgresReservations,
     PostgresTallies,
     prepare_outcomes,
     read_outcomes,
@@ -73,7 +73,7 @@ from distributary.partitions.notes import (
 )
 from distributary.partitions.places import (
     LiveSource,
-    OpenQuota,
+    OpenReservations,
     OpenTallies,
     OwnedState,
     Tail,
@@ -233,9 +233,9 @@ class ClusterPlaces:
             return None
         return None if content is None else routes_at_of(content)
 
-    def quota(self, partition: int, lease: Lease, clock: Clock) -> OpenQuota:
-        """See ``Places.quota``."""
-        return PostgresQuota(self._url, _fence(partition, lease), clock)
+    def reservations(self, partition: int, lease: Lease, clock: Clock) -> OpenReservations:
+        """See ``Places.reservations``."""
+        return PostgresReservations(self._url, _fence(partition, lease), clock)
 
     def tallies(self, partition: int, lease: Lease) -> OpenTallies:
         """See ``Places.tallies``."""

@@ -14,7 +14,7 @@ from distributary.core.engine.machine import Engine
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt, Logged, RouteRecord
-from distributary.core.outcome import BackfillRow, Grant, QuotaBatch, RetryRow
+from distributary.core.outcome import BackfillRow, ReservationAnswer, ReservationBatch, RetryRow
 from distributary.history.rows import Recorder, RouteNames
 from distributary.partitions._backfill_budget import BackfillLimit
 from distributary.partitions._backfilling import Backfilling
@@ -25,8 +25,8 @@ from distributary.partitions._intake import Intake
 from distributary.partitions._keeping import Keeping
 from distributary.partitions._log_thread import LogThread
 from distributary.partitions._progress import Progress
-from distributary.partitions._quota import QuotaClient
 from distributary.partitions._reload import Reload
+from distributary.partitions._reservations import ReservationClient
 from distributary.partitions._resources import Resources
 from distributary.partitions._runs import Runs
 from distributary.partitions._tallying import Tallying
@@ -78,7 +78,7 @@ class PartitionConsumer:
             decide=self._decide,
             keep_from=lambda offset: self._standing.keep_from(offset),  # noqa: PLW0108 - made later
         )
-        self._quota = QuotaClient(context, self._on_answers)
+        self._reservations = ReservationClient(context, self._on_answers)
         self._recorder = Recorder(
             context.partition, self._names, failures_only=context.failures_only
         )
@@ -148,7 +148,7 @@ class PartitionConsumer:
             find_lost=self._backfilling.find_lost,
             keep=flusher.keep,
             put_parked=flusher.put_parked,
-            ask_quota=flusher.ask,
+            ask_reservations=flusher.ask,
             read=self._read,
             wake_at=self._wake_at,
             drained_soon=lambda name: timers.call_later(0.0, lambda: self._on_drained(name)),
@@ -172,7 +172,7 @@ class PartitionConsumer:
         )
         return Flusher(
             context.ownership,
-            self._quota,
+            self._reservations,
             blocking=context.blocking,
             journaling=context.journaling or context.blocking,
             timers=context.timers,
@@ -212,7 +212,7 @@ class PartitionConsumer:
         (rows, backfills), self._left = self._left, ([], [])
         self._now()
         self._engine.load(done, rows, backfills)
-        self._quota.load(self._state.reservations, self._state.rows.rows)
+        self._reservations.load(self._state.reservations, self._state.rows.rows)
         self._tick()
 
     def _now(self) -> None:
@@ -343,11 +343,11 @@ class PartitionConsumer:
         self._backfilling.advance()
         self._runs.drained()
 
-    def _on_answers(self, batch: QuotaBatch, grants: list[Grant]) -> None:
-        """Apply grants of the quota store."""
-        self._decide(lambda: self._engine.quota_answered(batch, grants))
+    def _on_answers(self, batch: ReservationBatch, answers: list[ReservationAnswer]) -> None:
+        """Apply the answers of the reservation store."""
+        self._decide(lambda: self._engine.reservations_answered(batch, answers))
         self._backfilling.advance()
-        if self._quota.waiting:
+        if self._reservations.waiting:
             self._flusher.ask()
 
     def _on_news(self) -> None:
@@ -418,7 +418,7 @@ class PartitionConsumer:
             or len(self._backfills)
             or self._resources.waiting
             or self._runs.under_way
-            or not self._quota.idle
+            or not self._reservations.idle
             or self._state.stopped
         )
 
@@ -449,7 +449,7 @@ class PartitionConsumer:
         self._intake.stop()
         self._now()
         self._engine.stop()
-        self._quota.stop()
+        self._reservations.stop()
         self._resources.stop()
 
     def drain(self, deadline_s: float, done: Callable[[int], None]) -> None:
@@ -482,7 +482,7 @@ class PartitionConsumer:
                 self._flusher.when_durable(settle)
 
         def settle() -> None:
-            if self._quota.idle or self._flusher.dead:
+            if self._reservations.idle or self._flusher.dead:
                 self._finish(left, done)
             else:  # What the store of counts answers may have to be told back.
                 timers.call_later(0.005, lambda: self._flusher.when_durable(settle))

@@ -11,7 +11,7 @@ from distributary.core.engine.limits import EngineLimits
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt
 from distributary.core.meter import Meter
-from distributary.core.outcome import FailingReports, Ownership, Quota, TallyStore
+from distributary.core.outcome import FailingReports, Ownership, ReservationStore, TallyStore
 from distributary.datadir import StatusPage
 from distributary.partitions._history import Files
 from distributary.partitions._once import Once
@@ -32,7 +32,7 @@ class PartitionContext:
         follower: The routes at the cursor.
         targets: Newest revisions of resources.
         ownership: The partition's stored state, fitted to the log.
-        quota: Counts of deliveries, shared by all partitions.
+        reservations: Counts of deliveries, shared by all partitions.
         status_page: Status page of the partition.
         meter: Metrics of the partition.
         history_files: Writes files of the history; None: none is kept.
@@ -65,7 +65,7 @@ class PartitionContext:
     follower: RouteFollower
     targets: NewestTargets
     ownership: Ownership
-    quota: Quota
+    reservations: ReservationStore
     status_page: StatusPage
     meter: Meter
     history_files: Files | None

@@ -28,9 +28,9 @@ from distributary.core.outcome import (
     FailingReports,
     FailingRoutesFile,
     FileOwnership,
+    FileReservations,
     Ownership,
-    Quota,
-    QuotaStore,
+    ReservationStore,
     TallyFile,
     TallyStore,
 )
@@ -73,8 +73,8 @@ class OwnedState(Ownership, Protocol):
         """Close what it stands on. Call it before the lease is released."""
 
 
-class OpenQuota(Quota, Protocol):
-    """A ``Quota`` that is closed in the end."""
+class OpenReservations(ReservationStore, Protocol):
+    """A ``ReservationStore`` that is closed in the end."""
 
     def close(self) -> None:
         """Close the store."""
@@ -173,7 +173,7 @@ class Places(Protocol):
         None: nobody tells, as where a file in ``scratch`` outlives the owner.
         """
 
-    def quota(self, partition: int, lease: Lease, clock: Clock) -> OpenQuota:
+    def reservations(self, partition: int, lease: Lease, clock: Clock) -> OpenReservations:
         """Open the counts of deliveries, for the owner of *partition*."""
 
     def tallies(self, partition: int, lease: Lease) -> OpenTallies:
@@ -257,10 +257,10 @@ class FilePlaces:
         """See ``Places.routes_at``: the file is there."""
         return None
 
-    def quota(self, partition: int, lease: Lease, clock: Clock) -> OpenQuota:
-        """See ``Places.quota``."""
+    def reservations(self, partition: int, lease: Lease, clock: Clock) -> OpenReservations:
+        """See ``Places.reservations``."""
         del partition, lease  # one file for all, each call a transaction
-        return QuotaStore(self.paths.quota_db, clock)
+        return FileReservations(self.paths.quota_db, clock)
 
     def tallies(self, partition: int, lease: Lease) -> OpenTallies:
         """See ``Places.tallies``."""

@@ -12,17 +12,17 @@ from distributary.core.clock import Clock
 from distributary.core.errors import FencedError, StoreAwayError
 from distributary.core.outcome import (
     GivenUp,
-    Grant,
-    Quota,
-    QuotaBatch,
     Reservation,
+    ReservationAnswer,
+    ReservationBatch,
+    ReservationStore,
     Tally,
     TallyStore,
 )
 from distributary.core.outcome.rows import Changes
 from distributary.testing.simulated_ports import StoreWatch, WatchedMemory
 
-__all__ = ["FencedQuota", "FencedTallies", "Owner", "SharedDatabase", "SimulatedFlushes"]
+__all__ = ["FencedReservations", "FencedTallies", "Owner", "SharedDatabase", "SimulatedFlushes"]
 
 
 class Owner(NamedTuple):
@@ -202,39 +202,39 @@ class SimulatedFlushes:
         return True
 
 
-class FencedQuota:
+class FencedReservations:
     """Counts that only the newest owner changes.
 
     Args:
-        quota: What all owners share.
+        reservations: What all owners share.
         check: Raises for a former owner.
     """
 
-    def __init__(self, quota: Quota, check: Callable[[], None]) -> None:
-        self._quota = quota
+    def __init__(self, reservations: ReservationStore, check: Callable[[], None]) -> None:
+        self._reservations = reservations
         self._check = check
 
     @property
     def exists(self) -> bool:
-        """See ``Quota``."""
-        return self._quota.exists
+        """See ``ReservationStore``."""
+        return self._reservations.exists
 
-    def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
-        """See ``Quota``."""
+    def exchange(self, partition: int, batch: ReservationBatch) -> list[ReservationAnswer]:
+        """See ``ReservationStore``."""
         self._check()
-        return self._quota.exchange(partition, batch)
+        return self._reservations.exchange(partition, batch)
 
     def reservations(self, partition: int) -> dict[Reservation, bool]:
-        """See ``Quota``."""
-        return self._quota.reservations(partition)
+        """See ``ReservationStore``."""
+        return self._reservations.reservations(partition)
 
     def used_up(self) -> list[str]:
-        """See ``Quota``."""
-        return self._quota.used_up()
+        """See ``ReservationStore``."""
+        return self._reservations.used_up()
 
     def delivered(self, uid: str) -> int:
-        """See ``Quota``."""
-        return self._quota.delivered(uid)
+        """See ``ReservationStore``."""
+        return self._reservations.delivered(uid)
 
 
 class FencedTallies:

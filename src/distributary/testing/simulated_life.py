@@ -8,7 +8,13 @@ from typing import Any
 from distributary.core.demand import Demand
 from distributary.core.errors import DistributaryError
 from distributary.core.journal import Journal, JournalState, read_journal
-from distributary.core.outcome import Budgets, DeadLetter, FileOwnership, Ownership, Quota
+from distributary.core.outcome import (
+    Budgets,
+    DeadLetter,
+    FileOwnership,
+    Ownership,
+    ReservationStore,
+)
 from distributary.datadir import MappedStatusPage
 from distributary.partitions.consumer import PartitionConsumer
 from distributary.testing.memory_ownership import MemoryOwnership
@@ -109,13 +115,15 @@ def runs_are_done(asked: Sequence[Demand], store: WatchedStore | WatchedMemory) 
     return all(seq in found and found[seq].done for seq in seqs)
 
 
-def used_up(quotas: Quota, targets: SimulatedTargets, routes: Iterable[str]) -> list[str]:
+def used_up(
+    reservations: ReservationStore, targets: SimulatedTargets, routes: Iterable[str]
+) -> list[str]:
     """Returns those of *routes* that have made all their deliveries."""
     found = []
-    for route in quotas.used_up():
+    for route in reservations.used_up():
         if route in routes:
             events_max = targets.now[route].events_max
             # The count is of the revision that was asked under; this may be another one.
-            if events_max is not None and quotas.delivered(route) >= events_max:
+            if events_max is not None and reservations.delivered(route) >= events_max:
                 found.append(route)
     return found

@@ -20,10 +20,10 @@ from distributary.core.outcome import (
     Changes,
     DeadLetter,
     DeliveryStore,
+    FileReservations,
     GivenUp,
-    Grant,
-    QuotaBatch,
-    QuotaStore,
+    ReservationAnswer,
+    ReservationBatch,
     RetryRow,
 )
 from distributary.testing.memory_ownership import MemoryStore
@@ -32,7 +32,7 @@ from distributary.testing.virtual import VirtualTimer, VirtualTimers
 __all__ = [
     "SMALL_LIMITS",
     "Crashed",
-    "FaultyQuotas",
+    "FaultyReservations",
     "LateFlushes",
     "LateWork",
     "LifeTimers",
@@ -289,7 +289,7 @@ class WatchedMemory(StoreWatch, MemoryStore):
         return given_up
 
 
-class FaultyQuotas(QuotaStore):
+class FaultyReservations(FileReservations):
     """Counts of deliveries that fail, or lose their power around a change.
 
     Attributes:
@@ -302,8 +302,8 @@ class FaultyQuotas(QuotaStore):
     crash_before = False
     failing = False
 
-    def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
-        """See ``QuotaStore.exchange``."""
+    def exchange(self, partition: int, batch: ReservationBatch) -> list[ReservationAnswer]:
+        """See ``FileReservations.exchange``."""
         if self.failing:
             raise StoreError("the simulated counts were told to fail")
         falls = False

@@ -229,10 +229,10 @@ class _Run:
         elif fault == 3:
             self.partition.store.failing = True
         elif fault == 4:
-            self.partition.quotas.crash_after = self.chance.randrange(3)
-            self.partition.quotas.crash_before = self.chance.random() < 0.5
+            self.partition.reservations.crash_after = self.chance.randrange(3)
+            self.partition.reservations.crash_before = self.chance.random() < 0.5
         else:
-            self.partition.quotas.failing = not self.partition.quotas.failing
+            self.partition.reservations.failing = not self.partition.reservations.failing
 
     def _retain(self) -> None:
         self.partition.retain()
@@ -308,10 +308,10 @@ class _SharedRun(_Run):
         elif fault == 1:
             self.partition.store.failing = True
         elif fault == 2:
-            self.partition.quotas.crash_after = self.chance.randrange(3)
-            self.partition.quotas.crash_before = self.chance.random() < 0.5
+            self.partition.reservations.crash_after = self.chance.randrange(3)
+            self.partition.reservations.crash_before = self.chance.random() < 0.5
         else:
-            self.partition.quotas.failing = not self.partition.quotas.failing
+            self.partition.reservations.failing = not self.partition.reservations.failing
 
 
 class _OnceRun(_SharedRun):

@@ -34,7 +34,7 @@ from distributary.partitions.context import PartitionContext
 from distributary.testing.memory_log import LaggingLog
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulated_database import (
-    FencedQuota,
+    FencedReservations,
     FencedTallies,
     Owner,
     SharedDatabase,
@@ -177,7 +177,7 @@ class SharedPartition(Partition):
             context,
             make_records=self.log.reader,
             log_reading=LateWork(timers, self._read_s, self.crash),
-            quota=FencedQuota(self.quotas, check),
+            reservations=FencedReservations(self.reservations, check),
             tallies=FencedTallies(self.tallies, check),
             history_files=_FencedHistory(self.history, timers),
             failing=FailingRoutesFile(self._folder / f"failing-{self.checker.life}.json"),

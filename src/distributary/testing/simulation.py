@@ -54,7 +54,7 @@ from distributary.testing.simulated_history import SimulatedHistory
 from distributary.testing.simulated_life import Life
 from distributary.testing.simulated_ports import (
     SMALL_LIMITS,
-    FaultyQuotas,
+    FaultyReservations,
     LateFlushes,
     LateWork,
     LifeTimers,
@@ -129,7 +129,7 @@ class Partition:
         self._board = "board"
         self._state = JournalState()
         self.history = SimulatedHistory()
-        self.quotas = FaultyQuotas(folder / "quota.db", self.clock)
+        self.reservations = FaultyReservations(folder / "quota.db", self.clock)
         self.tallies, self.tally_checker = MemoryTallies(), TallyChecker()
         self.files = SimulatedFiles(os.write)
         self.checker = OutcomeChecker()
@@ -281,7 +281,7 @@ class Partition:
             follower=follow_from(path, self.log, self.targets, cursor),
             targets=TargetsView(self.targets),
             ownership=ownership,
-            quota=self.quotas,
+            reservations=self.reservations,
             tallies=self.tallies,
             status_page=status_page,
             meter=Meter(),
@@ -457,7 +457,7 @@ class Partition:
 
     def end_used_up(self) -> None:
         """Delete routes that have made all their deliveries, as the control leader does."""
-        for route in simulated_life.used_up(self.quotas, self.targets, self._routes):
+        for route in simulated_life.used_up(self.reservations, self.targets, self._routes):
             self.delete_route(route)
 
     def at_rest(self) -> bool:
@@ -470,7 +470,7 @@ class Partition:
         """Heal every sink, resume every route, and wait until all is done, ``REST_S_MAX`` long."""
         self.sinks.clear()
         self.targets.unhalt_all()
-        self.quotas.failing = self.history.failing = False
+        self.reservations.failing = self.history.failing = False
         until_s = self.clock.monotonic_s() + REST_S_MAX
         while not self.at_rest() and self.clock.monotonic_s() < until_s:
             if not self.lives:
@@ -487,7 +487,7 @@ class Partition:
 
     def replace(self) -> None:
         """Replace a failed owner, as a supervisor does."""
-        self.files.failing = self.store.failing = self.quotas.failing = False
+        self.files.failing = self.store.failing = self.reservations.failing = False
         if self._life is not None:
             self.crash()
         self.start()
@@ -497,4 +497,4 @@ class Partition:
         if self._life is not None:
             self.crash()
         self.store.close()
-        self.quotas.close()
+        self.reservations.close()

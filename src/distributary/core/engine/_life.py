@@ -16,7 +16,7 @@ class MatchState(enum.Enum):
     HELD = "Held"
     """In memory, waiting for a saturated destination: at the head of the intake, or as a reply."""
     RESERVING = "Reserving"
-    """A durable row that has requested a quota reservation (``maxevents``)."""
+    """A durable row that has requested a reservation (``maxevents``)."""
     QUEUED = "Queued"
     """In its destination queue."""
     IN_FLIGHT = "InFlight"
@@ -24,7 +24,7 @@ class MatchState(enum.Enum):
     WAITING = "Waiting"
     """A durable row that is due at a known time."""
     DEFERRED = "Deferred"
-    """A durable row that waits for its destination, route or quota."""
+    """A durable row that waits for its destination, route or reservation."""
     READING = "Reading"
     """A durable row whose event is being reread."""
     BACKFILLING = "Backfilling"
@@ -42,7 +42,7 @@ class Step(enum.Enum):
     RESERVE = "the subscription is counted"
     BEGIN_BACKFILL = "saturated, and a backfill begins"
     LEAVE_TO_BACKFILL = "a backfill has it"
-    DEFER = "saturated, paused, no quota, or unknown resource"
+    DEFER = "saturated, paused, no reservation, or unknown resource"
     DEMOTE = "the cursor must pass"
     RETRY = "failed for now"
     TURN_TO_DEAD_LETTER = "failed for good, to the dead letter sink"
@@ -79,7 +79,7 @@ LIFE: Final[dict[Step, LifeRow]] = {
     Step.RESERVE: LifeRow(
         (_M.MATCHED, _M.HELD, _M.WAITING, _M.DEFERRED, _M.READING, _M.BACKFILLING),
         _M.RESERVING,
-        ("ask_quota", "put_row"),
+        ("ask_reservations", "put_row"),
     ),
     Step.QUEUE: LifeRow(
         (

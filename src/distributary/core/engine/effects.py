@@ -44,7 +44,7 @@ class Effects:
             this offset (``lost_found``).
         keep: Store a dead letter.
         put_parked: Record that a route is parked; None: it is not any more.
-        ask_quota: Send the batch of reservations to the quota store after the next flush.
+        ask_reservations: Send the batch to the reservation store after the next flush.
         read: Read the events of the batch in ``Reads``.
         wake_at: Call ``due`` at this time (monotonic, seconds).
         drained_soon: Give the input ``drained`` with this name in the next turn of the loop.
@@ -76,7 +76,7 @@ class Effects:
     find_lost: Callable[[tuple[str, int], int, int], None]
     keep: Callable[[DeadLetter], None]
     put_parked: Callable[[str, ParkedRow | None], None]
-    ask_quota: Callable[[], None]
+    ask_reservations: Callable[[], None]
     read: Callable[[], None]
     wake_at: Callable[[float], None]
     drained_soon: Callable[[str], object]

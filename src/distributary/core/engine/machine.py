@@ -39,7 +39,7 @@ from distributary.core.flow import (
     Task,
     encode_route,
 )
-from distributary.core.outcome.counts import Grant, QuotaBatch
+from distributary.core.outcome.reservations import ReservationAnswer, ReservationBatch
 from distributary.core.outcome.rows import BackfillRow, RetryRow, RunRow
 
 _ROUTE: Final = int(RecordKind.ROUTE)
@@ -188,12 +188,14 @@ class Engine:
             self.sending.drained(name)
         self.outcomes.arm()
 
-    def quota_answered(self, batch: QuotaBatch, grants: list[Grant]) -> None:
-        """Take the answers of the quota store."""
+    def reservations_answered(
+        self, batch: ReservationBatch, answers: list[ReservationAnswer]
+    ) -> None:
+        """Take the answers of the reservation store."""
         state = self._state
-        for request, grant in zip(batch.requests, grants, strict=True):
-            state.reservations.answered(request, grant, state.now_s)
-            self.sending.take_answer(request.reservation, granted=grant is Grant.HELD)
+        for request, answer in zip(batch.requests, answers, strict=True):
+            state.reservations.answered(request, answer, state.now_s)
+            self.sending.take_answer(request.reservation, granted=answer is ReservationAnswer.HELD)
         for route in dict.fromkeys(request.reservation.key.route for request in batch.requests):
             self._backfills.wake_for(waits_for_reservation(route))
 

@@ -1,7 +1,7 @@
-"""Quota reservations of counted subscriptions (``maxevents``).
+"""Reservations of counted subscriptions (``maxevents``).
 
 A match of a counted subscription becomes a durable row first; the row is sent only while it holds a
-reservation (``outcome.Quota``). All partitions share the quota store. Requests and results are
+reservation. All partitions share the ``outcome.ReservationStore``. Requests and results are
 collected here, sent after the flush that makes the rows durable, and answered by an input. So a
 reservation without an open row has been used, whatever a crash interrupted.
 """
@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from distributary.core.engine.limits import EngineLimits
 from distributary.core.flow import DoneKey, Stage, Task
-from distributary.core.outcome.counts import Grant, QuotaBatch, QuotaRequest, Reservation
+from distributary.core.outcome.reservations import (
+    Reservation,
+    ReservationAnswer,
+    ReservationBatch,
+    ReservationRequest,
+)
 from distributary.core.outcome.rows import RetryRow
 
 EXHAUSTED_S = 0.25
@@ -41,7 +46,7 @@ class _Exhausted:
 
 
 class Reservations:
-    """The reservations of one partition, and the next batch for the quota store.
+    """The reservations of one partition, and the next batch for the reservation store.
 
     Args:
         limits: How many may ask.
@@ -54,7 +59,7 @@ class Reservations:
         self._idle: set[DoneKey] = set()
         self._uncertain: set[DoneKey] = set()
         self._exhausted: dict[str, _Exhausted] = {}
-        self._batch = QuotaBatch([], [], [], [], [])
+        self._batch = ReservationBatch([], [], [], [], [])
         self.used_up: set[str] = set()
         """Routes that have made all their deliveries, as far as this owner knows."""
 
@@ -85,9 +90,9 @@ class Reservations:
         """True if the batch is not empty."""
         return any(self._batch)
 
-    def take_batch(self) -> QuotaBatch:
+    def take_batch(self) -> ReservationBatch:
         """Remove and return the batch; send it once the requesting rows are durable."""
-        batch, self._batch = self._batch, QuotaBatch([], [], [], [], [])
+        batch, self._batch = self._batch, ReservationBatch([], [], [], [], [])
         return batch
 
     def ask(self, reservation: Reservation, events_max: int, now_s: float) -> bool:
@@ -101,13 +106,15 @@ class Reservations:
             if now_s < exhausted.until_s or not exhausted.may_ask:
                 return False
             exhausted.may_ask -= 1
-        self._batch.requests.append(QuotaRequest(reservation, events_max))
+        self._batch.requests.append(ReservationRequest(reservation, events_max))
         return True
 
-    def answered(self, request: QuotaRequest, grant: Grant, now_s: float) -> None:
+    def answered(
+        self, request: ReservationRequest, answer: ReservationAnswer, now_s: float
+    ) -> None:
         """Take the store's answer to *request*."""
         key = request.reservation.key
-        if grant is Grant.HELD:
+        if answer is ReservationAnswer.HELD:
             if key not in self.by_match:
                 self._exhausted.pop(key.route, None)  # A new one: others may get theirs.
             self.by_match[key] = request.reservation
@@ -118,7 +125,7 @@ class Reservations:
         self._exhausted[key.route] = _Exhausted(
             request.events_max, until_s, self._limits.asking_when_exhausted_max
         )
-        if grant is Grant.USED_UP:
+        if answer is ReservationAnswer.USED_UP:
             self.used_up.add(key.route)
 
     def exhausted(self, route: str, now_s: float) -> bool:

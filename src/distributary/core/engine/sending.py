@@ -20,8 +20,8 @@ from distributary.core.engine.ports import RouteTarget, waits_for_resource
 from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.state import PartitionState
 from distributary.core.flow import Origin, Stage, Task, encode_route
-from distributary.core.outcome.counts import Reservation
 from distributary.core.outcome.dead_letter import Failure
+from distributary.core.outcome.reservations import Reservation
 from distributary.core.outcome.rows import BackfillRow, RetryRow
 
 # A constant: in Python 3.11 a member read from its enumeration costs as much as several calls.
@@ -273,7 +273,7 @@ class Sending:
             return False
         return self._backpressure.comfortable(target.sink.queue)
 
-    # -- quota reservations -------------------------------------------------------------------
+    # -- reservations -------------------------------------------------------------------------
 
     def _reserve(self, task: Task, events_max: int) -> bool:
         """Make *task* a row and request its reservation; False if its route takes no more."""
@@ -291,7 +291,7 @@ class Sending:
         if not self._reservations.ask(reservation, events_max, self._state.now_s):
             return False
         self._state.step(Step.RESERVE, reservation.key, task)
-        self._effects.ask_quota()
+        self._effects.ask_reservations()
         return True
 
     def take_answer(self, reservation: Reservation, *, granted: bool) -> None:

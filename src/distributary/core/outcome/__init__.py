@@ -1,10 +1,10 @@
-"""Durable outcomes: the delivery store, the outcome journal, and quotas.
+"""Durable outcomes: the delivery store, the outcome journal, and reservations.
 
 ``Ownership`` is a partition's state: committed offset and outcomes, retry rows, backfills and dead
 letters. With files, a flush writes the ``DeliveryStore`` before the journal, because the committed
-offset must never pass a match whose row is not yet durable. ``Quota`` counts the deliveries of
-subscriptions with a ``maxevents``, over all partitions. ``FailingRoute`` reports failing deliveries
-to ``knative``.
+offset must never pass a match whose row is not yet durable. ``ReservationStore`` counts the
+deliveries of subscriptions with a ``maxevents``, over all partitions. ``FailingRoute`` reports
+failing deliveries to ``knative``.
 
 Hides: file formats, SQL, fsync.
 """
@@ -15,12 +15,11 @@ from distributary.core.outcome._failing import (
     read_failing,
     write_failing,
 )
+from distributary.core.outcome._file_reservations import FileReservations, reservation_metadata
 from distributary.core.outcome._ownership import Batch, Deliveries, FileOwnership, Ownership
-from distributary.core.outcome._quota import QuotaStore, quota_metadata
 from distributary.core.outcome._reader import DeliveryReader, DeliveryRowsReader, RouteDeliveries
 from distributary.core.outcome._store import DeliveryStore
 from distributary.core.outcome._tally_file import TallyFile, TallyFileReader
-from distributary.core.outcome.counts import Grant, Quota, QuotaBatch, QuotaRequest, Reservation
 from distributary.core.outcome.dead_letter import (
     AGE_MAX_S,
     BYTES_MAX,
@@ -37,6 +36,13 @@ from distributary.core.outcome.dead_letter import (
     LetterChoice,
     letters_of,
     selected,
+)
+from distributary.core.outcome.reservations import (
+    Reservation,
+    ReservationAnswer,
+    ReservationBatch,
+    ReservationRequest,
+    ReservationStore,
 )
 from distributary.core.outcome.rows import (
     IN_STORE,

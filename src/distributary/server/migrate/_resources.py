@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 from distributary.core import database
 from distributary.core.database import StoreWriter, sqlite_url
 from distributary.core.demand import Demand
-from distributary.core.outcome import quota_metadata
+from distributary.core.outcome import reservation_metadata
 from distributary.datadir import DataDir
 from distributary.server.migrate import _moving, _tables
 from distributary.server.migrate._source import Source
@@ -19,7 +19,9 @@ from distributary.subscriptions.store.moving import TABLES, read_demands, write_
 from distributary.subscriptions.store.store import Store
 
 STORE: Final = "resource store"
-_COUNTS: Final = [each for each in quota_metadata.sorted_tables if each.name != "quota_schema"]
+_COUNTS: Final = [
+    each for each in reservation_metadata.sorted_tables if each.name != "quota_schema"
+]
 """Without the version, which who makes them writes."""
 
 
@@ -96,7 +98,9 @@ def _sources(paths: DataDir) -> Iterator[list[tuple[Engine, Sequence[sa.Table]]]
     found: list[tuple[Engine, Sequence[sa.Table]]]
     found = [(database.open_reader(sqlite_url(paths.state_db), STORE), TABLES)]
     if paths.quota_db.exists():
-        found.append((database.open_reader(sqlite_url(paths.quota_db), "count store"), _COUNTS))
+        found.append(
+            (database.open_reader(sqlite_url(paths.quota_db), "reservation store"), _COUNTS)
+        )
     try:
         yield found
     finally:

@@ -25,7 +25,7 @@ from distributary.core.flow import (
     Task,
 )
 from distributary.core.meter import Meter
-from distributary.core.outcome import Grant, RetryRow
+from distributary.core.outcome import ReservationAnswer, RetryRow
 from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.life_checker import LifeChecker, transitions
 
@@ -35,7 +35,7 @@ POLICY = DeliveryPolicy(retry=1, backoff_delay_s=1.0)
 RECORD = RouteRecord(seq=1, op="put", uid=ROUTE, revision=1)
 ROWS = {MatchState.RESERVING, MatchState.WAITING, MatchState.DEFERRED, MatchState.READING}
 """States in which a row stands already."""
-ACTING = {effect for row in LIFE.values() for effect in row.effects} - {"ask_quota"}
+ACTING = {effect for row in LIFE.values() for effect in row.effects} - {"ask_reservations"}
 """Effects that send, write or read; a reservation is given back at any time."""
 
 
@@ -117,7 +117,7 @@ class Rig:
                     "find_lost",
                     "keep",
                     "put_parked",
-                    "ask_quota",
+                    "ask_reservations",
                     "read",
                     "wake_at",
                     "drained_soon",
@@ -300,14 +300,14 @@ class Rig:
         self._answer(Reply(200, None, None, b"", event=event))
 
     def granted(self):
-        self._quota(Grant.HELD)
+        self._reservation_answered(ReservationAnswer.HELD)
 
     def short(self):
-        self._quota(Grant.WAIT)
+        self._reservation_answered(ReservationAnswer.WAIT)
 
-    def _quota(self, grant):
+    def _reservation_answered(self, grant):
         batch = self.state.reservations.take_batch()
-        self.engine.quota_answered(batch, [grant] * len(batch.requests))
+        self.engine.reservations_answered(batch, [grant] * len(batch.requests))
 
     def late(self):
         self.engine.at(self.state.now_s + 3_600.0, self.state.now_ms + 3_600_000)
@@ -316,7 +316,7 @@ class Rig:
         self.late()
         self.engine.due()
 
-    def has_quota(self):
+    def has_reservation(self):
         self.late()
         self.engine.drained(f"slot of {ROUTE}")
 
@@ -355,7 +355,7 @@ QUEUED HOLD: replying match started replied breaker_opens
 MATCHED RESERVE: counted match
 HELD RESERVE: nearly_full match counted offered_again
 WAITING RESERVE: counted match granted started busy due
-DEFERRED RESERVE: counted match short has_quota
+DEFERRED RESERVE: counted match short has_reservation
 READING RESERVE: match started busy out_of_memory due counted read
 BACKFILLING RESERVE: counted backfilled
 MATCHED QUEUE: match

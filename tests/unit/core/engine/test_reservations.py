@@ -1,11 +1,11 @@
-"""Quota reservations: who holds one after a restart, who asks again, and what counts."""
+"""ReservationStore reservations: who holds one after a restart, who asks again, and what counts."""
 
 import pytest
 
 from distributary.core.engine.limits import EngineLimits
 from distributary.core.engine.reservations import EXHAUSTED_S, Reservations
 from distributary.core.flow import DoneKey, Stage
-from distributary.core.outcome import Grant, QuotaRequest, Reservation, RetryRow
+from distributary.core.outcome import Reservation, ReservationAnswer, ReservationRequest, RetryRow
 
 LIMITS = EngineLimits(asking_when_exhausted_max=2)
 
@@ -31,11 +31,11 @@ def reservations():
     return Reservations(LIMITS)
 
 
-def grant(reservations, wanted, answer=Grant.HELD, now_s=0.0):
+def grant(reservations, wanted, answer=ReservationAnswer.HELD, now_s=0.0):
     """The store answers a match that asks."""
     assert reservations.ask(wanted, 5, now_s)
     reservations.take_batch()
-    reservations.answered(QuotaRequest(wanted, 5), answer, now_s)
+    reservations.answered(ReservationRequest(wanted, 5), answer, now_s)
 
 
 @pytest.mark.parametrize(
@@ -83,29 +83,31 @@ def test_what_rests_is_told_once(reservations):
     reservations.make_idle(reservation(1).key)
     reservations.make_idle(reservation(1).key)
     assert reservations.take_batch().resting == [reservation(1)]
-    grant(reservations, reservation(2), Grant.WAIT)
+    grant(reservations, reservation(2), ReservationAnswer.WAIT)
     assert reservations.ask(reservation(1), 5, 0.0)
     assert not reservations.ask(reservation(2), 5, 0.0)
 
 
 def test_a_route_without_reservations_asks_again_after_a_moment_with_a_few(reservations):
     """Until one gets a reservation: then all may ask."""
-    grant(reservations, reservation(1), Grant.WAIT)
+    grant(reservations, reservation(1), ReservationAnswer.WAIT)
     assert reservations.exhausted("r", 0.0)
     assert not reservations.ask(reservation(2), 5, EXHAUSTED_S / 2)
     assert not reservations.exhausted("r", EXHAUSTED_S)
     asked = [reservations.ask(reservation(offset), 5, EXHAUSTED_S) for offset in range(2, 6)]
     assert asked == [True, True, False, False]
-    reservations.answered(QuotaRequest(reservation(2), 5), Grant.HELD, EXHAUSTED_S)
+    reservations.answered(
+        ReservationRequest(reservation(2), 5), ReservationAnswer.HELD, EXHAUSTED_S
+    )
     assert reservations.ask(reservation(4), 5, EXHAUSTED_S)
 
 
 def test_another_limit_is_asked_under_at_once(reservations):
     """What was refused under the old one says nothing."""
-    grant(reservations, reservation(1), Grant.USED_UP)
+    grant(reservations, reservation(1), ReservationAnswer.USED_UP)
     assert reservations.used_up == {"r"}
     assert reservations.ask(reservation(1), 6, 0.0)
-    reservations.answered(QuotaRequest(reservation(1), 6), Grant.HELD, 0.0)
+    reservations.answered(ReservationRequest(reservation(1), 6), ReservationAnswer.HELD, 0.0)
     assert not reservations.used_up
 
 

@@ -9,8 +9,8 @@ from distributary.core import database
 from distributary.core.errors import StoreError
 from distributary.core.outcome._dead_letter_tables import dead_letter
 from distributary.core.outcome._delivery_tables import VERSION
+from distributary.core.outcome._file_reservations import reservation_metadata
 from distributary.core.outcome._metadata import metadata as _shared_with_files
-from distributary.core.outcome._quota import quota_metadata
 from distributary.core.outcome._run_rows import ADDED as RUN_COLUMNS
 
 STORE: Final = "delivery store"
@@ -79,7 +79,7 @@ def prepare_outcomes(writer: Engine) -> None:
                 f"the {STORE} has schema {found}, this version knows {SCHEMA_VERSION}:"
                 " upgrade distributary, or use another database"
             )
-        for tables in (_shared_with_files, quota_metadata, _meta):
+        for tables in (_shared_with_files, reservation_metadata, _meta):
             tables.create_all(connection)
         for column in RUN_COLUMNS:
             database.add_column(connection, column)

@@ -54,7 +54,7 @@ class TimerService:
         url, leader = form.store
         self._meter = meter
         self._schedule = Schedule(url, leader=leader)
-        self._counts = form.quota()
+        self._counts = form.reservations()
         self._logs = logs
         self._timers = SubscriptionTimers(
             self._schedule,

@@ -16,7 +16,7 @@ from distributary.core.flow import RecordKind
 from distributary.core.lease import Lease
 from distributary.core.log import lock, open_folder
 from distributary.core.meter import Meter
-from distributary.core.outcome import Quota, QuotaStore
+from distributary.core.outcome import FileReservations, ReservationStore
 from distributary.datadir import (
     DataDir,
     MappedStatusPage,
@@ -144,8 +144,8 @@ class FileBoard:
         self._pages = []
 
 
-class ClosableQuota(Quota, Protocol):
-    """A ``Quota`` that is closed in the end."""
+class ClosableReservations(ReservationStore, Protocol):
+    """A ``ReservationStore`` that is closed in the end."""
 
     def close(self) -> None:
         """Close the store."""
@@ -187,7 +187,7 @@ class Form(Protocol):
     def begin(self) -> None:
         """Called once the event loop runs."""
 
-    def quota(self) -> ClosableQuota:
+    def reservations(self) -> ClosableReservations:
         """Opens the counts of deliveries, for one user."""
 
     def board(self) -> AccessBoard:
@@ -280,9 +280,9 @@ class Alone:
     def begin(self) -> None:
         """See ``Form.begin``."""
 
-    def quota(self) -> ClosableQuota:
-        """See ``Form.quota``."""
-        return QuotaStore(self._paths.quota_db)
+    def reservations(self) -> ClosableReservations:
+        """See ``Form.reservations``."""
+        return FileReservations(self._paths.quota_db)
 
     def board(self) -> AccessBoard:
         """See ``Form.board``."""

@@ -22,13 +22,17 @@ from distributary.core.clock import SystemClock, boot_s
 from distributary.core.cluster import SharedPlaces
 from distributary.core.log import kafka as shared
 from distributary.core.meter import Meter
-from distributary.core.outcome.postgres import PostgresQuota
+from distributary.core.outcome.postgres import PostgresReservations
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.knative.apiserver.objects import AddressBook
 from distributary.partitions.cluster_places import prepare_places
 from distributary.server.nodes import Told
 from distributary.server.nodes.postgres import PostgresNodes, partitions_in_use
-from distributary.server.processes.control.form import AccessBoard, AppendClient, ClosableQuota
+from distributary.server.processes.control.form import (
+    AccessBoard,
+    AppendClient,
+    ClosableReservations,
+)
 from distributary.server.processes.control.views import Views
 from distributary.server.processes.ingest_process import IngestStart
 from distributary.server.processes.node._growth import Growth
@@ -175,9 +179,9 @@ class Led:
             lambda reason: self._log.warning("log-trouble", reason=reason),
         )
 
-    def quota(self) -> ClosableQuota:
+    def reservations(self) -> ClosableReservations:
         """In the store."""
-        return PostgresQuota(self.store.url)
+        return PostgresReservations(self.store.url)
 
     def board(self) -> AccessBoard:
         """All nodes."""

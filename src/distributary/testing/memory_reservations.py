@@ -1,9 +1,14 @@
-"""Counts of deliveries in memory; passes the contract of ``outcome.Quota``."""
+"""Counts of deliveries in memory; passes the contract of ``outcome.ReservationStore``."""
 
 import threading
 from dataclasses import dataclass, field
 
-from distributary.core.outcome import Grant, QuotaBatch, QuotaRequest, Reservation
+from distributary.core.outcome import (
+    Reservation,
+    ReservationAnswer,
+    ReservationBatch,
+    ReservationRequest,
+)
 
 
 @dataclass
@@ -19,8 +24,8 @@ class _Count:
         return self.closed or self.delivered >= self.events_max
 
 
-class MemoryQuota:
-    """A ``Quota`` for owners in one process."""
+class MemoryReservations:
+    """A ``ReservationStore`` for owners in one process."""
 
     def __init__(self) -> None:
         self._counts: dict[str, _Count] = {}
@@ -28,11 +33,11 @@ class MemoryQuota:
 
     @property
     def exists(self) -> bool:
-        """See ``Quota.exists``."""
+        """See ``ReservationStore.exists``."""
         return bool(self._counts)
 
-    def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
-        """See ``Quota.exchange``."""
+    def exchange(self, partition: int, batch: ReservationBatch) -> list[ReservationAnswer]:
+        """See ``ReservationStore.exchange``."""
         with self._turn:
             for uid in self._counts.keys() & batch.gone:
                 self._counts[uid].closed = True
@@ -50,25 +55,25 @@ class MemoryQuota:
                     request.reservation.key.route, _Count(request.events_max)
                 )
                 count.events_max = request.events_max
-            return [self._grant(partition, request) for request in batch.requests]
+            return [self._answer(partition, request) for request in batch.requests]
 
-    def _grant(self, partition: int, request: QuotaRequest) -> Grant:
+    def _answer(self, partition: int, request: ReservationRequest) -> ReservationAnswer:
         count = self._counts[request.reservation.key.route]
         mine = (partition, request.reservation)
         if mine not in count.held:
             if count.used_up:
-                return Grant.USED_UP
+                return ReservationAnswer.USED_UP
             if count.delivered + len(count.held) >= count.events_max:
-                return Grant.WAIT
+                return ReservationAnswer.WAIT
         count.held[mine] = False
-        return Grant.HELD
+        return ReservationAnswer.HELD
 
     def _held(self, reservation: Reservation) -> dict[tuple[int, Reservation], bool]:
         count = self._counts.get(reservation.key.route)
         return {} if count is None else count.held
 
     def reservations(self, partition: int) -> dict[Reservation, bool]:
-        """See ``Quota.reservations``."""
+        """See ``ReservationStore.reservations``."""
         with self._turn:
             return {
                 reservation: rests
@@ -78,12 +83,12 @@ class MemoryQuota:
             }
 
     def used_up(self) -> list[str]:
-        """See ``Quota.used_up``."""
+        """See ``ReservationStore.used_up``."""
         with self._turn:
             found = (uid for uid, count in self._counts.items() if not count.closed)
             return sorted(uid for uid in found if self._counts[uid].used_up)
 
     def delivered(self, uid: str) -> int:
-        """See ``Quota.delivered``."""
+        """See ``ReservationStore.delivered``."""
         count = self._counts.get(uid)
         return 0 if count is None else count.delivered

@@ -8,12 +8,12 @@ from sqlalchemy.engine import Connection
 
 from distributary.core import database
 from distributary.core.clock import Clock
-from distributary.core.outcome._quota import STORE, QuotaRows, quota_table
+from distributary.core.outcome._file_reservations import STORE, ReservationRows, counted_table
 from distributary.core.outcome.postgres._fence import PartitionFence
 
 
-class PostgresQuota(QuotaRows):
-    """A ``Quota`` in PostgreSQL. For any thread; connects when it is constructed.
+class PostgresReservations(ReservationRows):
+    """A ``ReservationStore`` in PostgreSQL. For any thread; connects when it is constructed.
 
     Args:
         url: ``database_url``; ``prepare_outcomes`` has made the tables.
@@ -36,13 +36,13 @@ class PostgresQuota(QuotaRows):
 
     @property
     def exists(self) -> bool:
-        """See ``Quota.exists``; as of the last call that asked the database."""
+        """See ``ReservationStore.exists``; as of the last call that asked the database."""
         return self._exists
 
     def _counts(self) -> bool:
         if not self._exists:
             with self._reading() as connection:
-                found = connection.execute(sa.select(quota_table.c.uid).limit(1))
+                found = connection.execute(sa.select(counted_table.c.uid).limit(1))
                 self._exists = found.scalar() is not None
         return self._exists
 
@@ -53,8 +53,8 @@ class PostgresQuota(QuotaRows):
                 self._fence.check_in(connection)
             # Locked before anything is counted: a count in a statement that waits for another
             # owner would be from before that owner's change.
-            known = sa.select(quota_table.c.uid).where(quota_table.c.uid.in_(uids))
-            connection.execute(known.order_by(quota_table.c.uid).with_for_update())
+            known = sa.select(counted_table.c.uid).where(counted_table.c.uid.in_(uids))
+            connection.execute(known.order_by(counted_table.c.uid).with_for_update())
             yield connection
         self._exists = True
 

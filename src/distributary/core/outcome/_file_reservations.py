@@ -28,15 +28,20 @@ from distributary.core.clock import Clock, SystemClock
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey
 from distributary.core.outcome._upsert import upsert
-from distributary.core.outcome.counts import Grant, QuotaBatch, QuotaRequest, Reservation
+from distributary.core.outcome.reservations import (
+    Reservation,
+    ReservationAnswer,
+    ReservationBatch,
+    ReservationRequest,
+)
 
-STORE = "count store"
+STORE = "reservation store"
 """Name of the store in messages."""
 SCHEMA_VERSION = 1
 CLOSED_KEPT_MS = 24 * 3_600_000
 """A deleted subscription is remembered for a day: a partition that is behind may still ask for a
 reservation, and a new count would let it deliver more."""
-_meta = quota_metadata = sa.MetaData()
+_meta = reservation_metadata = sa.MetaData()
 
 _version = sa.Table(
     "quota_schema",
@@ -44,7 +49,7 @@ _version = sa.Table(
     sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("version", sa.Integer, nullable=False),
 )
-quota_table = _quota = sa.Table(
+counted_table = _counted = sa.Table(
     "quota",
     _meta,
     sa.Column("uid", sa.String(64), primary_key=True),
@@ -71,15 +76,15 @@ _THIS_RESERVATION = sa.and_(
 _HELD = (
     sa.select(sa.func.count())
     .select_from(_reservation)
-    .where(_reservation.c.uid == _quota.c.uid)
+    .where(_reservation.c.uid == _counted.c.uid)
     .scalar_subquery()
-    .correlate(_quota)
+    .correlate(_counted)
 )
 """How many reservations a subscription has granted."""
 
 
-class QuotaRows(ABC):
-    """A ``Quota`` in tables, for any thread.
+class ReservationRows(ABC):
+    """A ``ReservationStore`` in tables, for any thread.
 
     Args:
         clock: Dates the end of deleted subscriptions.
@@ -91,7 +96,7 @@ class QuotaRows(ABC):
     @property
     @abstractmethod
     def exists(self) -> bool:
-        """See ``Quota.exists``."""
+        """See ``ReservationStore.exists``."""
 
     def _counts(self) -> bool:
         """Whether anything was ever counted; may block."""
@@ -105,8 +110,8 @@ class QuotaRows(ABC):
     def _reading(self) -> AbstractContextManager[Connection | None]:
         """Open a connection that reads; None: nothing was ever counted."""
 
-    def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
-        """See ``Quota.exchange``."""
+    def exchange(self, partition: int, batch: ReservationBatch) -> list[ReservationAnswer]:
+        """See ``ReservationStore.exchange``."""
         if not (batch.requests or self._counts()):
             return []
         with self._writing(partition, _uids_of(batch)) as connection:
@@ -118,25 +123,25 @@ class QuotaRows(ABC):
                 connection.execute(
                     _reservation.update().where(_THIS_RESERVATION).values(resting=True), values
                 )
-            by_uid: dict[str, list[QuotaRequest]] = defaultdict(list)
+            by_uid: dict[str, list[ReservationRequest]] = defaultdict(list)
             for request in batch.requests:
                 by_uid[request.reservation.key.route].append(request)
-            given: dict[Reservation, Grant] = {}
+            given: dict[Reservation, ReservationAnswer] = {}
             for uid, requests in sorted(by_uid.items()):  # in the order of the locks
                 given |= self._take(connection, partition, uid, requests)
         return [given[request.reservation] for request in batch.requests]
 
     def _take(
-        self, connection: Connection, partition: int, uid: str, requests: list[QuotaRequest]
-    ) -> dict[Reservation, Grant]:
+        self, connection: Connection, partition: int, uid: str, requests: list[ReservationRequest]
+    ) -> dict[Reservation, ReservationAnswer]:
         events_max = requests[-1].events_max
         row = {"uid": uid, "events_max": events_max, "delivered": 0, "taken": 0}
-        upsert(connection, _quota, [row], only=("events_max",))
-        quota = connection.execute(sa.select(_quota).where(_quota.c.uid == uid)).one()
+        upsert(connection, _counted, [row], only=("events_max",))
+        counted = connection.execute(sa.select(_counted).where(_counted.c.uid == uid)).one()
         mine = _reservation.c.partition == partition
         found = _reservations(connection, sa.and_(_reservation.c.uid == uid, mine))
-        used_up = quota.closed_ms is not None or quota.delivered >= events_max
-        left = 0 if used_up else max(0, events_max - quota.delivered - quota.taken)
+        used_up = counted.closed_ms is not None or counted.delivered >= events_max
+        left = 0 if used_up else max(0, events_max - counted.delivered - counted.taken)
         wanted = dict.fromkeys(request.reservation for request in requests)
         new = [reservation for reservation in wanted if reservation not in found][:left]
         held = [reservation for reservation in wanted if reservation in found] + new
@@ -144,8 +149,8 @@ class QuotaRows(ABC):
             rows = [_values(partition, reservation) | {"resting": False} for reservation in held]
             upsert(connection, _reservation, rows, only=("resting",))
             _move(connection, [uid], taken=_HELD)
-        refused = Grant.USED_UP if used_up else Grant.WAIT
-        return dict.fromkeys(wanted, refused) | dict.fromkeys(held, Grant.HELD)
+        refused = ReservationAnswer.USED_UP if used_up else ReservationAnswer.WAIT
+        return dict.fromkeys(wanted, refused) | dict.fromkeys(held, ReservationAnswer.HELD)
 
     def _remove(
         self,
@@ -160,7 +165,7 @@ class QuotaRows(ABC):
         values = [_bound(partition, reservation) for reservation in reservations]
         connection.execute(_reservation.delete().where(_THIS_RESERVATION), values)
         # Only existing ones: a repeated call counts a reservation once.
-        more = {"delivered": _quota.c.delivered + _quota.c.taken - _HELD} if delivered else {}
+        more = {"delivered": _counted.c.delivered + _counted.c.taken - _HELD} if delivered else {}
         _move(
             connection, {reservation.key.route for reservation in reservations}, taken=_HELD, **more
         )
@@ -172,12 +177,14 @@ class QuotaRows(ABC):
             connection.execute(
                 _reservation.delete().where(_reservation.c.uid == sa.bindparam("b_uid")), values
             )
-            _move(connection, uids, taken=0, closed_ms=sa.func.coalesce(_quota.c.closed_ms, now_ms))
-            old = _quota.c.closed_ms < now_ms - CLOSED_KEPT_MS
-            connection.execute(_quota.delete().where(old))
+            _move(
+                connection, uids, taken=0, closed_ms=sa.func.coalesce(_counted.c.closed_ms, now_ms)
+            )
+            old = _counted.c.closed_ms < now_ms - CLOSED_KEPT_MS
+            connection.execute(_counted.delete().where(old))
 
     def reservations(self, partition: int) -> dict[Reservation, bool]:
-        """See ``Quota.reservations``."""
+        """See ``ReservationStore.reservations``."""
         with self._reading() as connection:
             return (
                 _reservations(connection, _reservation.c.partition == partition)
@@ -186,24 +193,24 @@ class QuotaRows(ABC):
             )
 
     def used_up(self) -> list[str]:
-        """See ``Quota.used_up``."""
+        """See ``ReservationStore.used_up``."""
         query = (
-            sa.select(_quota.c.uid)
-            .where(_quota.c.closed_ms.is_(None), _quota.c.delivered >= _quota.c.events_max)
-            .order_by(_quota.c.uid)
+            sa.select(_counted.c.uid)
+            .where(_counted.c.closed_ms.is_(None), _counted.c.delivered >= _counted.c.events_max)
+            .order_by(_counted.c.uid)
         )
         with self._reading() as connection:
             return list(connection.execute(query).scalars()) if connection else []
 
     def delivered(self, uid: str) -> int:
-        """See ``Quota.delivered``."""
-        query = sa.select(_quota.c.delivered).where(_quota.c.uid == uid)
+        """See ``ReservationStore.delivered``."""
+        query = sa.select(_counted.c.delivered).where(_counted.c.uid == uid)
         with self._reading() as connection:
             return (connection and connection.execute(query).scalar()) or 0
 
 
-class QuotaStore(QuotaRows):
-    """A ``Quota`` in an SQLite file. For any thread.
+class FileReservations(ReservationRows):
+    """A ``ReservationStore`` in an SQLite file. For any thread.
 
     The file is made at the first write: most systems never need it.
 
@@ -220,7 +227,7 @@ class QuotaStore(QuotaRows):
 
     @property
     def exists(self) -> bool:
-        """See ``Quota.exists``."""
+        """See ``ReservationStore.exists``."""
         return self._path.exists()
 
     def _writing(self, _partition: int, _uids: list[str]) -> AbstractContextManager[Connection]:
@@ -252,7 +259,7 @@ class QuotaStore(QuotaRows):
             yield connection
 
 
-def _uids_of(batch: QuotaBatch) -> list[str]:
+def _uids_of(batch: ReservationBatch) -> list[str]:
     """Return the subscriptions that *batch* is about, in one order: writers lock them so."""
     keys = [reservation.key for some in batch[1:4] for reservation in some]
     keys += [request.reservation.key for request in batch.requests]
@@ -266,7 +273,7 @@ def _check_version(connection: Connection) -> None:
         upsert(connection, _version, [{"one": 1, "version": SCHEMA_VERSION}])
     elif found > SCHEMA_VERSION:
         raise StoreError(
-            f"the count store has schema {found}, this version knows {SCHEMA_VERSION}:"
+            f"the reservation store has schema {found}, this version knows {SCHEMA_VERSION}:"
             " upgrade distributary, or use another data directory"
         )
 
@@ -302,5 +309,5 @@ def _values(partition: int, reservation: Reservation) -> dict[str, int | str]:
 
 
 def _move(connection: Connection, uids: Iterable[str], **values: object) -> None:
-    statement = _quota.update().where(_quota.c.uid == sa.bindparam("b_uid")).values(**values)
+    statement = _counted.update().where(_counted.c.uid == sa.bindparam("b_uid")).values(**values)
     connection.execute(statement, [{"b_uid": uid} for uid in uids])

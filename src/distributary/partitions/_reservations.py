@@ -1,4 +1,4 @@
-"""Client of the quota store: exchanges reservations for the engine around each flush, in a thread.
+"""Exchanges reservations for the engine around each flush, in a thread.
 
 Reservations of failed matches are freed before the flush writes, all other requests follow once it
 is durable: a crash between leaks a reservation at most, and never exceeds the limit. While the
@@ -11,28 +11,30 @@ from contextlib import suppress
 from distributary.core.engine.reservations import Reservations
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey
-from distributary.core.outcome import Grant, QuotaBatch, Reservation, RetryRow
+from distributary.core.outcome import Reservation, ReservationAnswer, ReservationBatch, RetryRow
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.ports import Job
 
 RETRY_S = 1.0
 """Retry delay after a failure of the store."""
-NOTHING = QuotaBatch([], [], [], [], [])
+NOTHING = ReservationBatch([], [], [], [], [])
 
 
-class QuotaClient:
+class ReservationClient:
     """Requests and frees the reservations of one partition.
 
     Args:
         context: Ports of the consumer.
-        answered: Called with each batch and its grants.
+        answered: Called with each batch and its answers.
     """
 
     def __init__(
-        self, context: PartitionContext, answered: Callable[[QuotaBatch, list[Grant]], None]
+        self,
+        context: PartitionContext,
+        answered: Callable[[ReservationBatch, list[ReservationAnswer]], None],
     ) -> None:
         self._context = context
-        self._store = context.quota
+        self._store = context.reservations
         self._answered = answered
         self._reservations: Reservations | None = None
         self._busy = False
@@ -64,19 +66,19 @@ class QuotaClient:
         """Whether all requests are stored, or storing has failed."""
         return self._failing or not (self._busy or self.waiting)
 
-    def take(self) -> QuotaBatch:
+    def take(self) -> ReservationBatch:
         """Take the requests that go with a flush."""
         return self._reservations.take_batch() if self.waiting and self._reservations else NOTHING
 
-    def before(self, batch: QuotaBatch) -> None:
+    def before(self, batch: ReservationBatch) -> None:
         """Free reservations before the flush writes; blocks. ``after`` repeats it harmlessly."""
         if batch.freed and not self._failing:
             with suppress(StoreError):
                 self._store.exchange(self._context.partition, NOTHING._replace(freed=batch.freed))
 
-    def after(self, batch: QuotaBatch) -> None:
+    def after(self, batch: ReservationBatch) -> None:
         """Send *batch* after the flush is durable."""
-        answers: list[Grant] = []
+        answers: list[ReservationAnswer] = []
 
         def exchange() -> None:
             answers[:] = self._store.exchange(self._context.partition, batch)

@@ -8,9 +8,9 @@ from distributary.core.engine import EngineLimits
 from distributary.core.engine.reservations import Reservations
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Stage
-from distributary.core.outcome import Grant, Reservation, RetryRow
-from distributary.partitions._quota import RETRY_S, QuotaClient
-from distributary.testing.memory_quota import MemoryQuota
+from distributary.core.outcome import Reservation, ReservationAnswer, RetryRow
+from distributary.partitions._reservations import RETRY_S, ReservationClient
+from distributary.testing.memory_reservations import MemoryReservations
 
 ROUTE = "r"
 
@@ -29,7 +29,7 @@ class Bench:
     """Counts in memory, and a thread that works when the test lets it."""
 
     def __init__(self, timers):
-        self.counts = MemoryQuota()
+        self.counts = MemoryReservations()
         self.error = None
         self.works = []
         self.reports = []
@@ -37,13 +37,15 @@ class Bench:
         self.engine = Reservations(EngineLimits())
         context = SimpleNamespace(
             partition=3,
-            quota=self,
+            reservations=self,
             aside=self,
             timers=timers,
             report=lambda name, _fields: self.reports.append(name),
             warn=lambda name, _fields: self.reports.append(name),
         )
-        self.quota = QuotaClient(context, lambda _batch, grants: self.answers.append(grants))
+        self.client = ReservationClient(
+            context, lambda _batch, answers: self.answers.append(answers)
+        )
 
     exists = property(lambda self: self.counts.exists)
 
@@ -69,20 +71,20 @@ class Bench:
             done(None)
 
     def load(self, *rows):
-        self.quota.load(self.engine, {row.key: row for row in rows})
+        self.client.load(self.engine, {row.key: row for row in rows})
 
     def flush(self):
         """A flush that succeeds."""
-        batch = self.quota.take()
-        self.quota.before(batch)
-        self.quota.after(batch)
+        batch = self.client.take()
+        self.client.before(batch)
+        self.client.after(batch)
 
     def hold(self, number):
         """A match holds a reservation."""
         self.engine.ask(reservation(number), 5, 0.0)
         self.flush()
         self.thread()
-        self.engine.answered(self.request(number), Grant.HELD, 0.0)
+        self.engine.answered(self.request(number), ReservationAnswer.HELD, 0.0)
 
     def request(self, number):
         return SimpleNamespace(reservation=reservation(number), events_max=5)
@@ -98,30 +100,30 @@ def test_nobody_is_asked_before_the_rows_are_durable(bench):
     """The flush that begins takes along what there is; the store hears of it after the flush."""
     bench.load()
     bench.engine.ask(reservation(1), 5, 0.0)
-    batch = bench.quota.take()
-    bench.quota.before(batch)
+    batch = bench.client.take()
+    bench.client.before(batch)
     assert not bench.works
     assert not bench.counts.exists
-    bench.quota.after(batch)
+    bench.client.after(batch)
     bench.thread()
-    assert bench.answers == [[Grant.HELD]]
-    assert bench.quota.idle
+    assert bench.answers == [[ReservationAnswer.HELD]]
+    assert bench.client.idle
 
 
 def test_nobody_gets_an_answer_before_what_the_last_owner_left_is_read(bench):
     """A reservation whose row is not open any more counts first."""
     bench.counts.exchange(
-        3, bench.quota.take()._replace(requests=[bench.request(n) for n in (1, 2)])
+        3, bench.client.take()._replace(requests=[bench.request(n) for n in (1, 2)])
     )
     bench.load(row(2))
     bench.engine.ask(reservation(4), 5, 0.0)
-    assert not bench.quota.waiting
+    assert not bench.client.waiting
     bench.flush()
     assert len(bench.works) == 1
     bench.thread()
     bench.flush()
     bench.thread()
-    assert bench.answers == [[], [Grant.HELD]]
+    assert bench.answers == [[], [ReservationAnswer.HELD]]
     assert bench.counts.delivered(ROUTE) == 1
     assert bench.counts.reservations(3) == {reservation(2): False, reservation(4): False}
 
@@ -133,13 +135,13 @@ def test_a_failure_is_told_before_the_flush_writes_and_a_delivery_after_it(bench
     bench.hold(2)
     bench.engine.end(reservation(1).key, delivered=False)
     bench.engine.end(reservation(2).key, delivered=True)
-    batch = bench.quota.take()
-    bench.quota.before(batch)
+    batch = bench.client.take()
+    bench.client.before(batch)
     assert (set(bench.counts.reservations(3)), bench.counts.delivered(ROUTE)) == (
         {reservation(2)},
         0,
     )
-    bench.quota.after(batch)
+    bench.client.after(batch)
     bench.thread()
     assert (bench.counts.reservations(3), bench.counts.delivered(ROUTE)) == ({}, 1)
 
@@ -152,7 +154,7 @@ def test_counts_that_fail_are_told_later_and_hold_no_flush(bench, timers):
     bench.engine.end(reservation(1).key, delivered=False)
     bench.flush()
     bench.thread()
-    assert bench.quota.idle
+    assert bench.client.idle
     bench.engine.ask(reservation(2), 5, 0.0)
     bench.flush()
     assert not bench.works
@@ -163,10 +165,10 @@ def test_counts_that_fail_are_told_later_and_hold_no_flush(bench, timers):
     timers.advance(RETRY_S)
     bench.thread()
     assert bench.counts.reservations(3) == {}
-    assert bench.quota.waiting
+    assert bench.client.waiting
     bench.flush()
     bench.thread()
-    assert bench.answers[-1] == [Grant.HELD]
+    assert bench.answers[-1] == [ReservationAnswer.HELD]
     assert bench.reports == ["counts-unavailable", "counts-again"]
 
 
@@ -176,8 +178,8 @@ def test_after_the_end_nothing_is_tried_again(bench, timers):
     bench.error = StoreError("locked")
     bench.engine.ask(reservation(1), 5, 0.0)
     bench.flush()
-    bench.quota.stop()
+    bench.client.stop()
     bench.thread()
     timers.advance(10 * RETRY_S)
     assert not bench.works
-    assert bench.quota.idle
+    assert bench.client.idle

@@ -1,4 +1,4 @@
-"""Every quota: never more deliveries than may be, each counted once, over all partitions."""
+"""Every reservations: never more deliveries than may be, each counted once, over all partitions."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,16 +6,16 @@ import pytest
 
 from distributary.core.flow import DoneKey
 from distributary.core.outcome import (
-    Grant,
-    Quota,
-    QuotaBatch,
-    QuotaRequest,
-    QuotaStore,
+    FileReservations,
     Reservation,
+    ReservationAnswer,
+    ReservationBatch,
+    ReservationRequest,
+    ReservationStore,
 )
-from distributary.testing.memory_quota import MemoryQuota
+from distributary.testing.memory_reservations import MemoryReservations
 
-HELD, WAIT, USED_UP = Grant.HELD, Grant.WAIT, Grant.USED_UP
+HELD, WAIT, USED_UP = ReservationAnswer.HELD, ReservationAnswer.WAIT, ReservationAnswer.USED_UP
 
 
 def reservation(offset, route="r", index=0, checksum=7):
@@ -25,26 +25,26 @@ def reservation(offset, route="r", index=0, checksum=7):
 
 def request(offset, events_max=2, route="r", **more):
     """A match that asks."""
-    return QuotaRequest(reservation(offset, route, **more), events_max)
+    return ReservationRequest(reservation(offset, route, **more), events_max)
 
 
-def tell(quota, *requests, partition=0, gone=(), freed=(), counted=(), resting=()):
+def tell(reservations, *requests, partition=0, gone=(), freed=(), counted=(), resting=()):
     """What an owner tells and asks in one change."""
-    batch = QuotaBatch(list(gone), list(freed), list(counted), list(resting), list(requests))
-    return quota.exchange(partition, batch)
+    batch = ReservationBatch(list(gone), list(freed), list(counted), list(resting), list(requests))
+    return reservations.exchange(partition, batch)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def owners(request, tmp_path):
-    """The quota as four owners see it; nothing is counted yet."""
+    """The reservations as four owners see it; nothing is counted yet."""
     if request.param == "memory":
-        shared: Quota = MemoryQuota()
+        shared: ReservationStore = MemoryReservations()
         yield [shared] * 4
         return
-    made: list[Quota] = [QuotaStore(tmp_path / "quota.db") for _ in range(4)]
+    made: list[ReservationStore] = [FileReservations(tmp_path / "quota.db") for _ in range(4)]
     yield made
-    for quota in made:
-        quota.close()
+    for reservations in made:
+        reservations.close()
 
 
 @pytest.fixture

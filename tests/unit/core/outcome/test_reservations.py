@@ -8,11 +8,17 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey
-from distributary.core.outcome import Grant, QuotaBatch, QuotaRequest, QuotaStore, Reservation
-from distributary.core.outcome._quota import CLOSED_KEPT_MS
+from distributary.core.outcome import (
+    FileReservations,
+    Reservation,
+    ReservationAnswer,
+    ReservationBatch,
+    ReservationRequest,
+)
+from distributary.core.outcome._file_reservations import CLOSED_KEPT_MS
 from distributary.testing.virtual import VirtualClock
 
-HELD, WAIT, USED_UP = Grant.HELD, Grant.WAIT, Grant.USED_UP
+HELD, WAIT, USED_UP = ReservationAnswer.HELD, ReservationAnswer.WAIT, ReservationAnswer.USED_UP
 
 
 def reservation(offset, route="r", index=0, checksum=7):
@@ -22,12 +28,14 @@ def reservation(offset, route="r", index=0, checksum=7):
 
 def request(offset, events_max=2, route="r", **more):
     """A match that asks."""
-    return QuotaRequest(reservation(offset, route, **more), events_max)
+    return ReservationRequest(reservation(offset, route, **more), events_max)
 
 
 def tell(store, *requests, partition=0, gone=(), counted=()):
     """What an owner tells and asks in one change."""
-    return store.exchange(partition, QuotaBatch(list(gone), [], list(counted), [], list(requests)))
+    return store.exchange(
+        partition, ReservationBatch(list(gone), [], list(counted), [], list(requests))
+    )
 
 
 @pytest.fixture
@@ -45,7 +53,7 @@ def path(tmp_path):
 @pytest.fixture
 def store(path, clock):
     """Nothing is counted yet."""
-    made = QuotaStore(path, clock)
+    made = FileReservations(path, clock)
     yield made
     made.close()
 
@@ -77,7 +85,7 @@ def test_a_deleted_subscription_is_remembered_for_long(store, clock):
 def test_what_was_taken_is_there_for_the_next_owner(path, store):
     """A restart finds it."""
     tell(store, request(1), request(2, index=4), partition=3)
-    again = QuotaStore(path)
+    again = FileReservations(path)
     assert set(again.reservations(3)) == {reservation(1), reservation(2, index=4)}
     assert again.reservations(0) == {}
     again.close()
@@ -85,12 +93,12 @@ def test_what_was_taken_is_there_for_the_next_owner(path, store):
 
 def test_a_file_of_a_newer_version_is_refused(path):
     """Nothing is guessed."""
-    first = QuotaStore(path)
+    first = FileReservations(path)
     tell(first, request(1))
     first.close()
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE quota_schema SET version = 99")
-    newer = QuotaStore(path)
+    newer = FileReservations(path)
     with pytest.raises(StoreError, match="upgrade"):
         tell(newer, request(2))
     newer.close()
@@ -99,10 +107,10 @@ def test_a_file_of_a_newer_version_is_refused(path):
 def test_a_file_that_is_no_store_is_an_error_of_ours(path):
     """Damage: said as such, never passed for an empty count."""
     path.write_bytes(b"no database" * 100)
-    store = QuotaStore(path)
-    with pytest.raises(StoreError, match="count store"):
+    store = FileReservations(path)
+    with pytest.raises(StoreError, match="reservation store"):
         tell(store, request(1))
-    with pytest.raises(StoreError, match="count store"):
+    with pytest.raises(StoreError, match="reservation store"):
         store.used_up()
     store.close()
 
@@ -111,7 +119,7 @@ def test_a_file_that_is_no_store_is_an_error_of_ours(path):
 def test_many_may_make_the_file_at_once(tmp_path):
     """The switch to a write-ahead log is one that SQLite does not wait for by itself."""
     for number in range(20):
-        stores = [QuotaStore(tmp_path / f"quota{number}.db") for _ in range(8)]
+        stores = [FileReservations(tmp_path / f"quota{number}.db") for _ in range(8)]
         with ThreadPoolExecutor(8) as pool:
             made = pool.map(
                 lambda each: tell(each[1], request(1, 25), partition=each[0]), enumerate(stores)

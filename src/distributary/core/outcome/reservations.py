@@ -1,4 +1,4 @@
-"""The quota port: reservations for deliveries of counted subscriptions, and its values."""
+"""The port of reservations for deliveries of counted subscriptions, and its values."""
 
 import enum
 from typing import NamedTuple, Protocol
@@ -18,7 +18,7 @@ class Reservation(NamedTuple):
     checksum: int
 
 
-class QuotaRequest(NamedTuple):
+class ReservationRequest(NamedTuple):
     """A match's request for its reservation.
 
     Attributes:
@@ -30,7 +30,7 @@ class QuotaRequest(NamedTuple):
     events_max: int
 
 
-class Grant(enum.Enum):
+class ReservationAnswer(enum.Enum):
     """The response to a request."""
 
     HELD = "held"
@@ -41,7 +41,7 @@ class Grant(enum.Enum):
     """All deliveries were made, or the subscription was deleted."""
 
 
-class QuotaBatch(NamedTuple):
+class ReservationBatch(NamedTuple):
     """Changes and requests of one partition, in one transaction and in this order.
 
     Attributes:
@@ -58,11 +58,11 @@ class QuotaBatch(NamedTuple):
     freed: list[Reservation]
     counted: list[Reservation]
     resting: list[Reservation]
-    requests: list[QuotaRequest]
+    requests: list[ReservationRequest]
 
 
-class Quota(Protocol):
-    """The quotas of all subscriptions with a ``maxevents``, shared by the owners of all partitions.
+class ReservationStore(Protocol):
+    """The reservations of all subscriptions with a ``maxevents``, for the owners of all partitions.
 
     Each call is one transaction and blocks. All raise ``StoreError``: then nothing was changed.
     """
@@ -71,7 +71,7 @@ class Quota(Protocol):
     def exists(self) -> bool:
         """False if nothing was ever counted."""
 
-    def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
+    def exchange(self, partition: int, batch: ReservationBatch) -> list[ReservationAnswer]:
         """Apply *batch*; return the response to each request. Idempotent."""
 
     def reservations(self, partition: int) -> dict[Reservation, bool]:
