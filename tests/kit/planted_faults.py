@@ -350,8 +350,8 @@ FAULTS: Final = (
     Fault(
         "key: a change is answered before receivers know it",
         "processes",
-        "min(numbers(), default=number) < number",
-        "False",
+        "while self.decided() < number:",
+        "while False:",
     ),
     Fault(
         "key: a full disk delays a revocation in the control process too",
