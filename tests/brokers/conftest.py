@@ -34,6 +34,10 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
 
 
+WAIT_S_MAX = 60.0
+"""Longest wait for anything that a busy machine delays; usual are milliseconds."""
+
+
 class CountingConnector(Connector):
     """Counts its dials, for tests of what shares a connection and what keeps one."""
 
@@ -81,7 +85,7 @@ def run():
     return uvloop.run
 
 
-async def _until(condition, within_s=8.0, told=lambda: ""):
+async def _until(condition, within_s=WAIT_S_MAX, told=lambda: ""):
     loop = asyncio.get_running_loop()
     end_s = loop.time() + within_s
     while not condition():

@@ -34,8 +34,8 @@ OTHER_KEY = base64.b64encode(b"o" * 32).decode()
 FAR = "2099-01-01T00:00:00Z"
 QUICK = {"retry": 1, "backoffDelay": "PT0.05S", "backoffMax": "PT0.1S"}
 STEADFAST = {"retry": 1000, "backoffDelay": "PT0.1S", "backoffMax": "PT0.5S"}
-ARRIVE_S_MAX = 30.0
-EXPIRES_S = 3.0  # longer than the change of a subscription takes, also under load
+ARRIVE_S_MAX = 60.0
+EXPIRES_S = 5.0  # longer than the change of a subscription takes, also under load
 JSON = {"content-type": "application/json"}
 
 

@@ -19,7 +19,7 @@ from kit.world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ANSWER_S_MAX = 20.0
+ANSWER_S_MAX = 60.0
 """Patience with an answer that is promised within 3 s: the machine may be busy."""
 REPLACED_S_MAX = 120.0
 """Patience with what takes 12 s on a quiet machine: seen, killed, started again."""

@@ -7,7 +7,7 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.cli._commands import app
-from kit.running_server import RunningServer, wait_until
+from kit.running_server import RunningServer, once_still, wait_until
 from kit.traffic import Traffic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -91,8 +91,9 @@ def test_a_sink_that_is_gone_parks_its_subscription_until_it_is_resumed(world: W
 
     assert world.server.partition_count() == 2
     wait_until(parked, ARRIVE_S_MAX, "every partition has parked it")
+    # What was under way when they parked arrives a moment later.
+    tried = once_still(lambda: len(world.got("/gone", "gone")), ARRIVE_S_MAX, "no more comes")
     world.answer("gone")
-    tried = len(world.got("/gone", "gone"))
     assert world.server.request("POST", f"/subscriptions/{id_}/resume").status == 202
     wait_until(lambda: len(world.got("/gone", "gone")) >= tried + 40, ARRIVE_S_MAX, "all come")
     wait_until(world.server.settled, ARRIVE_S_MAX, "everything settles")

@@ -23,7 +23,7 @@ from distributary.protocols.amqp.engine import (
 from kit.servers import PASSWORD, USER
 
 CREDIT = 1_000
-OPEN_S_MAX = 10.0
+OPEN_S_MAX = 60.0
 
 
 class AmqpChecker:

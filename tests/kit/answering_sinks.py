@@ -31,7 +31,7 @@ __all__ = [
     "respond_event",
 ]
 
-ARRIVE_S_MAX = 20.0
+ARRIVE_S_MAX = 60.0
 """Longest wait for a delivery: longer means that it never comes."""
 
 LOOK_S = 0.005

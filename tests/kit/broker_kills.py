@@ -44,7 +44,7 @@ LIVE_S: Final = (1.0, 3.0)
 RECONNECT_S_MAX: Final = 60.0
 """A reconnection that takes longer hangs. The figures themselves are reported."""
 
-SETTLE_S_MAX: Final = 60.0
+SETTLE_S_MAX: Final = 180.0
 """Longest wait for the last outcome, when all brokers are back."""
 
 QUIET_S: Final = 5.0

@@ -35,7 +35,7 @@ PLACE: Final = "trial"
 QUIET_S: Final = 2.0
 """A queue that gives nothing for so long is empty."""
 
-ANSWER_S_MAX: Final = 20.0
+ANSWER_S_MAX: Final = 60.0
 """Longest wait for one answer of a broker."""
 
 LOGIN: Final = {"credentialType": "PLAIN", "identifier": USER, "secret": PASSWORD}

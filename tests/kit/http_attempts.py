@@ -79,7 +79,7 @@ async def opened(
 def send(
     transport: HttpTransport,
     uri: str,
-    timeout_s: float = 5.0,
+    timeout_s: float = 30.0,
     event: Event = EVENT,
     **settings: Any,
 ) -> asyncio.Future[Answer]:

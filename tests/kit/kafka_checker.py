@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from distributary.core.event import Event
 from distributary.protocols.kafka import binding
 
-_LEAVE_S_MAX: Final = 10.0
+_LEAVE_S_MAX: Final = 60.0
 
 
 class KafkaChecker:

@@ -20,7 +20,7 @@ from kit.running_server import Answer, RunningServer, ServerError, wait_until
 
 __all__ = ["KnativeClient", "condition", "event_attributes", "reference"]
 
-READY_S_MAX = 20.0
+READY_S_MAX = 60.0
 """Longest wait for a status: longer means that it never comes."""
 
 LOOK_S = 0.005

@@ -15,7 +15,7 @@ from distributary.core.event import Event
 from distributary.protocols.mqtt import binding
 from kit.servers import PASSWORD, USER
 
-READY_S_MAX = 10.0
+READY_S_MAX = 60.0
 """Longest time until the broker has taken the subscription."""
 END_S_MAX = 30.0
 """Longest wait for the end of a connection whose broker is gone, on a busy machine."""

@@ -42,7 +42,7 @@ __all__ = ["ResourceKillReport", "run_resource_kills"]
 NAMESPACES: Final = ("default", "kills-1", "kills-2", "kills-3")
 """One for each client. The first one has the Broker whose address is older than its object."""
 
-SETTLE_S_MAX: Final = 30.0
+SETTLE_S_MAX: Final = 120.0
 """Longest wait for the last status: the reconciler tries again after 5 s at most."""
 
 QUIET_S: Final = 1.0

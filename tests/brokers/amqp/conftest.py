@@ -29,13 +29,13 @@ class Way:
         uri = f"{scheme}://{host}:{port}"
         return Destination(uri, protocol="AMQP", settings=settings, **own)
 
-    def start(self, destination, event=None, timeout_s=5.0):
+    def start(self, destination, event=None, timeout_s=30.0):
         """One attempt, to be awaited."""
         answer = asyncio.get_running_loop().create_future()
         self.transport.send(event or an_event(), destination, timeout_s, answer.set_result)
         return answer
 
-    async def send(self, destination, event=None, timeout_s=5.0):
+    async def send(self, destination, event=None, timeout_s=30.0):
         """The answer to one attempt."""
         return await self.start(destination, event, timeout_s)
 

@@ -151,7 +151,7 @@ def test_a_full_queue_of_rabbitmq_costs_the_others_an_attempt_and_nothing_else(
             full = here.to(rabbitmq.port, f"/amq/queue/{LIMITED}", credential=here.login)
             good = here.to(rabbitmq.port, f"/queue/{address}", credential=here.login)
             assert (await here.send(good)).code == "accepted"
-            answers = [await here.send(full, timeout_s=10.0) for _ in range(2)]
+            answers = [await here.send(full) for _ in range(2)]
             assert isinstance(answers[-1], TransportError)
             assert answers[-1].reason == "reset"
             assert (await here.send(good)).code == "accepted"
@@ -197,7 +197,7 @@ def test_a_broker_that_is_killed_keeps_what_it_acknowledged(run, way, until, bro
             await asyncio.to_thread(broker.kill)
             answers = await asyncio.gather(*flights)
             await asyncio.to_thread(broker.start)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 again = await here.send(target, an_event(1_000))
                 while isinstance(again, TransportError):
                     again = await here.send(target, an_event(1_000))

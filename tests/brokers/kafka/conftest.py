@@ -77,7 +77,7 @@ class Lab:
         finally:
             await made.close()
 
-    def deliver(self, target: Destination, *events: Event, timeout_s: float = 10.0) -> list[Answer]:
+    def deliver(self, target: Destination, *events: Event, timeout_s: float = 30.0) -> list[Answer]:
         """Send events with a transport of its own; the answers in their order."""
 
         async def run():
@@ -88,7 +88,7 @@ class Lab:
 
     @staticmethod
     async def send(
-        made, target: Destination, *events: Event, timeout_s: float = 10.0
+        made, target: Destination, *events: Event, timeout_s: float = 30.0
     ) -> list[Answer]:
         """The answers to *events*, all sent at once."""
         loop = asyncio.get_running_loop()
@@ -101,7 +101,7 @@ class Lab:
         """Every record of a topic, as another client reads it."""
         consumer = Consumer(self.kafka.client() | READER)
         try:
-            partitions = consumer.list_topics(name, timeout=10).topics[name].partitions
+            partitions = consumer.list_topics(name, timeout=60).topics[name].partitions
             return [record for number in partitions for record in _read(consumer, name, number)]
         finally:
             consumer.close()
@@ -115,11 +115,11 @@ class Lab:
 
 def _read(consumer: Consumer, name: str, number: int) -> list[Record]:
     place = TopicPartition(name, number, 0)
-    end = consumer.get_watermark_offsets(place, timeout=10)[1]
+    end = consumer.get_watermark_offsets(place, timeout=60)[1]
     consumer.assign([place])
     found, count = [], 0
     while count < end:
-        record = consumer.poll(10)
+        record = consumer.poll(60)
         assert record is not None
         assert record.error() is None
         count = record.offset() + 1

@@ -104,7 +104,7 @@ def test_a_topic_is_never_made_by_writing_to_it(mock):
         answer = asyncio.get_running_loop().create_future()
         uri = f"kafka://127.0.0.1:{mock.port}"
         to = Destination(uri, protocol="KAFKA", settings=KafkaSettings(topic))
-        way.send(an_event(), to, 10.0, answer.set_result)
+        way.send(an_event(), to, 30.0, answer.set_result)
         try:
             return await answer
         finally:
@@ -130,7 +130,7 @@ def test_a_source_reads_what_was_delivered(mock):
             settings = KafkaSettings(topic, partitionkeyextractor="id")
             to = Destination(uri, protocol="KAFKA", format=mode, settings=settings)
             answers.append(loop.create_future())
-            way.send(event, to, 10.0, answers[-1].set_result)
+            way.send(event, to, 30.0, answers[-1].set_result)
         assert all(map(delivered, await asyncio.gather(*answers)))
         await way.close()
 
@@ -149,7 +149,7 @@ def test_a_source_reads_what_was_delivered(mock):
         running = asyncio.create_task(
             consumers.make(spec, connector, SystemClock()).run(take, unsettled_max=8)
         )
-        async with asyncio.timeout(20.0):
+        async with asyncio.timeout(60.0):
             await whole.wait()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -176,10 +176,10 @@ def test_a_group_that_begins_at_the_end_misses_nothing_while_nobody_reads(mock):
         headers = [("ce_specversion", "1.0"), ("ce_id", f"{number}"), ("ce_source", "/s")]
         for partition in range(PARTITIONS):
             producer.produce(topic, b"", headers=[*headers, ("ce_type", "t")], partition=partition)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     def wait(until):
-        deadline_s = time.monotonic() + 20.0
+        deadline_s = time.monotonic() + 60.0
         while not until():
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
@@ -195,7 +195,7 @@ def test_a_group_that_begins_at_the_end_misses_nothing_while_nobody_reads(mock):
         return sorted(each.where for each in taken)
 
     def begun(_taken):
-        return all(each.offset == 1 for each in seen.committed(places, timeout=10))
+        return all(each.offset == 1 for each in seen.committed(places, timeout=60))
 
     write(0)
     assert asyncio.run(read(begun)) == []

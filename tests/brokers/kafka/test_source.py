@@ -43,7 +43,7 @@ def write(kafka):
         producer = Producer(kafka.client())
         for headers, value in records:
             producer.produce(name, value, headers=headers, partition=0)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     return run
 
@@ -76,7 +76,7 @@ class Taken:
 
     async def count(self, count: int) -> None:
         """Wait for so many messages."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self.messages) < count:
                 self._more.clear()
                 await self._more.wait()
@@ -182,7 +182,7 @@ def test_two_members_share_a_topic(kafka, spec, reading, until, monkeypatch):
         for number in numbers:
             headers, value = an_event(number)
             producer.produce("shared", value, headers=headers, partition=number % 2)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     async def run():
         one, two = Taken(), Taken()
@@ -192,12 +192,12 @@ def test_two_members_share_a_topic(kafka, spec, reading, until, monkeypatch):
             await one.count(10)
             async with reading(place, two):
                 numbers = iter(range(10, 200))
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while not two.messages:
                         produce([next(numbers), next(numbers)])
                         await asyncio.sleep(0.2)
                 sent = next(numbers)
-                await until(lambda: len(one.messages) + len(two.messages) >= sent, 20.0)
+                await until(lambda: len(one.messages) + len(two.messages) >= sent)
                 await asyncio.sleep(0.5)  # what came twice would come now
         return one.ids, two.ids, sent
 
@@ -218,7 +218,7 @@ def test_a_group_that_is_new_begins_where_it_is_told(spec, write, reading, topic
         ):
             await early.count(3)
             number = 3
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not late.messages:  # its group is being formed
                     write(topic, an_event(number))
                     number += 1
@@ -238,7 +238,7 @@ def test_a_group_that_began_at_the_end_goes_on_from_there(spec, write, reading, 
         first, second = Taken(lambda _message: None), Taken()
         async with reading(place, first):
             number = 0
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not first.messages:  # its group is being formed
                     write(topic, an_event(number))
                     number += 1
@@ -265,7 +265,7 @@ def test_what_cannot_be_read_is_told(spec, reading, change, reason):
     async def run():
         async with reading(spec(**change), Taken()) as task:
             with pytest.raises(TransportError) as caught:
-                await asyncio.wait_for(task, 20)
+                await asyncio.wait_for(task, 60)
         return caught.value
 
     error = asyncio.run(run())

@@ -37,13 +37,13 @@ class Way:
             client_certificate=certificate,
         )
 
-    async def send(self, destination, event=None, timeout_s=5.0):
+    async def send(self, destination, event=None, timeout_s=30.0):
         """The answer to one attempt."""
         answer = asyncio.get_running_loop().create_future()
         self.transport.send(event or an_event(), destination, timeout_s, answer.set_result)
         return await answer
 
-    def start(self, destination, event=None, timeout_s=5.0):
+    def start(self, destination, event=None, timeout_s=30.0):
         """The same, to be awaited later."""
         return asyncio.ensure_future(self.send(destination, event, timeout_s))
 

@@ -271,7 +271,7 @@ def test_a_server_that_is_killed_and_started_again_loses_nothing(way, run, autho
                 destination = here.to(server.port, name)
                 assert (await here.send(destination, an_event(0))).code == "stored"
                 attempts = [
-                    asyncio.ensure_future(here.send(destination, an_event(number), 5.0))
+                    asyncio.ensure_future(here.send(destination, an_event(number), 60.0))
                     for number in range(1, 8000)
                 ]
                 await until(attempts[500].done)
@@ -331,7 +331,7 @@ def test_the_address_rule_holds(run, nats_server):
 
 def test_a_wire_that_is_half_open_is_found_by_pings(way, run, until, monkeypatch):
     """One PING that is not answered when the next is due ends the connection."""
-    monkeypatch.setattr(_connection, "PING_S", 0.3)
+    monkeypatch.setattr(_connection, "PING_S", 1.0)
 
     async def scenario():
         async with FakeNats(pongs_max=1) as server, way() as here:

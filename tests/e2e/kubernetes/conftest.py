@@ -128,11 +128,12 @@ class Kubectl:
         assert done.returncode != 0, (words, done.stdout)
         return done.stderr
 
-    def begin(self, *words: str) -> "subprocess.Popen[str]":
+    def begin(self, *words: str, stderr: int | None = None) -> "subprocess.Popen[str]":
         """A command that goes on."""
         return subprocess.Popen(
             [*self._command, *words],
             stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             cwd=self.folder,
             env=self._environ,
@@ -144,7 +145,7 @@ class Kubectl:
 
     def ready(self, *names: str) -> None:
         """Wait until these are Ready."""
-        self("wait", "--for=condition=Ready", "--timeout=20s", *names)
+        self("wait", "--for=condition=Ready", "--timeout=60s", *names)
 
     def field(self, name: str, path: str) -> str:
         """A field of an object, as text."""

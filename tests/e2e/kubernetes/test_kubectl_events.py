@@ -10,7 +10,7 @@ from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-SETTLE_S_MAX = 20.0
+SETTLE_S_MAX = 60.0
 """Longest wait until everything has come to its end."""
 
 BROKER = """\
@@ -105,7 +105,7 @@ def test_a_service_is_followed_to_where_it_is(kubectl, sinks):
     """A Subscription to a Service that turns up later."""
     sink = sinks.sink(f"/{kubectl.namespace}/pipe")
     kubectl.apply(PIPE.format(path=f"/{kubectl.namespace}/pipe"))
-    kubectl("wait", "--for=condition=Ready=False", "subscription/end", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready=False", "subscription/end", "--timeout=60s")
     kubectl.apply(SERVICE.format(port=sinks.port))
     kubectl.ready("channel/pipe", "subscription/end")
     kubectl.api.publish(f"/channels/{kubectl.namespace}/pipe", id="a")

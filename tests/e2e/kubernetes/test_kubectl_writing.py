@@ -149,6 +149,6 @@ def test_deletions_name_what_is_gone(shop):
 
 def test_a_namespace_takes_what_is_in_it_along(shop):
     """And is gone when kubectl is done."""
-    shop("delete", "namespace", shop.namespace, "--timeout=20s")
+    shop("delete", "namespace", shop.namespace, "--timeout=60s")
     assert "not found" in shop.refused("get", "namespace", shop.namespace)
     assert shop("get", "all,configmaps", "-o", "name") == ""

@@ -16,7 +16,7 @@ from kit.running_server import clean_environ
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 EVENTING = ("eventing.knative.dev", "v1")
-WATCH_S_MAX = 10
+WATCH_S_MAX = 60
 
 SERVICE = {
     "metadata": {"name": "books", "annotations": {"distributary.dev/address": "127.0.0.1:1"}},

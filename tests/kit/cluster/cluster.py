@@ -362,12 +362,26 @@ class Cluster:
 
     def owners(self) -> set[int]:
         """Process ids of those who hold the leases of partitions."""
+        return set(self._holders())
+
+    def all_owners(self) -> set[int]:
+        """The same once each partition has an owner: one may be late to renew its lease."""
+        held: list[int] = []
+
+        def owned() -> bool:
+            held[:] = self._holders()
+            return len(held) == PARTITIONS
+
+        wait_until(owned, READY_S_MAX, "each partition has an owner", 0.2)
+        return set(held)
+
+    def _holders(self) -> list[int]:
         with self.postgres.connected(DATABASE) as connection:
             rows = connection.execute(
                 "SELECT holder FROM distributary.lease"
                 " WHERE name LIKE 'partition-%' AND until > clock_timestamp()"
             ).fetchall()
-        return {int(msgspec.json.decode(holder)["pid"]) for (holder,) in rows}
+        return [int(msgspec.json.decode(holder)["pid"]) for (holder,) in rows]
 
     def holder(self) -> str:
         """Name of the node that holds the lease of those who lead; empty: none."""

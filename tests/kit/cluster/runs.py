@@ -75,14 +75,14 @@ def faulted(
         apart: As ``Cluster.wait_whole`` has it.
         whole: False: nothing happens to the cluster after this, so it need not be whole again.
     """
-    before = cluster.owners()
+    before = cluster.all_owners()
     with contextlib.ExitStack() as lasting:
         with trial.fault(fault.name, touches_s=fault.touches_s):
             lasting.enter_context(fault.doing(cluster))
             if fault.lasts_s is not None:
                 time.sleep(fault.lasts_s)
                 lasting.close()
-        outlived = len(before & cluster.owners())
+        outlived = len(before & cluster.all_owners())
     if whole:
         cluster.wait_whole(apart=apart)
     trial.whole_again(outlived)

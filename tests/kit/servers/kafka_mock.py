@@ -7,7 +7,7 @@ code, but there are no logins, no TLS and no refusals, and nothing is kept.
 import importlib
 from typing import Any, Final, Self
 
-_ANSWER_S_MAX: Final = 10.0
+_ANSWER_S_MAX: Final = 60.0
 
 
 class KafkaMock:

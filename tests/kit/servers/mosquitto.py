@@ -19,7 +19,7 @@ from kit.servers._tls import Authority
 FORBIDDEN: Final = "forbidden/place"
 """A topic where ``USER`` may not publish; nor at any other below ``forbidden``."""
 
-SAVE_S_MAX: Final = 10.0
+SAVE_S_MAX: Final = 60.0
 """Longest time for writing what it holds: tests hold little."""
 
 _PROGRAMS: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"

@@ -204,6 +204,17 @@ class PipelineOnCluster:
                 held[int(row.name.rpartition("-")[2])] = holder
         return held
 
+    def all_owners(self) -> dict[int, LeaseHolder]:
+        """Who holds the leases, once each partition has an owner: one may be late to renew."""
+        held: dict[int, LeaseHolder] = {}
+
+        def owned() -> bool:
+            held.update(self.owners())
+            return len(held) == self.partitions
+
+        self.wait("owned", owned)
+        return held
+
     def outcomes(self) -> Counter[str]:
         """Outcomes by event id: of the history's files, and of rows that none has yet."""
         tables: list[tuple[int, pa.Table]] = []
