@@ -9,6 +9,7 @@ from distributary.net._addresses import (
     parse_networks,
 )
 from distributary.net._connector import Connector, hand_over
+from distributary.net._exchange import exchange
 from distributary.net._resolver import CachingResolver, Resolver, SystemResolver
 from distributary.net._wheel import TICK_S, Wheel
 from distributary.net.own_nodes import OwnNodes

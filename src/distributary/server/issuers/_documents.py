@@ -2,18 +2,16 @@
 
 Called by ``KeyKeeper``. An address comes from the operator or from an issuer's discovery document;
 it is dialled by the connector, under the rule for addresses, which the operator may widen for this
-issuer alone. One deadline and one size limit cover an exchange, and redirects are not followed.
+issuer alone.
 """
 
-import asyncio
 import dataclasses
 import ipaddress
 from typing import Any, Final, Protocol
 
 from distributary.access.jwks import KeySet, read_keys
 from distributary.core.errors import ResourceError, TransportError
-from distributary.net import AddressRule, Connector, Resolver
-from distributary.net.http1 import ClientConnection
+from distributary.net import AddressRule, Connector, Resolver, exchange
 from distributary.resource import decode_json
 from distributary.server.issuers._tables import IssuerSettings, is_allowed_url
 
@@ -62,15 +60,9 @@ class HttpDocuments:
         """Get *uri*; see ``Documents``."""
         endpoint = self._connector.endpoint(uri)._replace(ca_certs=self._ca_certs)
         request = _REQUEST % (endpoint.target, endpoint.authority)
-        connection = ClientConnection(DOCUMENT_BYTES_MAX)
-        try:
-            async with asyncio.timeout(GET_S_MAX):
-                await self._connector.open(endpoint, lambda: connection)
-                response = await connection.send(request)
-        except TimeoutError as error:
-            raise TransportError("timeout", f"No answer within {GET_S_MAX:g} s") from error
-        finally:
-            connection.close()
+        response = await exchange(
+            self._connector, endpoint, request, bytes_max=DOCUMENT_BYTES_MAX, s_max=GET_S_MAX
+        )
         if response.status != 200:
             raise TransportError("protocol", f"It answers {response.status}")
         return response.body

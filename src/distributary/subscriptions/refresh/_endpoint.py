@@ -1,17 +1,13 @@
 """HTTP client of token endpoints (RFC 6749, section 6).
 
 Called by ``Refresher``. The address comes from a user, so it is dialled by the same connector, and
-under the same rules, as sinks. The endpoint may be slow, endless or hostile: one deadline and one
-size limit cover the whole exchange, and redirects are not followed.
+under the same rules, as sinks.
 """
 
-import asyncio
 from typing import Final
 from urllib.parse import urlencode
 
-from distributary.core.errors import TransportError
-from distributary.net import Connector
-from distributary.net.http1 import ClientConnection
+from distributary.net import Connector, exchange
 from distributary.subscriptions.refresh._answer import TokenReply
 
 ANSWER_BYTES_MAX: Final = 64 * 1024
@@ -48,13 +44,7 @@ class HttpTokenEndpoint:
         endpoint = self._connector.endpoint(uri)
         form = urlencode({"grant_type": "refresh_token", "refresh_token": refresh_token}).encode()
         request = _REQUEST % (endpoint.target, endpoint.authority, len(form), form)
-        connection = ClientConnection(ANSWER_BYTES_MAX)
-        try:
-            async with asyncio.timeout(TRADE_S_MAX):
-                await self._connector.open(endpoint, lambda: connection)
-                response = await connection.send(request)
-        except TimeoutError as error:
-            raise TransportError("timeout", f"No answer within {TRADE_S_MAX:g} s") from error
-        finally:
-            connection.close()
+        response = await exchange(
+            self._connector, endpoint, request, bytes_max=ANSWER_BYTES_MAX, s_max=TRADE_S_MAX
+        )
         return TokenReply(response.status, response.body)
