@@ -7,17 +7,16 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from distributary.core.errors import SettingsError
 from distributary.core.log.reader_notes import NAME
 from distributary.spark._places import PLACE_NAMES, Places, parse_places
+from distributary.spark._reading_options import OptionReader
 from distributary.spark._secret_names import looks_secret
-
-_T = TypeVar("_T")
 
 EARLIEST: Final = -2
 """In a JSON bound: the oldest record that is kept (the numbers are those of Spark's Kafka)."""
@@ -103,18 +102,8 @@ def parse_options(
         SettingsError: Unknown names, invalid values, options that exclude one another: all of them
             in one message.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    faults = [_unknown(name) for name in options if name.lower() not in _LOWER]
-
-    def read(name: str, parse: Callable[[str], _T], default: _T) -> _T:
-        text = given.get(name.lower())
-        if text is None:
-            return default
-        try:
-            return parse(text)
-        except ValueError as error:
-            faults.append(f"{name}: {error}")
-            return default
+    reader = OptionReader(options, frozenset(_LOWER), _unknown)
+    given, faults, read = reader.given, reader.faults, reader.read
 
     faults += [
         f"{side}Offsets and {side}Timestamp exclude one another"

@@ -8,15 +8,14 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from distributary.core.errors import SettingsError
 from distributary.core.event import BATCH_EVENTS_MAX
 from distributary.core.named_files import content_of, secret_in
+from distributary.spark._reading_options import OptionReader
 from distributary.spark._secret_names import looks_secret
-
-_T = TypeVar("_T")
 
 BATCH_EVENTS_DEFAULT: Final = 500
 """Half of what a server takes by default: a response costs little against 500 events."""
@@ -124,18 +123,8 @@ def parse_write_options(
         SettingsError: Unknown names, invalid values, files that cannot be read, options that
             exclude one another: all of them in one message, which repeats no secret.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    faults = [_unknown(name) for name in options if name.lower() not in {*_LOWER, *_SPARKS}]
-
-    def read(name: str, parse: Callable[[str], _T], default: _T) -> _T:
-        text = given.get(name.lower())
-        if text is None:
-            return default
-        try:
-            return parse(text)
-        except ValueError as error:
-            faults.append(f"{name}: {error}")
-            return default
+    reader = OptionReader(options, frozenset({*_LOWER, *_SPARKS}), _unknown)
+    given, faults, read = reader.given, reader.faults, reader.read
 
     if "url" not in given:
         faults.append("url: missing; the server, such as http://127.0.0.1:8080")
@@ -147,7 +136,8 @@ def parse_write_options(
     path = read("channel", lambda text: _address("channels", text), path)
     path = read("namespace", _namespace, path)
     token_from = f"env:{_ENVIRON}" if environ.get(_ENVIRON) else None
-    given |= {} if token_from is None else {"tokenfrom": given.get("tokenfrom", token_from)}
+    if token_from is not None:
+        given.setdefault("tokenfrom", token_from)
     parsed = WriteOptions(
         secure=server.secure,
         host=server.host,
