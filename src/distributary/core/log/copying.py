@@ -65,25 +65,11 @@ def intact_end(log_dir: Path, partition: int, *, disk: Disk = SYSTEM_DISK) -> in
             return 0
         segment = Segment(disk, folder, firsts[-1])
         try:
-            return _last(segment)
+            return _end(segment, NO_LIMIT)[1]
         finally:
             segment.close()
     except OSError as error:
         raise unavailable(error, folder, "copy the log in") from error
-
-
-def _last(segment: Segment) -> int:
-    position, offset = segment.seek(lambda _header: True)
-    while True:
-        _, run = segment.take(position, offset, NO_LIMIT, SCAN_BYTES)
-        if run.stop:
-            position += run.stop
-            offset = run.offset
-            continue
-        found = segment.resync(position, run, NO_LIMIT)
-        if found is None:
-            return offset
-        position, offset = found[0], found[1].offset
 
 
 def files_below(
@@ -102,7 +88,9 @@ def files_below(
         for first in wanted:
             segment = Segment(disk, folder, first)
             try:
-                length = _position(segment, end) if first == wanted[-1] else segment.size()
+                length = (
+                    _end(segment, end, bodies=False)[0] if first == wanted[-1] else segment.size()
+                )
             finally:
                 segment.close()
             files.append(CopiedFile(folder / offset_name(first, SEGMENT_SUFFIX), length))
@@ -118,17 +106,17 @@ def files_below(
     return files
 
 
-def _position(segment: Segment, end: int) -> int:
-    """Where the record *end* begins in *segment*; damage on the way belongs to the copy."""
-    position, offset = segment.seek(lambda header: header.offset < end)
-    while offset < end:
-        _, run = segment.take(position, offset, end, SCAN_BYTES, bodies=False)
+def _end(segment: Segment, limit: int, *, bodies: bool = True) -> tuple[int, int]:
+    """(position, offset) behind the last record of *segment* below *limit*, passing damage."""
+    position, offset = segment.seek(lambda header: header.offset < limit)
+    while offset < limit:
+        _, run = segment.take(position, offset, limit, SCAN_BYTES, bodies=bodies)
         if run.stop:
             position += run.stop
             offset = run.offset
             continue
-        found = segment.resync(position, run, end)
+        found = segment.resync(position, run, limit)
         if found is None:
             break
         position, offset = found[0], found[1].offset
-    return position
+    return position, offset
