@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distributary.core.clock import SystemClock
@@ -20,7 +20,14 @@ from distributary.knative.kinds import (
     SUBSCRIPTION,
     TRIGGER,
 )
-from distributary.knative.reconcile import Reconciler, Site, _reconciler, _work_queue
+from distributary.knative.reconcile import (
+    Reconciler,
+    Site,
+    _announcer,
+    _moves,
+    _reconciler,
+    _work_queue,
+)
 from distributary.knative.reconcile._resolve import ObjectView
 from distributary.knative.reconcile._routes import plan_route
 from distributary.resource import SinkRule
@@ -38,6 +45,8 @@ def _soon():
         patch.setattr(_work_queue, "RETRY_S_MIN", 0.001)
         patch.setattr(_work_queue, "RETRY_S_MAX", 0.002)
         patch.setattr(_reconciler, "DECIDED_LOOK_S", 0.001)
+        patch.setattr(_moves, "MOVES_MAX", 1)
+        patch.setattr(_announcer, "NEAR_S", 0.001)
         yield
 
 
@@ -63,6 +72,12 @@ class Disk:
         """The version of each policy, as its subject has it."""
         found = (each for each in self.objects.values() if each.key.resource == POLICIES)
         return {name_of(each.key): version_in(each.content["spec"]) for each in found}
+
+    def unheard(self, uid: str, key: Key) -> bool:
+        """Whether a route of the Broker or Channel *key*, which is *uid*, listens elsewhere."""
+        stands = key in self.objects and self.objects[key].uid == uid
+        routes = [self.log.get(each.uid) for each in self.objects.values() if asks(each, key)]
+        return stands and any(found and found.address != uid for found in routes)
 
     def protected(self, wanted: Mapping[str, int]) -> bool:
         """Whether every receiver decides by these policies, or newer ones; deleted ones aside."""
@@ -138,7 +153,7 @@ class Process:
         """Open those that exist, in one step."""
         await self.step(StoreError("full"))
         for uid, key in uids.items():
-            if not self.disk.protected(self.disk.made_under[uid]):
+            if not self.disk.protected(self.disk.made_under[uid]) or self.disk.unheard(uid, key):
                 self.disk.too_soon.append(key)
         self.disk.opened |= uids.keys()
         await self.step()
@@ -181,6 +196,8 @@ class Process:
         if not is_ready(after):
             return
         if before.key.resource == POLICIES:
+            if after is before.content:
+                return  # a client may have changed its spec: it will be looked at
             version = version_in(after["spec"])
             if not self.disk.protected({name_of(before.key): version}):
                 self.disk.too_soon.append(before.key)
@@ -242,6 +259,9 @@ class Process:
         if spec is None:
             if before is not None:
                 self.write(key, None)
+            if key.resource == POLICIES:  # one that has the name later is another
+                for wanted in self.disk.made_under.values():
+                    wanted.pop(name_of(key), None)
             return
         if before is None:
             self.disk.uid += 1
@@ -264,6 +284,16 @@ KINDS = {
     kind.resource: kind for kind in (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION, SERVICE, EVENT_POLICY)
 }
 POLICIES = EVENT_POLICY.resource
+
+
+def asks(stored: Stored, key: Key) -> bool:
+    """Whether it is a Trigger of the Broker *key*, or a Subscription of this Channel."""
+    if stored.key.resource == TRIGGER.resource:
+        return key.resource == BROKER.resource and stored.content["spec"]["broker"] == key.name
+    if stored.key.resource == SUBSCRIPTION.resource:
+        asked = stored.content["spec"]["channel"]["name"]
+        return key.resource == CHANNEL.resource and asked == key.name
+    return False
 
 
 def name_of(key: Key) -> str:
@@ -349,7 +379,18 @@ def immutable(changes_, disk):
             yield key, spec, pause
 
 
+def in_ns(kind: Kind, name: str) -> Key:
+    """The key of an object of the one namespace."""
+    return Key(kind.resource, "ns", name)
+
+
+SINK = {"uri": "http://127.0.0.1:9/"}
+TRIGGERS = [(in_ns(TRIGGER, name), {"broker": "a", "subscriber": SINK}, 0) for name in "ab"]
+RECREATED = [(in_ns(BROKER, "a"), None, 12), (in_ns(BROKER, "a"), {}, 0)]
+
+
 @pytest.mark.slow
+@example([([(in_ns(BROKER, "a"), {}, 0), *TRIGGERS], None, [])], RECREATED)
 @given(lives, st.lists(changes, max_size=6))
 @settings(max_examples=200, deadline=None)
 def test_routes_and_statuses_follow_whatever_happens(lives, last):

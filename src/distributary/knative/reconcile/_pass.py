@@ -21,11 +21,13 @@ from distributary.knative.kinds import (
     TRIGGER,
     conditions,
 )
+from distributary.knative.reconcile._announcer import Announcer
 from distributary.knative.reconcile._channel_plan import plan_channel
 from distributary.knative.reconcile._dependents import Dependents
 from distributary.knative.reconcile._failures import Failures
 from distributary.knative.reconcile._findings import HOLDS, Finding
 from distributary.knative.reconcile._known_channels import KnownChannels
+from distributary.knative.reconcile._moves import Moves
 from distributary.knative.reconcile._policies import EventPolicies
 from distributary.knative.reconcile._ports import Gatekeeper, Ingress, Routes
 from distributary.knative.reconcile._resolve import ObjectView
@@ -68,6 +70,7 @@ class ReconcilePass:
 
     Attributes:
         addresses: Brokers and Channels that the ingest process knows.
+        announcer: Tells it of them.
         dependents: Which objects each plan read.
         subscribers: Subscriber lists of Channels.
         drops: Routes to delete: uid, and the key that their object had, which is queued.
@@ -100,19 +103,18 @@ class ReconcilePass:
         self.fault: str | None = None
         self._objects = objects
         self._routes = routes
-        self._ingress = ingress
         self.site = site
         self._clock = clock
         self._queue = queue
         self.dependents = Dependents()
+        self._moves = Moves(self.dependents)
+        self.announcer = Announcer(ingress, self.addresses, self.dependents, queue, self._report)
         self._failures = failures
         self._begun = False
         self._standing: dict[str, ActiveRoute] = {}
         # Routes as last submitted, while it is unknown whether the store has them.
         self._unsure: dict[str, ActiveRoute] = {}
         self._seen_all = False
-        # Whether ``dependents`` knows whom each object with a route asks.
-        self._planned_all = False
         self._bundles = Bundles()
 
     async def begin(self, live: Mapping[str, Key]) -> None:
@@ -127,6 +129,8 @@ class ReconcilePass:
             gone = {uid: _ORPHAN._replace(name=uid) for uid in self._standing if uid not in live}
             self.drops.update(gone)
             self._queue.add_all(gone.values())
+            # Their plans say whom they ask.
+            self._moves.add(key for uid, key in live.items() if uid in self._standing)
 
     async def take(self, keys: Collection[Key]) -> set[Key]:
         """Reconcile *keys*.
@@ -149,17 +153,24 @@ class ReconcilePass:
             # Sees all of *untold*, so no Broker takes an event that its policy forbids.
             self._queue.add_all(self.policies.tell())
             again = await self._drop(frozenset(keys))
-            if not await self._move(untold):
-                return again | {*addressed, *routed, *policies}
             held = self._hold([*addressed, *policies])
-            again |= await self._tell_addresses(untold, held)
-            again |= await self._look_at_addressed([key for key in addressed if key not in held])
-            again |= await self._look_at_policies([key for key in policies if key not in held])
+            late, failed = await self._open(untold, held)
         finally:
             self.addresses.put_back(untold)
+        self._queue.put_back(late)
+        again |= failed
+        await self.announcer.wait()
+        addressed = [key for key in addressed if key not in late and key not in held]
+        awaited = [key for key in addressed if self.announcer.waits(key) and key not in failed]
+        self._queue.hold(awaited)
+        again |= await self._look_at_addressed(addressed)
+        again |= await self._look_at_policies([key for key in policies if key not in held])
         again |= await self._look_at_routed(routed)
         await self._write_subscribers()
         return again
+
+    def _report(self, fault: str) -> None:
+        self.fault = fault
 
     def _hold(self, keys: Iterable[Key]) -> frozenset[Key]:
         """Those of *keys* by whose policies a receiver does not decide yet: the queue holds them.
@@ -184,7 +195,8 @@ class ReconcilePass:
             stored = self._objects.get(key)
             # One that has changed since the gate was told is queued again.
             if stored is not None and self.policies.has_told(stored):
-                edits += self._status_edit(stored, *self.policies.findings(stored))
+                found = self._status_edit(stored, *self.policies.findings(stored))
+                edits += (_unless_changed(stored, edit) for edit in found)
         return await self._write(edits)
 
     async def _drop(self, keys: AbstractSet[Key]) -> set[Key]:
@@ -201,28 +213,65 @@ class ReconcilePass:
                 again.add(key)
         return again
 
-    async def _move(self, untold: Mapping[str, Key]) -> bool:
-        """Move routes to the recreated Brokers and Channels *untold* before their addresses open.
+    async def _open(
+        self, untold: dict[str, Key], held: AbstractSet[Key]
+    ) -> tuple[set[Key], set[Key]]:
+        """Open the addresses of *untold* but for those *held*, once all routes listen there.
 
-        Returns False if some could not be moved yet: the addresses must stay closed. A route that
-        is refused for good does not block it.
+        Receivers learn of them, and of what is gone, meanwhile. Leaves in *untold* what stays
+        closed for now.
+
+        Returns:
+            Keys for whose routes this pass has no room, and keys to retry.
         """
-        askers = {asker for key in untold.values() for asker in self.dependents.of(key)}
-        if not self._planned_all and self.addresses.new(untold):
-            # After a start nobody was asked yet who depends on them.
-            for kind in (TRIGGER, SUBSCRIPTION):
-                askers |= {stored.key for stored in self._objects.list(kind)[0]}
-            self._planned_all = True
-        moves: list[PutRoute] = []
-        for number, key in enumerate(askers):
+        self._announce(untold, [uid for uid in untold if not self.addresses.stands(uid)])
+        opening = {uid: key for uid, key in untold.items() if key not in held}
+        moved = await self._move(self.addresses.new(opening))
+        closed = {key for key in opening.values() if self._moves.left(key.namespace)}
+        ready = {uid: key for uid, key in opening.items() if key not in closed}
+        try:
+            await self._objects.open_addresses(self.addresses.new(ready))
+        except DistributaryError as error:
+            self.fault = str(error)
+            return set(), set(opening.values())
+        self._announce(untold, ready)
+        return (closed, set()) if moved else (set(), closed)
+
+    def _announce(self, untold: dict[str, Key], uids: Iterable[str]) -> None:
+        """Have receivers read the addresses of *uids*, and take them out of *untold*."""
+        told = {uid: untold.pop(uid) for uid in uids}
+        self._moves.forget(told)
+        self.announcer.add(told)
+
+    async def _move(self, new: Mapping[str, Key]) -> bool:
+        """Move routes to the recreated Brokers and Channels *new*, as many as there is room for.
+
+        Returns False if some could not be moved, and are to be tried again. A route that is
+        refused for good does not block its Broker or Channel.
+        """
+        self._moves.begin(new)
+        moves: dict[Key, PutRoute] = {}
+        orders = 0
+        looked_at = self._moves.next(dict.fromkeys(key.namespace for key in new.values()))
+        for number, key in enumerate(looked_at):
             if number % PLANS_AT_ONCE == PLANS_AT_ONCE - 1:
                 await asyncio.sleep(0)
             found = self._moved(key)
-            if found is not None:
-                await self.steered.halt(found[0])
-                moves.append(found[1])
-        faults = await asyncio.gather(*(self._submit(route) for route in moves))
-        return all(fault is None or isinstance(fault, ResourceError) for fault in faults)
+            if found is None:
+                self._moves.done(key)
+                continue
+            stored, route = found
+            if await self.steered.has_orders(stored):
+                orders += 1
+                if orders > ORDERS_MAX:
+                    continue
+                await self.steered.halt(stored)
+            moves[key] = route
+        faults = await asyncio.gather(*(self._submit(route) for route in moves.values()))
+        for key, fault in zip(moves, faults, strict=True):
+            if _is_final(fault):
+                self._moves.done(key)
+        return all(map(_is_final, faults))
 
     def _moved(self, key: Key) -> tuple[Stored, PutRoute] | None:
         """The object *key* and its route, if that is active at another address than planned."""
@@ -250,32 +299,6 @@ class ReconcilePass:
             del self._unsure[change.uid]
         return None
 
-    async def _tell_addresses(self, untold: dict[str, Key], held: AbstractSet[Key]) -> set[Key]:
-        """Open the addresses of *untold* but for those *held*; let the ingest process read them.
-
-        A deleted one is told also where the one in its place is held: it accepts nothing more.
-        Leaves in *untold* what is to be told again; returns keys to retry.
-        """
-        telling = {
-            uid: key
-            for uid, key in untold.items()
-            if key not in held or not self.addresses.stands(uid)
-        }
-        if not telling:
-            return set()
-        opened = self.addresses.new(telling)
-        try:
-            await self._objects.open_addresses(opened)
-            await self._ingress.look_again()
-        except DistributaryError as error:
-            self.fault = str(error)
-            return set(telling.values())
-        for uid in telling:
-            del untold[uid]
-        for key in self.addresses.told(opened):
-            self._queue.add_all(self.dependents.of(key))
-        return set()
-
     async def _look_at_addressed(self, keys: list[Key]) -> set[Key]:
         found, again = await self._look_at(keys, plan_channel)
         edits: list[_Edit] = []
@@ -299,6 +322,7 @@ class ReconcilePass:
             stored = self._objects.get(key)
             if stored is None:
                 self.dependents.note(key, frozenset())
+                self._moves.done(key)
                 self.subscribers.forget(key)
             elif (planned := self._look(plan, stored)) is None:
                 again.add(key)
@@ -345,6 +369,8 @@ class ReconcilePass:
         for (stored, plan), fault in zip(planned, faults, strict=True):
             if fault is not None:
                 again.add(stored.key)
+            if _is_final(fault):
+                self._moves.done(stored.key)
             stands = WAITING if plan.route is None else _stands(fault)
             findings = plan.findings | {
                 plan.stands: stands,
@@ -438,6 +464,18 @@ def _edit(stored: Stored, change: Callable[[Object], Object]) -> _Edit:
     """The edit of *stored* by *change*; no change if the object was recreated meanwhile."""
     uid = stored.uid
     return stored.key, lambda now: change(now) if now["metadata"]["uid"] == uid else now
+
+
+def _unless_changed(stored: Stored, edit: _Edit) -> _Edit:
+    """Makes *edit* leave the object alone where its spec is not that of *stored* any more."""
+    key, change = edit
+    generation = stored.content["metadata"].get("generation")
+    return key, lambda now: change(now) if now["metadata"].get("generation") == generation else now
+
+
+def _is_final(fault: DistributaryError | None) -> bool:
+    """Whether a route need not be submitted again: it stands, or is refused for good."""
+    return fault is None or isinstance(fault, ResourceError)
 
 
 def _stands(fault: DistributaryError | None) -> Finding:

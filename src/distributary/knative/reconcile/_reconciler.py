@@ -4,9 +4,10 @@ Level-triggered: a change only queues objects; what is done depends on the state
 that moment. So changes may be repeated, late or coalesced; those missed over a restart do not
 matter, since a start reconciles everything.
 
-The order of one pass: move routes to new addresses, open these, announce them to the ingest
-process, write statuses of Brokers and Channels, submit routes, write statuses of Triggers and
-Subscriptions. Each step is idempotent; a crash between two steps leaves at most a late status.
+The order of one pass: move routes to new addresses, open these, have receivers read them, write
+statuses of Brokers and Channels, submit routes, write statuses of Triggers and Subscriptions. Each
+step is idempotent; a crash between two steps leaves at most a late status. A pass does so much of
+this as takes a moment, and waits for no receiver: the rest is for the next ones.
 """
 
 import asyncio
@@ -152,6 +153,9 @@ class Reconciler:
             ),
             asyncio.create_task(
                 keep_turning(self._look_at_held, "held-objects"), name="reconciler-held"
+            ),
+            asyncio.create_task(
+                keep_turning(self._pass.announcer.turn, "addresses"), name="reconciler-addresses"
             ),
         ]
 

@@ -69,7 +69,7 @@ class WorkQueue:
         if self._later and now_s >= self._later_s:
             self.add_all(self._later)
             self._later.clear()
-        taken = list(islice(_in_turn(self._new), count))
+        taken = list(islice(in_turn(self._new), count))
         for key in taken:
             keys = self._new.pop(key.namespace)
             del keys[key]
@@ -147,7 +147,7 @@ class WorkQueue:
         return new or key in self._taken or key in self._later or key in self._held
 
 
-def _in_turn(queues: Mapping[str, Iterable[Key]]) -> Iterator[Key]:
+def in_turn(queues: Mapping[str, Iterable[Key]]) -> Iterator[Key]:
     """The first key of each of *queues*, then the second of each, and so on."""
     for each in zip_longest(*queues.values()):
         yield from (key for key in each if key is not None)
