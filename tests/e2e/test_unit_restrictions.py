@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "packaging" / "distributary.service"
-ARRIVE_S_MAX = 30.0
+ARRIVE_S_MAX = 60.0
 
 
 @pytest.fixture(autouse=True)

@@ -96,9 +96,8 @@ def test_what_ends_in_the_middle_is_done_by_repeating(place, store, monkeypatch)
         again = KafkaRoutes(place, 2, loop)
         await again.append_routes([change(2, "b")])
         growth = asyncio.create_task(Growth(place, store, again, lines).follow(lambda: 4))
-        await asyncio.to_thread(
-            wait_until, lambda: partitions_in_use(store.url) == 4, 60.0, "partitions are added"
-        )
+        await asyncio.to_thread(wait_until, lambda: lines.lines, 60.0, "partitions are added")
+        assert partitions_in_use(store.url) == 4
         await again.append_routes([change(3, "c")])
         growth.cancel()
         await again.close()

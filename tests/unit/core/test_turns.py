@@ -238,7 +238,7 @@ def test_what_clients_ask_is_answered_by_a_few_threads_in_turn():
     def answer(namespace, *, number):
         began.append(namespace)
         running.release()
-        assert going_on.wait(10)
+        assert going_on.wait(60)
         return number
 
     async def ask():
