@@ -24,7 +24,7 @@ from distributary.core.errors import StoreError
 from distributary.core.files import sync_folder
 from distributary.core.flow import DoneKey, Mark
 from distributary.core.journal_blocks import blocks_of, content_of
-from distributary.core.journal_damage import Damage, salvage
+from distributary.core.journal_damage import Salvage, salvage
 from distributary.core.journal_frames import Frame, HistoryBlock, decode_frames, encode_frame
 
 _FRAME_MATCHES_MAX = 50_000
@@ -100,7 +100,8 @@ def read_journal(path: Path) -> tuple[JournalState, int]:
     A missing file is an empty journal. Any bytes are accepted: the whole frames count, also those
     behind damage.
     """
-    return _read(path)[:2]
+    frames, _ = _read(path)
+    return _state_of(frames), _end_of(frames)
 
 
 def read_intact_journal(path: Path) -> tuple[JournalState, int]:
@@ -109,18 +110,21 @@ def read_intact_journal(path: Path) -> tuple[JournalState, int]:
     Raises:
         StoreError: It is damaged.
     """
-    state, length, damage = _read(path)
+    frames, damage = _read(path)
     if damage is not None:
         raise StoreError(
             f"the outcomes of deliveries in {path.name} are damaged from byte {damage.start:,}"
             f" to {damage.end:,}"
         )
-    return state, length
+    return _state_of(frames), _end_of(frames)
 
 
-def _read(path: Path) -> tuple[JournalState, int, Damage | None]:
-    frames, damage = salvage(content_of(path))
-    return _state_of(frames), frames[-1].end if frames else 0, damage
+def _read(path: Path) -> Salvage:
+    return salvage(content_of(path))
+
+
+def _end_of(frames: Sequence[Frame]) -> int:
+    return frames[-1].end if frames else 0
 
 
 def state_of_frames(contents: Iterable[bytes]) -> tuple[JournalState, int]:
@@ -305,33 +309,51 @@ class Journal:
         self._path = path
         self._fence = fence
         self._files = files
-        state, length, self.damage = _read(path)
-        self._recorder = Recorder(state, length, rows_from)
+        frames, self.damage = _read(path)
+        self._recorder = Recorder(_state_of(frames), _end_of(frames), rows_from)
         self._dead: str | None = None
+        last = frames[-1] if frames else None
         if self.damage is not None:
             self._make_anew()
-        self._fd = self._open(self._recorder.length)
+            last = None  # All of the new file is on the medium.
+        self._fd = self._open(self._recorder.length, last)
 
     @property
     def state(self) -> JournalState:
         """What is recorded."""
         return self._recorder.state
 
-    def _open(self, length: int) -> int:
+    def _open(self, length: int, last: Frame | None) -> int:
+        if last is not None:
+            self._fence()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._not_opened(error) from error
         try:
             os.ftruncate(fd, length)
             _reserve(fd, length, needed=True)
             os.lseek(fd, length, os.SEEK_SET)
+            if last is not None:
+                self._make_durable(fd, last)
             sync_folder(self._path.parent)
         except OSError as error:
             os.close(fd)
             raise self._not_opened(error) from error
         return fd
+
+    def _make_durable(self, fd: int, last: Frame) -> None:
+        """Write the last frame again where it lies, and sync it.
+
+        It may be in the page cache alone: its owner was killed before the sync, or the sync failed.
+        Then the kernel has marked its pages clean, and a later sync would report success without
+        them: all frames from then on would lie behind a hole.
+        """
+        content = os.pread(fd, last.end - last.start, last.start)
+        os.lseek(fd, last.start, os.SEEK_SET)
+        self._write(fd, content)
+        self._files.fdatasync(fd)
 
     def _not_opened(self, error: OSError) -> StoreError:
         return StoreError(f"cannot open the outcome journal {self._path}: {error}")

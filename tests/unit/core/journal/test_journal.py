@@ -34,6 +34,33 @@ class FailingFiles:
         os.fdatasync(fd)
 
 
+class CachedFiles:
+    """A page cache over a medium: a failed sync loses the pages, which read back all the same."""
+
+    def __init__(self):
+        self.sync_fails = False
+        self.medium = bytearray()
+        self._dirty = []
+
+    def write(self, fd, payload):
+        position = os.lseek(fd, 0, os.SEEK_CUR)
+        self._dirty.append((position, bytes(payload)))
+        return os.write(fd, payload)
+
+    def fdatasync(self, _fd):
+        dirty, self._dirty = self._dirty, []
+        if self.sync_fails:
+            raise OSError("the medium failed")
+        for position, content in dirty:
+            end = position + len(content)
+            self.medium += bytes(max(end - len(self.medium), 0))
+            self.medium[position:end] = content
+
+    def cut_power(self, path):
+        """Only the medium stays."""
+        path.write_bytes(self.medium)
+
+
 @pytest.fixture
 def path(tmp_path):
     """Where the journal lies: in a folder that does not exist yet."""
@@ -50,6 +77,28 @@ def frames(path):
     _, second = read_journal(path)
     journal.close()
     return path.read_bytes()[:second], first
+
+
+def test_a_frame_whose_sync_failed_is_written_again_before_it_is_believed(path):
+    """The next owner finds it in the page cache: what it writes behind it must not be lost."""
+    files = CachedFiles()
+    journal = Journal(path, files)
+    journal.record(FIRST, KEYS[:1])
+    files.sync_fails = True
+    with pytest.raises(StoreError):
+        journal.record(SECOND, KEYS[1:])
+    journal.close()
+    with pytest.raises(StoreError, match="cannot open"):
+        Journal(path, files)
+    files.sync_fails = False
+    journal = Journal(path, files)
+    assert journal.state.mark == SECOND
+    journal.record(Mark(9, 99), [])
+    journal.close()
+    files.cut_power(path)
+    state, _ = read_journal(path)
+    assert state.marks == [FIRST, SECOND, Mark(9, 99)]
+    assert state.done == dict(KEYS)
 
 
 def test_a_missing_journal_is_an_empty_one(path):
@@ -257,13 +306,17 @@ def test_an_empty_state_fits_every_log():
 def test_an_owner_that_lost_its_partition_writes_nothing(path):
     """What the next owner reads is as its predecessor left it."""
 
-    def fenced():
-        raise FencedError("another owner has the partition")
+    lost = []
 
-    journal = Journal(path)
-    journal.record(FIRST, KEYS[:1])
-    journal.close()
+    def fenced():
+        if lost:
+            raise FencedError("another owner has the partition")
+
     late = Journal(path, fence=fenced)
+    late.record(FIRST, KEYS[:1])
+    lost.append(True)
+    with pytest.raises(FencedError):
+        Journal(path, fence=fenced)
     with pytest.raises(FencedError):
         late.record(SECOND, KEYS[1:])
     with pytest.raises(FencedError):
