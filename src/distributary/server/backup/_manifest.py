@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from distributary.core.errors import StoreError
-from distributary.core.files import write_atomically
+from distributary.core.files import sync_folder, write_atomically
 from distributary.core.log import PARTITIONS_MAX
 
 MANIFEST_NAME: Final = "MANIFEST.json"
@@ -173,7 +173,7 @@ def copy_file(
 
 
 def make_folders(folder: Path) -> None:
-    """Make *folder* and its missing parents, for their owner alone.
+    """Make *folder* and its missing parents, for their owner alone; their names are durable.
 
     Raises:
         OSError: One of them cannot be made.
@@ -181,6 +181,7 @@ def make_folders(folder: Path) -> None:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(each.parent)
 
 
 def digest_of(path: Path, note: Callable[[int], None]) -> tuple[int, str]:

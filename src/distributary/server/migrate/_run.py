@@ -227,11 +227,14 @@ def _move_routes(sources: Sequence[PartitionSource], target: Snapshots) -> None:
 
 
 def _mark(source: Source, places: SharedPlaces) -> None:
-    """Keep servers from starting on the data directory, which would deliver everything again."""
+    """Keep servers from starting on the data directory, which would deliver everything again.
+
+    Durable: after a power cut a service manager may start the server by itself.
+    """
     said: Mapping[str, Any] = {
         "identity": source.identity,
         "log": f"{','.join(places.log.servers)}/{places.log.prefix}",
         "store": places.store.url,
         "process": os.getpid(),
     }
-    write_atomically(source.paths.migrated, msgspec.json.encode(said))
+    write_atomically(source.paths.migrated, msgspec.json.encode(said), durable=True)
