@@ -104,7 +104,8 @@ def stating(engine: Engine) -> AbstractContextManager[Connection]:
 def migrating(engine: Engine) -> AbstractContextManager[Connection]:
     """Open a transaction that makes or upgrades tables: as ``writing``, but one at a time.
 
-    In PostgreSQL under an advisory lock; makes the schema ``distributary`` first.
+    In PostgreSQL under an advisory lock; makes the schema ``distributary`` first. Afterwards all
+    that is in an SQLite file is on the medium, whatever became of its last writer.
 
     Raises:
         StoreError: As for ``writing``.

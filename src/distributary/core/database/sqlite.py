@@ -105,6 +105,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
     try:
         with writing(engine) as connection:
             yield connection
+        _settle(engine)
     except BaseException:
         engine.dispose()
         raise
@@ -224,6 +225,21 @@ def _raw(engine: Engine) -> Iterator[sqlite3.Connection]:
     with guard(store_of(engine)), contextlib.closing(engine.raw_connection()) as pooled:
         driver: Any = pooled.driver_connection
         yield driver
+
+
+def _settle(engine: Engine) -> None:
+    """Write into the file what the write-ahead log beside it has, and sync it.
+
+    Its last writer may have been killed before the log was synced, or the sync has failed: such
+    transactions read back from the page cache, and a power cut would take them, with all that were
+    committed behind them. Whoever opens the file relies on them, and says so elsewhere.
+    """
+    with _raw(engine) as connection:
+        (_, _, path) = connection.execute("PRAGMA database_list").fetchone()
+        if _pragma(connection, "wal_checkpoint(FULL)") and path:
+            # A reader is in the way: what was never synced is synced at least.
+            with contextlib.suppress(FileNotFoundError), Path(f"{path}-wal").open("rb") as log:
+                os.fdatasync(log.fileno())
 
 
 def _begin_immediate(connection: Connection) -> None:

@@ -165,7 +165,10 @@ class TallyFile:
         slot = self._slots.get(route)
         if slot is None:
             return None
-        found = decode_slot(os.pread(self._fd, _SLOT.size, _slot_at(slot)))
+        try:
+            found = decode_slot(os.pread(self._fd, _SLOT.size, _slot_at(slot)))
+        except OSError:  # no delivery may end for it: counting begins again
+            return None
         return None if found is None else found[1]
 
     def put(self, tallies: Mapping[str, Tally], gone: Iterable[str] = ()) -> None:
@@ -206,7 +209,11 @@ class TallyFile:
     def _make(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.pwrite(fd, MAGIC.ljust(PAGE, b"\0"), 0)
+        try:
+            os.pwrite(fd, MAGIC.ljust(PAGE, b"\0"), 0)
+        except OSError:  # a full disk, which is tried again every second
+            os.close(fd)
+            raise
         self._fd = fd
 
     def _grow(self) -> None:

@@ -305,7 +305,6 @@ def test_an_empty_state_fits_every_log():
 
 def test_an_owner_that_lost_its_partition_writes_nothing(path):
     """What the next owner reads is as its predecessor left it."""
-
     lost = []
 
     def fenced():

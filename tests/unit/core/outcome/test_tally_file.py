@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -157,3 +158,31 @@ def test_the_sum_has_the_newest_answer_and_failure():
         failing_reason="timeout",
     )
     assert sum_of([]) == Tally()
+
+
+def test_a_disk_without_room_for_the_file_keeps_no_descriptor(store, monkeypatch):
+    """It is tried again every second, for as long as the disk is full."""
+
+    def full(_fd, _content, _at):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "pwrite", full)
+        before = len([*Path("/proc/self/fd").iterdir()])
+        for _ in range(3):
+            with pytest.raises(StoreError, match="No space"):
+                store.put({"a": ONE})
+        assert len([*Path("/proc/self/fd").iterdir()]) == before
+    store.put({"a": ONE})
+    assert store.get("a") == ONE
+
+
+def test_a_tally_that_cannot_be_read_begins_again(store, monkeypatch):
+    """The partition asks on its loop, which an error would end."""
+
+    def unreadable(_fd, _length, _at):
+        raise OSError(errno.EIO, "Input/output error")
+
+    store.put({"a": ONE})
+    monkeypatch.setattr(os, "pread", unreadable)
+    assert store.get("a") is None

@@ -7,10 +7,10 @@ import pytest
 
 from distributary.core import files
 from distributary.datadir import DataDir
-from distributary.server.backup import back_up, restore
 from distributary.server.backup import _back_up as backing_up
 from distributary.server.backup import _manifest as manifests
 from distributary.server.backup import _restore as restoring
+from distributary.server.backup import back_up, restore
 from distributary.server.migrate import _run
 from kit.tarballs import unpack
 
