@@ -13,6 +13,7 @@ from distributary.core.flow import Position, RecordKind, Task, events_for
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import StatusField
 from distributary.partitions import _intake
+from distributary.partitions._reload import Reload
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulation import answers, hangs
 
@@ -96,6 +97,30 @@ def test_a_backfill_that_is_stuck_again_and_again_keeps_each_match_once(roomy):
         roomy.crash()
         roomy.start()
     roomy.rest()
+
+
+def test_rows_that_wait_for_a_full_queue_are_not_read_meanwhile(make_partition, monkeypatch):
+    """Those that were due are read once each; they are read again once there is room."""
+    whole, read = Reload.read, []
+    monkeypatch.setattr(
+        Reload, "read", lambda self, rows, then: read.extend(rows) or whole(self, rows, then)
+    )
+    partition = make_partition(limits=Limits(queued_max=2, retry_reserve=2))
+    partition.engine_limits = EngineLimits(row_events_bytes_max=0)
+    policy = DeliveryPolicy(retry=50, backoff_delay_s=5.0, backoff_max_s=5.0, timeout_s=600.0)
+    partition.put_route("r", SLOW, policy=policy)
+    partition.sinks[SLOW] = answers(404)
+    partition.start()
+    for _ in range(60):
+        partition.publish("t")
+        partition.advance(0.05)
+    partition.sinks[SLOW] = hangs
+    partition.advance(10.0)
+    assert len({row.key for row in read}) == len(read) == 60
+    partition.advance(60.0)
+    assert len(read) == 60
+    partition.sinks[SLOW] = answers()
+    partition.rest()
 
 
 # -- the matches of one record ------------------------------------------------------------------

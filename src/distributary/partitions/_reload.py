@@ -62,7 +62,7 @@ class Reload:
         archived = key.offset < self._records.archived_to()
         # Asked before it is read: what arrives from the archive meanwhile is no lost record.
         if archived and stored is None and self._awaits(key.offset):
-            return NoTask.LATER
+            return NoTask.RECALLED
         found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
         held = None
         # What is recalled was durable, and its frame is another one than the log's.
@@ -73,7 +73,7 @@ class Reload:
         ):
             held = events_of(found)
         if found is None and stored is None and self._awaits(key.offset):
-            return NoTask.LATER
+            return NoTask.RECALLED
         if found is None or held is None:
             # A dead letter that is sent again needs no log: what was kept of it must not get lost
             # because its record is gone, by retention or by the medium.

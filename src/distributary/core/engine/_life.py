@@ -47,7 +47,7 @@ class Step(enum.Enum):
     RETRY = "failed for now"
     TURN_TO_DEAD_LETTER = "failed for good, to the dead letter sink"
     READ = "due, and its event is not in memory"
-    AWAIT_STORE = "its event is on its way to the store"
+    AWAIT_EVENT = "its event is on its way"
     DELIVER = "delivered"
     KEEP = "failed for good, and kept"
     DROP = "dropped, with a reason"
@@ -118,7 +118,7 @@ LIFE: Final[dict[Step, LifeRow]] = {
     Step.RETRY: LifeRow((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
     Step.TURN_TO_DEAD_LETTER: LifeRow((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
     Step.READ: LifeRow((_M.WAITING, _M.DEFERRED, _M.RESERVING), _M.READING, ("read",)),
-    Step.AWAIT_STORE: LifeRow((_M.READING,), _M.WAITING),
+    Step.AWAIT_EVENT: LifeRow((_M.READING,), _M.WAITING),
     Step.DELIVER: LifeRow((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.DONE, FINAL),
     Step.KEEP: LifeRow(
         (

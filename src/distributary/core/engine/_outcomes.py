@@ -16,7 +16,6 @@ from distributary.core.engine._life import Step
 from distributary.core.engine.cuts import PINNED
 from distributary.core.engine.dead_letter import dead_letter_event
 from distributary.core.engine.ports import RouteTarget
-from distributary.core.engine.reads import STORED_LOOK_S
 from distributary.core.engine.reservations import key_of
 from distributary.core.engine.state import Dropped, PartitionState
 from distributary.core.event import Event
@@ -354,10 +353,10 @@ class Outcomes:
         self._rows.defer(key, name)
         return name
 
-    def await_store(self, row: RetryRow) -> None:
-        """Look again soon at *row*, whose event is still being stored."""
-        self._state.step(Step.AWAIT_STORE, row.key)
-        self._rows.put(row, self._state.now_s + STORED_LOOK_S, None)
+    def await_event(self, row: RetryRow, wait_s: float) -> None:
+        """Look again in *wait_s* at *row*, whose event is on its way."""
+        self._state.step(Step.AWAIT_EVENT, row.key)
+        self._rows.put(row, self._state.now_s + wait_s, None)
         self.arm()
 
     def void(self, key: DoneKey) -> None:

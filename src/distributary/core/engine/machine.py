@@ -24,7 +24,7 @@ from distributary.core.engine._refusals import Refusals
 from distributary.core.engine._replies import Replies
 from distributary.core.engine.backfills import Name
 from distributary.core.engine.cuts import Cuts
-from distributary.core.engine.reads import NoTask
+from distributary.core.engine.reads import RECALLED_LOOK_S, STORED_LOOK_S, NoTask
 from distributary.core.engine.replays import Replay
 from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.sending import Sending
@@ -43,6 +43,7 @@ from distributary.core.outcome.reservations import ReservationAnswer, Reservatio
 from distributary.core.outcome.rows import BackfillRow, RetryRow, RunRow
 
 _ROUTE: Final = int(RecordKind.ROUTE)
+_LOOKS_S: Final = {NoTask.LATER: STORED_LOOK_S, NoTask.RECALLED: RECALLED_LOOK_S}
 
 
 class Engine:
@@ -176,14 +177,14 @@ class Engine:
         for row, task in found:
             if state.stopped or row.key not in state.rows.rows:
                 continue
-            if task is NoTask.LATER:
-                self.outcomes.await_store(row)
-            elif isinstance(task, NoTask):
-                self.outcomes.void(row.key)
-            else:
+            if not isinstance(task, NoTask):
                 waits_for = self.sending.attempt_row(row, task)
                 if waits_for is not None:
                     state.reads.over(waits_for)
+            elif task is NoTask.VOID:
+                self.outcomes.void(row.key)
+            else:
+                self.outcomes.await_event(row, _LOOKS_S[task])
         for name in state.reads.go_on():
             self.sending.drained(name)
         self.outcomes.arm()
@@ -423,7 +424,7 @@ class Engine:
         """Retry what waits for a queue that will not report room: dropped, or it refused none."""
         self._replies.tick()
         for name in self._state.rows.deferred_uris():
-            if not self._state.effects.is_open(name):
+            if not self._state.effects.is_open(name) and not self.sending.is_full(name):
                 self.drained(name)
 
     # -- ending --------------------------------------------------------------------------------

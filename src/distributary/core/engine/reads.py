@@ -9,6 +9,9 @@ from distributary.core.outcome.rows import RetryRow
 
 STORED_LOOK_S = 0.05
 """Delay before a row whose event is still being stored is checked again: some flushes."""
+RECALLED_LOOK_S = 1.0
+"""Delay before a row whose record is being recalled is checked again: archives take ten seconds and
+more, and 100,000 rows may wait for them."""
 
 
 class NoTask(enum.Enum):
@@ -18,6 +21,8 @@ class NoTask(enum.Enum):
     """The record is lost (DESIGN rule 1, the cursor) or damaged."""
     LATER = 1
     """Its event is still being stored."""
+    RECALLED = 2
+    """Its record is on its way from the archive."""
 
 
 class Reads:

@@ -225,6 +225,10 @@ class Sending:
         target = self._targets.get(route)
         return target is not None and self._backpressure.is_filled(target.sink.queue)
 
+    def is_full(self, name: str) -> bool:
+        """True if the queue *name* has refused a task: it will report when it has room."""
+        return self._backpressure.is_full(name)
+
     def is_beyond(self, route: str, offset: int) -> bool:
         """True if the namespace of *route* may not keep the record at *offset* any longer."""
         target = self._targets.get(route)

@@ -395,7 +395,7 @@ without_memory breaker_opens
 WAITING READ: match started busy out_of_memory due
 DEFERRED READ: full behind_a_backfill match out_of_memory asked_again
 RESERVING READ: counted match out_of_memory granted
-READING AWAIT_STORE: match started busy out_of_memory due stored_later
+READING AWAIT_EVENT: match started busy out_of_memory due stored_later
 IN_FLIGHT DELIVER: match started ok
 HELD DELIVER: replying back_full match started replied without_replies asked_again
 QUEUED DELIVER: replying match started replied without_replies breaker_opens

@@ -98,6 +98,6 @@ def test_a_row_waits_for_what_arrives_while_it_is_read():
     reload.read([row], told.extend)
     reload.read([row], told.extend)
     assert [task if isinstance(task, NoTask) else task.event for _, task in told] == [
-        NoTask.LATER,
+        NoTask.RECALLED,
         event,
     ]
