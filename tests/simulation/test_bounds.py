@@ -99,6 +99,42 @@ def test_a_backfill_that_is_stuck_again_and_again_keeps_each_match_once(roomy):
     roomy.rest()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("crashes", [False, True])
+def test_sinks_that_hang_hold_no_more_than_the_limits_and_delay_others_for_a_while(
+    make_partition, crashes
+):
+    """Each idle queue would take an event more; those that are refused go on as bytes fall."""
+    partition = make_partition(limits=Limits(held_bytes_total_max=12_000, retry_reserve=2))
+    policy = DeliveryPolicy(retry=100, backoff_max_s=5.0, timeout_s=10.0)
+    for number in range(60):
+        partition.put_route(f"r{number}", f"http://slow{number}.example/", policy=policy)
+        partition.sinks[f"http://slow{number}.example/"] = hangs
+    partition.put_route("fast", FAST)
+    partition.start()
+    for _ in range(3):
+        partition.publish("t")
+        partition.advance(3.0)
+        assert 12_000 < partition.consumer.dispatcher.held_bytes < 19_000
+    assert partition.status_page[StatusField.BACKFILLING] > 30
+    assert FAST not in {uri for _, _, uri in partition.sends}
+    if crashes:
+        partition.crash()
+        partition.start()
+    partition.advance(60.0)
+    assert [uri for _, _, uri in partition.sends].count(FAST) == 3
+    for _ in range(10):
+        partition.publish("t")
+    partition.advance(15.0)
+    assert [uri for _, _, uri in partition.sends].count(FAST) == 13
+    for _ in range(20):
+        partition.advance(10.0)
+        assert partition.consumer.dispatcher.held_bytes < 22_000
+    assert len({uri for _, _, uri in partition.sends}) == 61
+    partition.sinks.clear()
+    partition.rest()
+
+
 def test_rows_that_wait_for_a_full_queue_are_not_read_meanwhile(make_partition, monkeypatch):
     """Those that were due are read once each; they are read again once there is room."""
     whole, read = Reload.read, []

@@ -23,7 +23,6 @@ class ClosedQueue:
     __slots__ = ("_clock", "_idle_s", "_used_s", "uri")
 
     breaker = BreakerState.OPEN
-    queued = 0
 
     def __init__(self, uri: str, clock: Clock, idle_s: float) -> None:
         self.uri = uri

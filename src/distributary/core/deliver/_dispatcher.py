@@ -17,6 +17,7 @@ from distributary.core.clock import Clock, Random
 from distributary.core.deliver._closed import ClosedQueue
 from distributary.core.deliver._paced import PacedQueue
 from distributary.core.deliver._queue import DestinationQueue
+from distributary.core.deliver._reserve import Reserve
 from distributary.core.deliver._shared import Shared
 from distributary.core.deliver._timers import TimerHandle, Timers
 from distributary.core.deliver.breaker import BreakerState
@@ -86,6 +87,8 @@ class Dispatcher:
             DestinationQueue if tracing is None else functools.partial(TracedQueue, tracing)
         )
         self._tenants: dict[str, Shared] = {}
+        whole = self._limits.held_bytes_total_max
+        self._reserve = Reserve(whole, timers, self._tenants.values())
         self._sinks: dict[str, DestinationQueue] = {}
         # Those, the queues with a rate limit, and those of targets without consent.
         self._queues: dict[str, _Queue] = {}
@@ -148,6 +151,7 @@ class Dispatcher:
                 on_attempt=self._on_attempt,
                 on_drained=self._on_drained,
                 limits=self._limits,
+                reserve=self._reserve,
             )
             found.slow_s, found.stopped = self._slow_s, self._stopped
             self._divide()
@@ -158,6 +162,7 @@ class Dispatcher:
         part = self._limits.divided(len(self._tenants))
         for shared in self._tenants.values():
             shared.keep_within(part)
+        self._reserve.fell()
 
     def queue(self, uri: str) -> QueueState | None:
         """State of a queue; None: there is none, as nothing was sent there lately."""
@@ -315,9 +320,10 @@ class Dispatcher:
             for queue in self._queues.values()
             if not isinstance(queue, ClosedQueue)
         }
-        left = {name: one for name, one in self._tenants.items() if id(one) in used}
-        if len(left) < len(self._tenants):
-            self._tenants = left
+        left = [name for name, one in self._tenants.items() if id(one) not in used]
+        for name in left:
+            del self._tenants[name]
+        if left:
             self._divide()
         if self._queues:
             self._sweep_later()

@@ -56,7 +56,7 @@ class PacedQueue:
         self._rate_per_s = 1.0
         self._listed = False
         self._refused = False
-        self._tell = Soon(shared.timers, self._notify_drained)
+        self._tell = Soon(shared.timers, self.notify_drained)
         self._timer: TimerHandle | None = None
         self._used_s = shared.clock.monotonic_s()
         sink_queue.attach(self)
@@ -72,8 +72,12 @@ class PacedQueue:
         if not self.sink_queue.takes(nothing_waits=not queue):
             self._refused = True
             return Admission.OPEN
-        size = TASK_BYTES_OVERHEAD + more_bytes + task.event.data_bytes()
-        if queue and not self._fits(size, reserve):
+        size = TASK_BYTES_OVERHEAD + more_bytes + len(task.carried) + task.event.data_bytes()
+        if queue:
+            fits = shared.fits(len(queue), self._queued_bytes, size, reserve)
+        else:
+            fits = shared.held_bytes + size <= shared.open_bytes or shared.fits_idle(self, size)
+        if not fits:
             self._refused = True
             return Admission.FULL
         rate_per_s = destination.policy.rate_limit_per_s
@@ -86,12 +90,6 @@ class PacedQueue:
         self._used_s = shared.clock.monotonic_s()
         self.pump()
         return Admission.ADMITTED
-
-    def _fits(self, size: int, reserve: int) -> bool:
-        limits = self.shared.limits
-        free = limits.held_bytes_total_max - self.shared.held_bytes
-        share = min(limits.held_bytes_max, free) + reserve * TASK_BYTES_OVERHEAD
-        return len(self._queue) < limits.queued_max + reserve and self._queued_bytes + size <= share
 
     def pump(self) -> None:
         """Start what the rate allows now; set the timer for the rest."""
@@ -142,7 +140,8 @@ class PacedQueue:
             and self._queued_bytes <= shared.low_water_bytes
         )
 
-    def _notify_drained(self) -> None:
+    def notify_drained(self) -> None:
+        """As ``DestinationQueue.notify_drained``."""
         if self._refused and not self.shared.stopped and self._has_capacity():
             self._refused = False
             self.shared.on_drained(self.uri)
@@ -154,6 +153,7 @@ class PacedQueue:
         self.shared.queued -= len(tasks)
         self.shared.held_bytes -= self._queued_bytes
         self._queued_bytes = 0
+        self.shared.reserve.fell()
         if self._listed:
             self._listed = False
             self.sink_queue.not_due(self)
@@ -176,6 +176,11 @@ class PacedQueue:
         self.sink_queue.detach(self)
 
     @property
+    def proven(self) -> bool:
+        """As that of its sink's queue."""
+        return self.sink_queue.proven
+
+    @property
     def queued(self) -> int:
         """Waiting tasks."""
         return len(self._queue)
@@ -191,7 +196,7 @@ class PacedQueue:
 
     def unused(self, now_s: float) -> bool:
         """Whether it can be dropped: idle for long, and no past attempt counts for its rate."""
-        if self._queue or self._pace.due_s > now_s:
+        if self._queue or self._pace.due_s > now_s or self.shared.is_starved(self):
             return False
         return now_s - self._used_s >= self.shared.limits.idle_s
 
@@ -209,6 +214,7 @@ class PacedQueue:
             queued=queued,
             queued_bytes=self._queued_bytes,
             refused=self._refused,
+            starved=self.shared.is_starved(self),
             completions_per_s=self._rate_per_s,
             drain_s=drain_s,
             paced=True,

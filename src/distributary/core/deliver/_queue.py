@@ -132,7 +132,11 @@ class DestinationQueue:
         size = TASK_BYTES_OVERHEAD + more_bytes + len(task.carried) + task.event.data_bytes()
         queue = self._queue
         flights = self._flights
-        if (queue or flights) and not self._fits(size, reserve):
+        if queue or flights:
+            fits = shared.fits(len(queue), self._held_bytes, size, reserve)
+        else:
+            fits = shared.held_bytes + size <= shared.open_bytes or shared.fits_idle(self, size)
+        if not fits:
             self._refused = True
             return Admission.FULL
         queue.append(QueuedTask(self, task, destination, size))
@@ -143,12 +147,6 @@ class DestinationQueue:
         if len(flights) < self._concurrency.limit:
             self.pump(shared.monotonic_s())
         return _ADMITTED
-
-    def _fits(self, size: int, reserve: int) -> bool:
-        limits = self.shared.limits
-        free = limits.held_bytes_total_max - self.shared.held_bytes
-        share = min(limits.held_bytes_max, free) + reserve * TASK_BYTES_OVERHEAD
-        return len(self._queue) < limits.queued_max + reserve and self._held_bytes + size <= share
 
     def _lacks_probe(self) -> bool:
         """Whether the breaker would allow a probe and no task is there for one."""
@@ -286,10 +284,12 @@ class DestinationQueue:
             self._unwell(entry, answer, now_s)
         if shared.waiting:
             shared.wake_waiting()
+        if shared.reserve.starving:
+            shared.reserve.fell()
         if queue or self._due:
             self.pump(now_s)
         if self._refused and len(queue) <= shared.low_water:
-            self._notify_drained()
+            self.notify_drained()
         took_s = now_s - entry.started_s
         shared.on_attempt(Attempt(entry.task, answer, took_s, entry.destination.uri))
 
@@ -333,11 +333,12 @@ class DestinationQueue:
         self._notify_all_drained()
 
     def _notify_all_drained(self) -> None:
-        self._notify_drained()
+        self.notify_drained()
         for paced in tuple(self._paced):
             paced.check_drained()
 
-    def _notify_drained(self) -> None:
+    def notify_drained(self) -> None:
+        """Report room to the engine, if a task was refused and now would not be."""
         shared = self.shared
         if self._refused and (
             self._lacks_probe()
@@ -395,12 +396,13 @@ class DestinationQueue:
         self._held_bytes -= self._queued_bytes
         self.shared.held_bytes -= self._queued_bytes
         self._queued_bytes = 0
+        self.shared.reserve.fell()
         if tasks and not self.shared.stopped:
             # The caller must learn when there is room, as after a refusal, and perhaps no answer
             # follows that would report it. Not from inside this call: the caller is not ready for
             # new tasks.
             self._refused = True
-            self.shared.timers.call_later(0.0, self._notify_drained)
+            self.shared.timers.call_later(0.0, self.notify_drained)
         return tasks
 
     def stop(self) -> None:
@@ -437,9 +439,9 @@ class DestinationQueue:
         return self._breaker.state is _CLOSED or (nothing_waits and self._lacks_probe())
 
     @property
-    def queued(self) -> int:
-        """Waiting tasks."""
-        return len(self._queue)
+    def proven(self) -> bool:
+        """Whether the sink has answered lately, and well."""
+        return not self._breaker.troubled and (self._rate_per_s > 0.0 or self._window_count > 0)
 
     @property
     def breaker(self) -> BreakerState:
@@ -461,7 +463,8 @@ class DestinationQueue:
 
     def unused(self, now_s: float) -> bool:
         """Whether the queue can be dropped: idle for long, and not held by ``Retry-After``."""
-        if self._queue or self._flights or self._paced or self._hold_until_s > now_s:
+        used = self._queue or self._flights or self._paced or self.shared.is_starved(self)
+        if used or self._hold_until_s > now_s:
             return False
         lives = 1 if self._breaker.state is _CLOSED else _UNUSED_LIVES
         return now_s - self._used_s >= self.shared.limits.idle_s * lives
@@ -490,4 +493,5 @@ class DestinationQueue:
             oldest_in_flight_s=self.oldest_in_flight_s(now_s),
             held_s=held_s,
             refused=self._refused,
+            starved=self.shared.is_starved(self),
         )

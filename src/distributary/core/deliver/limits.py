@@ -28,10 +28,14 @@ class Limits:
             bridge the time to the next chunk, and few to take back at a stop.
         held_bytes_max: Bytes of one queue's tasks, waiting and in flight. 8 MiB is 4,096 events
             of 1 KB with their overhead, or 8 of the largest.
-        held_bytes_total_max: The same for all queues of a tenant together. A queue may hold as much
-            as is still free (so one busy queue gets half, and n of them leave a share for another);
-            an idle queue may always take one task. 64 MiB: a worker's fair part of a machine of
-            4 GiB.
+        held_bytes_total_max: The same for all queues together, in equal parts for the tenants. A
+            queue may hold as much as is still free of its part (so one busy queue gets half, and n
+            of them leave a share for another). An idle queue may take one task beyond the part, out
+            of a reserve as large as the whole, of which a tenant may take as much as it leaves to
+            others: so sinks that hang do not keep the next one from starting, and all queues hold
+            less than twice the limit, once what was sent before another tenant came has ended. A
+            tenant that holds nothing may always send one event. 64 MiB: a worker's fair part of a
+            machine of 4 GiB.
         in_flight_max: Attempts of all queues together beyond the first of each queue. 2,048:
             twice 1,000 sinks; a connection takes less than 64 KiB.
         in_flight_total_max: The same including the first of each queue, so that a thousand

@@ -34,6 +34,7 @@ class QueueState(NamedTuple):
         held_s: Seconds for which ``Retry-After`` still forbids starts; 0: not held.
         paced: A rate limit delays the tasks: a faster sink drains the queue no faster.
         refused: It has refused a task, and has not had room since.
+        starved: It refused that task while it held none itself: others of its tenant hold too much.
     """
 
     uri: str
@@ -48,3 +49,4 @@ class QueueState(NamedTuple):
     held_s: float
     paced: bool = False
     refused: bool = False
+    starved: bool = False

@@ -56,6 +56,8 @@ class Backpressure:
         queue = self._queue(uri)
         if queue is None or queue.breaker is not BreakerState.CLOSED or queue.held_s > 0.0:
             return False
+        if queue.starved:
+            return False  # Room comes with the answers of other sinks, which may hang.
         if self._is_slow(uri, queue):
             return False
         self._note(uri, now_s)
@@ -106,6 +108,7 @@ class Backpressure:
             return True  # It needs a probe, which only the next event can provide.
         return (
             queue.breaker is BreakerState.CLOSED
+            and not queue.starved
             and queue.held_s == 0.0
             and queue.queued <= _QUEUED_MAX * REJOIN_SHARE
             and queue.drain_s < 1.0

@@ -51,6 +51,7 @@ class Lanes:
         pytest.param({"breaker": BreakerState.OPEN}, False, id="closed-sink"),
         pytest.param({"breaker": BreakerState.HALF_OPEN}, False, id="probing"),
         pytest.param({"held_s": 0.5}, False, id="retry-after"),
+        pytest.param({"starved": True}, False, id="room-that-others-hold"),
         pytest.param(
             {"drain_s": DRAIN_S_MAX * 1.1, "oldest_in_flight_s": PAUSE_S * 1.1}, False, id="slow"
         ),
@@ -147,6 +148,7 @@ def test_partitions_share_what_the_only_sink_takes(clock, partitions, worth, slo
             {"queued": 0, "in_flight": 1, "breaker": BreakerState.HALF_OPEN}, False, id="a-probe"
         ),
         pytest.param({"queued": 10, "held_s": 0.1}, False, id="retry-after"),
+        pytest.param({"queued": 0, "starved": True}, False, id="room-that-others-hold"),
         pytest.param({"queued": 10, "drain_s": 2.0}, False, id="slow"),
     ],
 )
