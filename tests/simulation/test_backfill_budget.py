@@ -5,9 +5,13 @@ Beyond the quota of its namespace they become kept dead letters.
 
 import dataclasses
 
+from distributary.core.engine import EngineLimits
 from distributary.core.policy import DeliveryPolicy
 from distributary.core.quotas import Quotas, QuotaTable
+from distributary.partitions import _flusher, _unwritten
 from distributary.partitions.ports import BackfillBudget
+from distributary.testing import simulation
+from distributary.testing.simulated_ports import LateWork
 from distributary.testing.simulation import answers, hangs
 
 A, B = "http://a.example/", "http://b.example/"
@@ -108,6 +112,41 @@ def in_namespace(partition, route, namespace):
     """Let *route* be of *namespace*."""
     target = partition.targets.now[route]
     partition.targets.put(route, dataclasses.replace(target, namespace=namespace))
+
+
+def test_rows_beyond_the_quota_wait_for_the_disk(make_partition, monkeypatch):
+    """Read faster than dead letters are written, all of them would stand in memory."""
+    monkeypatch.setattr(simulation, "FLUSH_S_MAX", 5.0)
+    monkeypatch.setattr(_unwritten, "UNWRITTEN_BYTES_MAX", 2_000)
+    monkeypatch.setattr(
+        simulation.Partition,
+        "_aside",
+        lambda self, timers: LateWork(timers, lambda: 0.001, self.crash),
+    )
+    waiting = []
+
+    class Spy(_flusher.Changes):
+        def __init__(self):
+            super().__init__()
+            waiting.append(self.dead_letters)
+
+    monkeypatch.setattr(_flusher, "Changes", Spy)
+    quotas = QuotaTable(named={"small": Quotas(pinned_log_bytes=1_000)})
+    partition = make_partition(backfill_budget=BackfillBudget(quotas=quotas, partitions=1))
+    partition.engine_limits = EngineLimits(row_events_bytes_max=0, reads_max=8)
+    policy = DeliveryPolicy(retry=1_000, backoff_delay_s=3_000.0, backoff_max_s=6_000.0)
+    partition.put_route("dead", A, policy=policy)
+    partition.sinks[A] = answers(404)
+    in_namespace(partition, "dead", "small")
+    partition.start()
+    for _ in range(200):
+        partition.publish("t")
+        partition.advance(0.02)
+    partition.advance(600.0)
+    assert set_aside(partition)["dead"] > 150
+    assert 0 < max(sum(len(each.event) for each in letters) for letters in waiting) < 5_000
+    partition.sinks.clear()
+    partition.rest()
 
 
 def test_matches_beyond_the_quota_of_a_namespace_are_kept_as_dead_letters(make_partition):

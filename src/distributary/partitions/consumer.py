@@ -186,10 +186,8 @@ class PartitionConsumer:
         )
 
     def _names(self, uid: str) -> RouteNames | None:
-        target = self._targets.get(uid)
-        return (
-            None if target is None else RouteNames(target.namespace, target.name, target.revision)
-        )
+        found = self._targets.get(uid)
+        return None if found is None else RouteNames(found.namespace, found.name, found.revision)
 
     # -- beginning ----------------------------------------------------------------------------
 
@@ -383,7 +381,9 @@ class PartitionConsumer:
 
     def _due(self) -> None:
         self._armed_s = None
-        if not self._state.stopped:
+        if self._unwritten.crowded and not self._state.stopped:
+            self._wake_at(self._clock.monotonic_s() + TICK_S)  # Those set aside would add to it.
+        elif not self._state.stopped:
             self._decide(self._engine.due)
 
     # -- now and then -------------------------------------------------------------------------
