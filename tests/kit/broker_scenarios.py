@@ -32,7 +32,7 @@ from kit.servers.rabbitmq import RabbitMq
 PLACE: Final = "trial"
 """Topic, subject, address and queue."""
 
-QUIET_S: Final = 2.0
+QUIET_S: Final = 6.0
 """A queue that gives nothing for so long is empty."""
 
 ANSWER_S_MAX: Final = 60.0

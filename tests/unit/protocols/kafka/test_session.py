@@ -402,6 +402,16 @@ class TestBrokers:
         assert set(asked) <= {"new.example", "2001:db9::7"}
         assert len(asked) == len(set(asked))
 
+    def test_that_are_left_and_asked_anew_stand_twice_under_one_name(self, site):
+        """The library makes another of a server that it lost before the old one has ended."""
+        known = '"a:1/bootstrap": {"nodename": "a:1", "nodeid": -1, "state": "INIT"}'
+        said = f'{{"brokers": {{{known}, {known}}}}}'
+        site.producer.poll_more = lambda: site.client._learn(said)
+        site.client._checked = frozenset("a")
+        site.loop.turn()
+
+        assert site.lost == []
+
     @pytest.mark.parametrize(
         "said",
         [

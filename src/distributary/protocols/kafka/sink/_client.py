@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -228,10 +229,13 @@ class KafkaClient:
 
     def _learn(self, statistics: str) -> None:
         """Record the brokers in librdkafka's statistics."""
-        brokers = msgspec.json.decode(statistics, type=_Statistics).brokers.values()
-        if len(brokers) != statistics.count('"nodename":'):
+        # One that is left and asked anew stands there twice, under one name.
+        whole = json.loads(statistics, object_pairs_hook=list)
+        found = [fields for name, each in whole if name == "brokers" for _, fields in each]
+        if len(found) != statistics.count('"nodename":'):
             # librdkafka does not escape names: one with quotes could hide other brokers.
             raise ValueError("the names of the brokers are garbled")
+        brokers = [msgspec.convert(dict(fields), _Broker) for fields in found]
         hosts = {broker.nodename.rpartition(":")[0] for broker in brokers}
         self._news = frozenset(filter(None, hosts))
         self._told = any(broker.nodeid >= 0 for broker in brokers)
@@ -288,7 +292,3 @@ class _Broker(msgspec.Struct):
     nodename: str = ""
     nodeid: int = -1
     state: str = ""
-
-
-class _Statistics(msgspec.Struct):
-    brokers: dict[str, _Broker]
