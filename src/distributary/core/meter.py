@@ -5,7 +5,8 @@ snapshot of them to a file once a second. Each *role* has one file and one write
 role). A new process of the role begins with the numbers of the old one, so counters keep rising
 after a kill. ``render`` reads the files of all roles and gives the Prometheus text.
 
-Callers: ``engine``, ``partitions`` and ``server`` count; ``server`` renders for ``GET /metrics``.
+Callers: ``engine``, ``partitions`` and ``server`` count; ``server`` renders for ``GET /metrics``,
+and declares kind, labels and help of each metric in ``server.processes.supervision.metrics``.
 """
 
 from bisect import bisect_left
