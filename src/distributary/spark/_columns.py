@@ -51,7 +51,7 @@ EVENTS: Final = (
 )
 """``address`` and ``ttl`` are those of ``flow.AddressedEvents``."""
 
-_TEXTS: Final = {
+TEXTS: Final = {
     name: "time" if name == "time_text" else name
     for name in (
         "specversion",
@@ -65,7 +65,7 @@ _TEXTS: Final = {
     )
 }
 """Column -> attribute, of those that hold its text."""
-_NAMED: Final = frozenset(_TEXTS.values())
+_NAMED: Final = frozenset(TEXTS.values())
 
 ROWS_MAX: Final = 2_000
 """Rows of one batch: enough that the cost of a batch (0.1 ms) is small against its rows."""
@@ -145,7 +145,7 @@ class Rows:
     def batch(self, partition: int) -> pa.RecordBatch:
         """Returns the rows so far as an Arrow batch."""
         names = self._schema.names
-        texts = sum(name in _TEXTS or name == "time" for name in names)
+        texts = sum(name in TEXTS or name == "time" for name in names)
         if texts > _FEW or "extensions" in names:
             for event in self.events:
                 event.attributes  # noqa: B018 - parses all of them, once
@@ -157,8 +157,8 @@ class Rows:
         """The values of one column."""
         if field.name in _MAKERS:
             return _MAKERS[field.name](self)
-        if field.name in _TEXTS:
-            return pa.array(self._texts(_TEXTS[field.name]), type=field.type)
+        if field.name in TEXTS:
+            return pa.array(self._texts(TEXTS[field.name]), type=field.type)
         plain: Mapping[str, list[Any]] = {
             "offset": self.offsets,
             "index": self.indexes,

@@ -25,20 +25,9 @@ from distributary.core import filter as filters
 from distributary.core.errors import Fault, ResourceError
 from distributary.core.event import AttributeValue
 from distributary.core.filter import Filter
+from distributary.spark._columns import TEXTS
 
-_COLUMNS: Final = {
-    name: "time_text" if name == "time" else name
-    for name in (
-        "specversion",
-        "id",
-        "source",
-        "type",
-        "subject",
-        "time",
-        "datacontenttype",
-        "dataschema",
-    )
-}
+_COLUMNS: Final = {attribute: column for column, attribute in TEXTS.items()}
 """Attribute -> column of ``events``; every other attribute is in ``extensions``."""
 
 _EXTENSIONS: Final = "extensions"
