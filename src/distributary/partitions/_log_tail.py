@@ -5,10 +5,11 @@ is bounded, and the log keeps the rest. Where there is none, the appending proce
 """
 
 import asyncio
-from typing import Final, Protocol
+from typing import Final
 
-from distributary.core.errors import DistributaryError, LogError
+from distributary.core.errors import LogError
 from distributary.core.log import Reader
+from distributary.core.log.tail_consumer import TailConsumer
 from distributary.datadir import Bell, StatusField, StatusPage
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -19,20 +20,6 @@ reading and verifying them takes a tenth of a millisecond, or one access of a sl
 BUSY_PAUSES: Final = ((64 * 1024, 0.01), (16 * 1024, 0.005), (4 * 1024, 0.002))
 """(chunk bytes, pause in seconds): a busy log is read in fewer, larger chunks, since each turn
 takes some 0.1 ms of the receiver's cores. Single events, and a backlog, do not wait."""
-
-
-class Consumer(Protocol):
-    """Takes the chunks: the owner of the partition."""
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes of chunks that were fed and not yet taken."""
-
-    def feed(self, to_offset: int, chunk: bytes) -> None:
-        """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
-
-    def fail(self, error: DistributaryError) -> None:
-        """The log cannot be read."""
 
 
 class LogTail:
@@ -51,7 +38,7 @@ class LogTail:
         records: Reader,
         bell: Bell,
         status_page: StatusPage,
-        consumer: Consumer,
+        consumer: TailConsumer,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._records = records

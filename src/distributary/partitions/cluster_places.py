@@ -28,6 +28,7 @@ from distributary.core.log.kafka import KafkaRecords, KafkaTail
 from distributary.core.log.kafka.recalled_topic import RecalledReader
 from distributary.core.log.kafka.store_archived import StoredStretches, prepare_archived
 from distributary.core.log.kafka.store_snapshots import StoreSnapshots
+from distributary.core.log.tail_consumer import TailConsumer
 from distributary.core.outcome import Budgets, FailingReports
 from distributary.core.outcome.postgres import (
     PartitionFence,
@@ -54,7 +55,6 @@ from distributary.datadir.archived import ArchivedStretch
 from distributary.net import OwnNodes
 from distributary.net.own_nodes import OWN_ALPN, node_context
 from distributary.partitions._courier import Courier
-from distributary.partitions._log_tail import Consumer
 from distributary.partitions._owner_log import owner_log
 from distributary.partitions._scratch import make_scratch
 from distributary.partitions._targets import DirectoryTargets
@@ -328,7 +328,7 @@ class _KafkaTails:
         self._place = place
         self._partition = partition
 
-    def follow(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> Tail:
+    def follow(self, consumer: TailConsumer, loop: asyncio.AbstractEventLoop) -> Tail:
         return KafkaTail(self._place, self._partition, consumer, loop)
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from distributary.core.journal import Journal, fit, read_journal
 from distributary.core.journal_damage import Damage
 from distributary.core.lease import FileLease, Lease
 from distributary.core.log import Reader
+from distributary.core.log.tail_consumer import TailConsumer
 from distributary.core.outcome import (
     Budgets,
     DeliveryStore,
@@ -45,7 +46,7 @@ from distributary.datadir import (
 )
 from distributary.datadir.archived import StretchesFile
 from distributary.net import OwnNodes
-from distributary.partitions._log_tail import Consumer, LogTail
+from distributary.partitions._log_tail import LogTail
 from distributary.partitions._targets import DirectoryTargets
 from distributary.partitions.ports import Records
 from distributary.partitions.recall_requests import RequestsFile
@@ -109,7 +110,7 @@ class Tail(Protocol):
 class TailSource(Protocol):
     """Makes the tails of a partition, one after the other."""
 
-    def follow(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> Tail:
+    def follow(self, consumer: TailConsumer, loop: asyncio.AbstractEventLoop) -> Tail:
         """Returns a tail, not started, that feeds *consumer* on *loop*."""
 
     def close(self) -> None:
@@ -344,7 +345,7 @@ class _FileTails:
             self._status_page = status_page
             self._opened = opened.pop_all()
 
-    def follow(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> Tail:
+    def follow(self, consumer: TailConsumer, loop: asyncio.AbstractEventLoop) -> Tail:
         return LogTail(self._records, self._bell, self._status_page, consumer, loop)
 
     def close(self) -> None:

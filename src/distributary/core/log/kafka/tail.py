@@ -10,12 +10,13 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from distributary.core.cluster import KafkaPlace
-from distributary.core.errors import DistributaryError, LogError
+from distributary.core.errors import LogError
 from distributary.core.log.kafka._client import FULL_MS, RECORD_BYTES_MAX
 from distributary.core.log.kafka._fetcher import Fetcher
+from distributary.core.log.tail_consumer import TailConsumer
 
 CHUNK_BYTES: Final = 256 * 1024
 """Most bytes fed at once: 200 events of 1 KB, which keep the loop busy for some milliseconds."""
@@ -45,20 +46,6 @@ _SETTINGS: Final = {
     "fetch.queue.backoff.ms": FULL_MS,
     "fetch.wait.max.ms": 500,  # a record that comes ends the wait at once
 }
-
-
-class TailConsumer(Protocol):
-    """Takes the chunks: the owner of the partition."""
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes of chunks that were fed and not yet taken."""
-
-    def feed(self, to_offset: int, chunk: bytes) -> None:
-        """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
-
-    def fail(self, error: DistributaryError) -> None:
-        """The log cannot be read."""
 
 
 class KafkaTail:
