@@ -27,8 +27,9 @@ from distributary.core.journal_blocks import blocks_of, content_of
 from distributary.core.journal_damage import Salvage, salvage
 from distributary.core.journal_frames import Frame, HistoryBlock, decode_frames, encode_frame
 
-_FRAME_MATCHES_MAX = 50_000
-"""Matches in one frame of a rewritten journal: 5 MiB, far below ``FRAME_BYTES_MAX``."""
+FRAME_MATCHES_MAX = 50_000
+"""Matches in one frame of a journal that is rewritten, or learns of many: 5 MiB, far below
+``FRAME_BYTES_MAX``."""
 COMPACT_BYTES = 4 * 1024 * 1024
 """The journal is rewritten when it grows past this: reading 4 MiB at a start takes some 50 ms."""
 MARKS_KEPT = 256
@@ -268,8 +269,8 @@ class Recorder:
         frames = [encode_frame(mark, ()) for mark in marks[:-1]]
         entries = list(state.done.items())
         frames += [
-            encode_frame(marks[-1], entries[start : start + _FRAME_MATCHES_MAX])
-            for start in range(0, max(len(entries), 1), _FRAME_MATCHES_MAX)
+            encode_frame(marks[-1], entries[start : start + FRAME_MATCHES_MAX])
+            for start in range(0, max(len(entries), 1), FRAME_MATCHES_MAX)
         ]
         if state.history_end:
             # Without rows too: numbers of rows are never used again.

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark
-from distributary.core.journal import NO_ROWS, Journal, JournalState, fit
+from distributary.core.journal import FRAME_MATCHES_MAX, NO_ROWS, Journal, JournalState, fit
 from distributary.core.outcome._store import DeliveryStore
 from distributary.core.outcome.dead_letter import (
     EVERY_LETTER,
@@ -183,8 +183,8 @@ class FileOwnership:
         """Record the outcomes that only the store knows, as kept dead letters."""
         state = self.state
         found = self._kept_outcomes(state.mark.offset, state.done)
-        if found:
-            self._journal.record(state.mark, found)
+        for first in range(0, len(found), FRAME_MATCHES_MAX):
+            self._journal.record(state.mark, found[first : first + FRAME_MATCHES_MAX])
 
     def flush(self, batch: Batch) -> list[GivenUp]:
         if self._dead:

@@ -55,7 +55,7 @@ def test_matches_that_are_all_needed_are_not_looked_through_at_every_frame(tmp_p
 
 def test_a_rewritten_journal_keeps_frames_short(tmp_path, monkeypatch):
     """One frame of everything might be longer than what a reader takes for a frame."""
-    monkeypatch.setattr(journal_module, "_FRAME_MATCHES_MAX", 10)
+    monkeypatch.setattr(journal_module, "FRAME_MATCHES_MAX", 10)
     journal = Journal(tmp_path / "journal")
     done = [(DoneKey(offset, 0, "live"), offset) for offset in range(5, 100)]
     journal.record(Mark(5, 4), done)

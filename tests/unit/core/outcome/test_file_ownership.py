@@ -9,7 +9,17 @@ from distributary.core.database import sqlite_url
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark
 from distributary.core.journal import Journal
-from distributary.core.outcome import BackfillRow, Batch, Changes, DeliveryStore, FileOwnership
+from distributary.core.journal_frames import decode_frames
+from distributary.core.outcome import (
+    BackfillRow,
+    Batch,
+    Changes,
+    DeadLetter,
+    DeliveryStore,
+    Failure,
+    FileOwnership,
+)
+from distributary.core.outcome import _ownership as ownership_module
 from distributary.partitions._history import finish
 
 LAGGING = "lagging"
@@ -90,3 +100,20 @@ def test_an_orderly_end_forgets_no_outcome_of_a_backfill(tmp_path, places, monke
         finish(ownership, NoFiles(), lambda work: work())
     with owned(tmp_path, places) as ownership:
         assert (ownership.state.blocks, ownership.state.done) == ([], dict(OWN))
+
+
+def test_kept_dead_letters_without_a_journal_are_outcomes_in_frames_of_a_size(
+    tmp_path, places, monkeypatch
+):
+    """A frame that is too long would be damage to the next owner."""
+    monkeypatch.setattr(ownership_module, "FRAME_MATCHES_MAX", 100)
+    failure = Failure("status-400", "http://sink.example/")
+    letters = [DeadLetter(DoneKey(n, 0, "r"), n, failure, b"\x01event", 1) for n in range(250)]
+    with owned(tmp_path, places) as ownership:
+        ownership.flush(Batch(LIVE, changes=Changes(dead_letters=letters)))
+    (tmp_path / "journal").unlink()
+    for _ in range(2):
+        with owned(tmp_path, places) as ownership:
+            assert ownership.state.done == {letter.key: letter.checksum for letter in letters}
+    frames = list(decode_frames((tmp_path / "journal").read_bytes()))
+    assert [len(frame.done) for frame in frames] == [100, 100, 50]
