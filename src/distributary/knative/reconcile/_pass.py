@@ -226,8 +226,9 @@ class ReconcilePass:
         """
         self._announce(untold, [uid for uid in untold if not self.addresses.stands(uid)])
         opening = {uid: key for uid, key in untold.items() if key not in held}
-        moved = await self._move(self.addresses.new(opening))
-        closed = {key for key in opening.values() if self._moves.left(key.namespace)}
+        new = self.addresses.new(opening)
+        moved = await self._move(new)
+        closed = {key for key in new.values() if self._moves.left(key.namespace)}
         ready = {uid: key for uid, key in opening.items() if key not in closed}
         try:
             await self._objects.open_addresses(self.addresses.new(ready))

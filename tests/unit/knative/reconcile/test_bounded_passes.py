@@ -208,6 +208,37 @@ def test_a_broker_with_many_triggers_opens_after_all_of_them_and_before_nobody_e
     assert at_others["trigger"] <= MANY / 2
 
 
+def test_a_broker_that_is_open_waits_for_no_routes_after_a_start(world, monkeypatch):
+    """They listen there already: its status does not wait until all of its Triggers are planned."""
+    monkeypatch.setattr(_moves, "MOVES_MAX", 4)
+    monkeypatch.setattr(_reconciler, "TURN_MAX", 4)
+    written = []
+
+    def note(change):
+        status = change.stored.content.get("status", {})
+        if change.stored.key.namespace == "many" and status.get("observedGeneration") == 2:
+            written.append(change.stored.key.resource)
+
+    async def write(retry):
+        kinds = {"Broker": {}, "Trigger": {"broker": "b", "subscriber": world.to()}}
+        for kind, spec in kinds.items():
+            for number in range(MANY if kind == "Trigger" else 1):
+                key = key_of(world, kind, f"b{number}" if number else "b")
+                content = {"metadata": {"name": key.name}}
+                content["spec"] = {**spec, "delivery": {"retry": retry}}
+                await world.objects.put(key, lambda old, new=content: {**(old or {}), **new})
+
+    world.runner.run(write(1))
+    world.settle(all_of="many")
+    world.runner.run(world.reconciler.close())
+    world.runner.run(write(2))
+    world.restart()
+    world.objects.on_change(note)
+    world.settle(all_of="many")
+    assert written.count(world.kinds["Trigger"].resource) == MANY
+    assert written.index(world.kinds["Broker"].resource) <= MANY / 2
+
+
 def test_a_broker_whose_routes_cannot_move_stays_closed(crowded):
     """The log takes none of them for a while; what has been moved already is not moved again."""
     world = crowded
