@@ -258,13 +258,17 @@ def test_a_collector_that_is_gone_costs_no_event(world: World) -> None:
         return {signal for signal in SIGNALS if any(f'"{signal}"' in name for name in lost)}
 
     wait_until(lambda: losing() == SIGNALS, ARRIVE_S_MAX, "losses are counted")
-    lines = [json.loads(line) for line in world.server.log.read_text().splitlines() if "{" in line]
-    told = [
-        (one["role"], one.get("partition"), one["signal"])
-        for one in lines
-        if one["event"] == "telemetry-not-taken"
-    ]
-    assert {signal for *_, signal in told} == SIGNALS
-    assert len(told) == len(set(told)), "one line for each process and signal"
+
+    def told() -> list[tuple[str, int | None, str]]:
+        text = world.server.log.read_text()
+        lines = [json.loads(line) for line in text.splitlines() if "{" in line]
+        return [
+            (one["role"], one.get("partition"), one["signal"])
+            for one in lines
+            if one["event"] == "telemetry-not-taken"
+        ]
+
+    wait_until(lambda: {signal for *_, signal in told()} == SIGNALS, ARRIVE_S_MAX, "it is told")
+    assert len(told()) == len(set(told())), "one line for each process and signal"
     assert "opentelemetry" not in world.server.log.read_text()
     assert world.server.stop() == 0

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.slow
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
 
 TRIES = 3
-"""librdkafka looks once a second whether it is connected: an answer of that moment has it dial."""
+"""librdkafka looks once a second whether it is connected: an answer of that moment has it dial. On
+a busy machine it may connect once more before it does."""
 
 
 class OnlyHere(Connector):
@@ -170,7 +171,9 @@ def test_where_a_cluster_says_it_is_nobody_dials(mock, way, arguments):
 )
 def test_what_somebody_there_says_is_not_the_verdict(mock, way, arguments):
     """A cluster that lies later has the address dialled: what answers there is no cluster."""
-    answer, dialled = asyncio.run(told(mock, way, *arguments, honest=1, delay_s=0.6))
-
-    assert dialled
-    assert answer.reason == "blocked-address", answer
+    dials = []
+    while not any(dials) and len(dials) < TRIES:
+        answer, dialled = asyncio.run(told(mock, way, *arguments, honest=1, delay_s=0.6))
+        assert answer.reason == "blocked-address", answer
+        dials.append(dialled)
+    assert any(dials)
