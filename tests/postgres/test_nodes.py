@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import datetime as dt
 import os
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import msgspec
 import pytest
 
 from distributary.core.clock import SystemClock
-from distributary.core.database import database_url, open_reader, open_writer
+from distributary.core.database import StoreClock, database_url, open_reader, open_writer
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import FencedError, SettingsError
 from distributary.core.postgres_lease import (
@@ -48,7 +47,6 @@ from distributary.subscriptions.store.store import Store
 HELD_S = 60.0
 """Of leases that must hold until they are looked at, however slow the machine is."""
 
-NOW = dt.datetime(2026, 11, 24, tzinfo=dt.UTC)
 
 
 def sealer(text: str) -> Sealer:
@@ -95,6 +93,20 @@ def test_nodes_see_each_other_by_the_databases_clock(url) -> None:
     second.sign(sign_of("b", takes=True), access=0, addresses=-1)
     assert taking_addresses(open_reader(url, "nodes")) == ["b:1"]
     second.close()
+
+
+def test_ages_are_told_by_the_databases_clock(url) -> None:
+    """A node whose own clock is wrong deletes nothing for its age."""
+    engine = open_reader(url, "test")
+    clock = StoreClock(url)
+    asked = "SELECT extract(epoch FROM clock_timestamp()) * 1000"
+    with engine.connect() as connection:
+        before_ms = connection.exec_driver_sql(asked).scalar()
+        found_ms = clock.wall_ms()
+        after_ms = connection.exec_driver_sql(asked).scalar()
+    assert before_ms - 1 <= found_ms <= after_ms + 1
+    clock.close()
+    engine.dispose()
 
 
 def test_nodes_tell_each_other_what_tenants_use(url) -> None:

@@ -217,7 +217,6 @@ class Nodes:
             self.place,
             database.StorePlace(self._url),
             RetentionLimits(bytes_max, age_max_s, archive),
-            SystemClock(),
             LateArchive(archive, Meter(), structlog.get_logger()),
             lines=Lines(told),
         )

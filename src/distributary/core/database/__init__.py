@@ -4,6 +4,7 @@ Called by the stores of resources, deliveries and quotas. Hides: pools, locks, t
 the drivers' transactions and errors. What concerns files alone is in ``sqlite``.
 """
 
+from distributary.core.database._clock import StoreClock
 from distributary.core.database._columns import add_column, big_number, text
 from distributary.core.database._either import (
     migrating,
@@ -20,6 +21,7 @@ from distributary.core.database.sqlite import memory_url, sqlite_url
 
 __all__ = [
     "NewestChange",
+    "StoreClock",
     "StorePlace",
     "StoreWriter",
     "add_column",

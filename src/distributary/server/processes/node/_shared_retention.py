@@ -1,7 +1,8 @@
 """Retention of the log that nodes share: the node that leads alone deletes old records.
 
 Owners are on other machines: what they still need is on their status pages, late by an exchange or
-two. So what a page says counts only once its owner has written it after the cut.
+two. So what a page says counts only once its owner has written it after the cut. Ages are told by
+the clock of the store: a node whose own is wrong would delete what all nodes have.
 """
 
 import threading
@@ -9,9 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, Final, Protocol, TypeAlias
 
-from distributary.core.clock import Clock
 from distributary.core.cluster import KafkaPlace
-from distributary.core.database import StorePlace, open_reader
+from distributary.core.database import StoreClock, StorePlace, open_reader
 from distributary.core.log.kafka import KafkaRecords, KafkaRetention
 from distributary.core.log.kafka.store_archived import read_positions
 from distributary.core.log.kafka.store_readers import ReaderRows
@@ -148,7 +148,6 @@ class LeaderRetention:
         log: The log.
         store: The store, with the generation of the leader.
         limits: How much of a partition is kept.
-        clock: Gives the age of records.
         late: Told of an archive that is behind.
         lines: Takes lines for people.
     """
@@ -158,7 +157,6 @@ class LeaderRetention:
         log: KafkaPlace,
         store: StorePlace,
         limits: RetentionLimits,
-        clock: Clock,
         late: LateArchive,
         *,
         lines: Any,
@@ -168,7 +166,6 @@ class LeaderRetention:
         self._late = late
         self._store = store
         self._limits = limits
-        self._clock = clock
         self._ended = threading.Event()
         self._busy = threading.Lock()
         self._opened = ExitStack()
@@ -186,6 +183,8 @@ class LeaderRetention:
             return self._made.retain(partition)
 
     def _make(self, opened: ExitStack) -> SharedRetention:
+        clock = StoreClock(self._store.url)
+        opened.callback(clock.close)
         snapshots = StoreSnapshots(self._store, leads=True)
         opened.callback(snapshots.close)
         retention = KafkaRetention(
@@ -193,7 +192,7 @@ class LeaderRetention:
             snapshots,
             bytes_max=self._limits.bytes_max,
             age_max_s=self._limits.age_max_s,
-            clock=self._clock,
+            clock=clock,
         )
         opened.callback(retention.close)
         history = DirectoryTargets(self._store.url)
@@ -216,7 +215,7 @@ class LeaderRetention:
 
         rows = ReaderRows(self._store.url)
         opened.callback(rows.close)
-        readers = RegisteredReaders(rows, self._clock, self._lines)
+        readers = RegisteredReaders(rows, clock, self._lines)
 
         def free(partition: int) -> int:
             held = readers.held(

@@ -227,9 +227,7 @@ class Led:
         archive = settings().archive
         limits = RetentionLimits(bytes_max, settings().retention_age_max_s, archive)
         late = LateArchive(archive, meter, self._log)
-        retention = LeaderRetention(
-            self._places.log, self.store, limits, SystemClock(), late, lines=self._log
-        )
+        retention = LeaderRetention(self._places.log, self.store, limits, late, lines=self._log)
         recalls = NodeRecalls(self._places, self.partitions, self._paths)
         shared = Shared(self._places, self.partitions)
         try:
