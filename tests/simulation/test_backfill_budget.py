@@ -76,6 +76,25 @@ def test_a_backfill_and_its_rows_end_where_they_are_too_old(make_partition):
     assert partition.checker.fate(events[-1], "dead").final == "delivered"
 
 
+def test_a_clock_that_leaps_makes_nothing_too_old(make_partition):
+    """A month ahead for a moment: what is seconds old is delivered."""
+    partition = make_partition(backfill_budget=BackfillBudget(age_max_s=7 * 86_400.0))
+    partition.put_route("dead", A, policy=PATIENT)
+    partition.sinks[A] = answers(503)
+    partition.start()
+    events = []
+    for _ in range(20):
+        events += partition.publish("t")
+        partition.advance(1.0)
+    partition.clock.jump(30 * 86_400_000)
+    partition.advance(60.0)
+    partition.clock.jump(-30 * 86_400_000)
+    partition.sinks[A] = answers(200)
+    partition.rest()
+    assert not dropped(partition)
+    assert {partition.checker.fate(event, "dead").final for event in events} == {"delivered"}
+
+
 def test_a_backfill_ends_where_it_keeps_too_many_bytes(make_partition):
     """By the size of the log behind it."""
     partition = make_partition(backfill_budget=BackfillBudget(bytes_max=5_000))

@@ -5,7 +5,14 @@ Callers: every package that waits, stamps or draws. Hides: the machine's clocks 
 
 import random
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+LEAP_S: Final = 60.0
+"""How far the wall clock may move beside the monotonic one between two looks: corrections are
+smaller."""
+
+TRUST_S: Final = 3_600.0
+"""How long nothing ends by its age after a leap of the wall clock: time for it to be set right."""
 
 
 class Clock(Protocol):
@@ -26,6 +33,32 @@ def until_next_s(period_s: float, now_s: float) -> float:
     """
     wait_s = period_s - now_s % period_s
     return wait_s if wait_s > period_s / 10 else wait_s + period_s
+
+
+class AgeClock:
+    """The wall clock, by which ages are told: not while it may be wrong.
+
+    A clock that is a month ahead for a moment would end whatever has an age.
+
+    Args:
+        clock: The clocks.
+        from_start: Whether the wall clock counts from the start on; else an hour later, for what a
+            machine keeps for so long that it may start anew with a clock that is not set yet.
+    """
+
+    def __init__(self, clock: Clock, *, from_start: bool) -> None:
+        self._clock = clock
+        self._apart_s: float | None = None  # the wall clock less the monotonic one
+        self._trusted_from_s = float("-inf") if from_start else clock.monotonic_s() + TRUST_S
+
+    def now_ms(self) -> int:
+        """Returns the time, milliseconds; 0 while it may be wrong. Ask every ten seconds or so."""
+        wall_ms, now_s = self._clock.wall_ms(), self._clock.monotonic_s()
+        apart_s = wall_ms / 1000 - now_s
+        if self._apart_s is not None and abs(apart_s - self._apart_s) > LEAP_S:
+            self._trusted_from_s = now_s + TRUST_S
+        self._apart_s = apart_s
+        return wall_ms if now_s >= self._trusted_from_s else 0
 
 
 class Random(Protocol):

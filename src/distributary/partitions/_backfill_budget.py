@@ -8,6 +8,7 @@ are off by default: the disk watermark is the last defence.
 import functools
 from typing import Final
 
+from distributary.core.clock import AgeClock
 from distributary.core.engine.cuts import Cuts
 from distributary.core.engine.machine import Engine
 from distributary.core.errors import DistributaryError, StoreError
@@ -32,6 +33,7 @@ class BackfillLimit:
         self._limited = bool(self._budget)  # looks at the quotas of all namespaces
         self._due_s = float("-inf")
         self._looking = False
+        self._ages = AgeClock(context.clock, from_start=True)
 
     def tick(self) -> None:
         """Check the budget if that is due."""
@@ -41,17 +43,18 @@ class BackfillLimit:
         self._due_s = now_s + LOOK_EVERY_S
         self._looking = True
         found: list[Cuts] = []
+        age_ms = self._ages.now_ms()
 
         def work() -> None:
             try:
-                found.append(self._look())
+                found.append(self._look(age_ms))
             except DistributaryError as error:
                 raise StoreError(str(error)) from error
 
         self._context.aside.run(work, lambda error: self._looked(found, error))
 
-    def _look(self) -> Cuts:
-        """Returns the lowest offsets within the budgets."""
+    def _look(self, now_ms: int) -> Cuts:
+        """Returns the lowest offsets within the budgets; at *now_ms* 0 ages do not count."""
         records = self._context.make_records()
         budget = self._budget
 
@@ -63,8 +66,8 @@ class BackfillLimit:
             cut = 0
             if self._budget.bytes_max:
                 cut = records.offset_within(self._budget.bytes_max)
-            if self._budget.age_max_s:
-                oldest_ms = self._context.clock.wall_ms() - int(self._budget.age_max_s * 1000)
+            if self._budget.age_max_s and now_ms:
+                oldest_ms = now_ms - int(self._budget.age_max_s * 1000)
                 cut = max(cut, records.offset_at(oldest_ms))
             named = {
                 name: within(quotas.pinned_log_bytes)

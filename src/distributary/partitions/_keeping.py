@@ -3,18 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from distributary.core.clock import AgeClock
 from distributary.core.errors import StoreError
 from distributary.core.outcome import GivenUp, KeptDeadLetters
 from distributary.partitions.context import PartitionContext
 
 HOUSE_EVERY_S: Final = 10.0
 """How often kept dead letters are checked for their age."""
-LEAP_S: Final = 60.0
-"""How far the wall clock may move beside the monotonic one between two looks: corrections are
-smaller."""
-TRUST_S: Final = 3_600.0
-"""How long nothing ends by its age after a start or a leap of the wall clock: time for it to be set
-right. A clock that is a month ahead for a moment would end every dead letter."""
 GONE_S: Final = 10.0
 """How long the dead letters of a deleted route are searched for: a flush may be under way."""
 
@@ -36,8 +31,7 @@ class Keeping:
         self._namespaces: dict[str, str] = {}  # of routes, to be noted once
         self._due_s = float("-inf")
         self._working = False
-        self._apart_s: float | None = None  # the wall clock less the monotonic one
-        self._trusted_from_s = 0.0
+        self._ages = AgeClock(context.clock, from_start=False)
         for reason in ("kept-bytes", "kept-age"):
             context.meter.add(f'given_up_total{{reason="{reason}"}}', 0)
 
@@ -55,22 +49,13 @@ class Keeping:
         self._working = True
         gone, (namespaces, self._namespaces) = tuple(self._gone), (self._namespaces, {})
         found: list[KeptDeadLetters] = []
-        age_ms = self._trusted_ms(now_s)
+        age_ms = self._ages.now_ms()
 
         def work() -> None:
             store = self._context.ownership.store
             found.append(store.keep_house(gone, age_ms, namespaces))
 
         self._context.aside.run(work, lambda error: self._done(found, error))
-
-    def _trusted_ms(self, now_s: float) -> int:
-        """The wall clock by which ages are told, milliseconds; 0 while it may be wrong."""
-        wall_ms = self._clock.wall_ms()
-        apart_s = wall_ms / 1000 - now_s
-        if self._apart_s is None or abs(apart_s - self._apart_s) > LEAP_S:
-            self._trusted_from_s = now_s + TRUST_S
-        self._apart_s = apart_s
-        return wall_ms if now_s >= self._trusted_from_s else 0
 
     def _done(self, found: list[KeptDeadLetters], error: StoreError | None) -> None:
         self._working = False

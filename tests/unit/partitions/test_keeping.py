@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from distributary.core.clock import LEAP_S, TRUST_S
 from distributary.core.meter import Meter
 from distributary.core.outcome import KeptDeadLetters
-from distributary.partitions._keeping import HOUSE_EVERY_S, LEAP_S, TRUST_S, Keeping
+from distributary.partitions._keeping import HOUSE_EVERY_S, Keeping
 
 MONTH_MS = 31 * 86_400_000
 
