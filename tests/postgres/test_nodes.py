@@ -48,7 +48,6 @@ HELD_S = 60.0
 """Of leases that must hold until they are looked at, however slow the machine is."""
 
 
-
 def sealer(text: str) -> Sealer:
     """Seals with the key *text*."""
     return Sealer(Keys(Path(os.devnull), text))
