@@ -287,3 +287,62 @@ def test_only_buttons_that_do_something_are_shown(page: Browser) -> None:
         page.press("Enter")
         page.wait(f"{shown} === 'Pause,Enable'")
         page.wait("document.activeElement.textContent === 'Pause'")
+
+
+def test_what_waits_for_consent_is_seen(page: Browser) -> None:
+    """On the first page, of a Trigger, and of a subscription, whose sinks can be asked again."""
+    with ConsoleApi() as api:
+        api.numbers = {"failing": 0, "deadLetters": 0, "awaiting-consent": 2}
+        api.conditions = [
+            {"type": "Ready", "status": "True"},
+            {
+                "type": "DeliveriesSucceeding",
+                "status": "False",
+                "reason": "AwaitingConsent",
+                "message": "it must consent",
+            },
+        ]
+        api.halted = {"state": "awaiting-consent"}
+        open_console(page, api)
+        page.wait_for("2 subscriptions wait for their sinks' consent.")
+        go(page, "graph")
+        page.wait_for("it must consent")
+        assert page.run("document.querySelectorAll('.way .node.busy').length") > 0
+        go(page, "subscriptions/orders-0")
+        page.click("Ask for consent")
+        page.wait_for("its sinks are asked")
+        assert ("POST", "/subscriptions/orders-0/resume", b"") in api.asked
+
+
+def test_times_of_day_are_those_of_the_server(page: Browser) -> None:
+    """In UTC, wherever the browser is; those of another day have their date."""
+    with ConsoleApi() as api:
+        page.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+        try:
+            open_console(page, api)
+            go(page, "events")
+            cell = "document.querySelector('td time')"
+            page.wait(cell)
+            shown, whole = page.run(f"[{cell}.textContent, {cell}.dateTime]")
+            assert whole.replace("T", " ").endswith(shown)
+            assert shown.endswith("Z")
+            go(page, "")
+            axis = "[...document.querySelectorAll('.chart text')].map(e => e.textContent)"
+            page.wait(f"{axis}.some(text => text.length === 9 && text.endsWith('Z'))")
+        finally:
+            page.call("Emulation.setTimezoneOverride", timezoneId="")
+
+
+def test_a_server_that_is_away_leaves_nothing_that_looks_well(page: Browser) -> None:
+    """No state and no number of before; it is seen again without a click."""
+    rates = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    with ConsoleApi() as api:
+        open_console(page, api)
+        for name, shown in (("", "1 subscription fails"), ("subscriptions/orders-0", "failing")):
+            go(page, name)
+            page.wait_for(shown)
+            page.call("Network.emulateNetworkConditions", offline=True, **rates)
+            page.wait_for("the server cannot be reached")
+            page.wait("!document.querySelector('.tile, .heading .badge.bad')")
+            page.call("Network.emulateNetworkConditions", offline=False, **rates)
+            page.wait_for(shown)

@@ -43,6 +43,8 @@ class ConsoleApi:
     Attributes:
         asked: Method and path of each request with its body, in order.
         halted: Why nothing is sent to its subscriptions, as their status has it.
+        numbers: Members of ``/status`` in place of the usual ones.
+        conditions: Of its Brokers and Triggers.
         parted: Path of a list that has a second part; empty: none has.
         not_ready: Why it is not ready; empty: it is.
     """
@@ -52,6 +54,10 @@ class ConsoleApi:
         self._key = key
         self.asked: list[tuple[str, str, bytes]] = []
         self.halted: dict[str, Any] = {}
+        self.numbers: dict[str, Any] = {}
+        self.conditions: list[Any] = [
+            {"type": "Ready", "status": "False", "reason": text("No"), "message": text("why")}
+        ]
         self.parted = self.not_ready = ""
         self._halt("paused")
         self._halt("disabled")
@@ -116,7 +122,7 @@ class ConsoleApi:
             case "disable":
                 self._halt("disabled")
             case "resume":
-                del self.halted["paused"]
+                self.halted.pop("paused", None)
             case "enable":
                 del self.halted["disabled"]
         if path.endswith("/filters/try"):
@@ -183,7 +189,7 @@ class ConsoleApi:
             "deadLetters": 3,
             "minutes": [point(60 * step) for step in range(59, -1, -1)],
             "seconds": [point(5 * step) for step in range(23, -1, -1)],
-        }
+        } | self.numbers
 
     def _failing(self) -> Any:
         text = self._text
@@ -352,9 +358,8 @@ class ConsoleApi:
 
     def _objects(self, path: str) -> list[Any]:
         text = self._text
-        ready = {"type": "Ready", "status": "False", "reason": text("No"), "message": text("why")}
         status = {
-            "conditions": [ready],
+            "conditions": self.conditions,
             "address": {"url": text("http://here/brokers/default/default")},
             "subscriberUri": text("http://sink.example/"),
         }

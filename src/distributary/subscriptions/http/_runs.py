@@ -8,6 +8,7 @@ from starlette.responses import Response
 from distributary.access import sender_of
 from distributary.core import filter as event_filter
 from distributary.core.demand import Demand, DemandDetails
+from distributary.core.outcome.dead_letter import selected
 from distributary.core.tenant import path_in
 from distributary.resource import Faults
 from distributary.resource.schema import checked
@@ -146,6 +147,17 @@ def details_of(body: dict[str, Any], by: str, partitions: int) -> DemandDetails:
     )
 
 
+def _whose(state: RunState) -> dict[str, Any]:
+    """Which subscription or object a run is of; of one that is deleted, its route alone."""
+    found: dict[str, Any] = {}
+    if state.name is not None:
+        found[state.name.kind] = state.name.text
+    _, route = selected(state.demand.route)
+    if route:
+        found["route"] = route
+    return found
+
+
 def run_of(state: RunState) -> dict[str, Any]:
     """A run in an answer."""
     demand, details = state.demand, state.demand.details
@@ -162,9 +174,7 @@ def run_of(state: RunState) -> dict[str, Any]:
         "total": state.total("total"),
         "dryRun": details.dry,
     }
-    if state.name is not None:
-        found[state.name.kind] = state.name.text
-        found["route"] = demand.route
+    found |= _whose(state)
     if details.rate is not None:
         found["rateLimit"] = details.rate
     replays = demand.kind == "replay"

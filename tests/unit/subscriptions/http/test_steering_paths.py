@@ -106,7 +106,7 @@ def test_a_run_whose_subscription_ends_meanwhile_says_so(api):
     """In any partition: with what it has done, and why there is no more."""
     api.put("s")
     post(api, "/subscriptions/s/retry", {"run": "r1"})
-    seq = api.store.find_demand("r1").seq
+    seq, route = api.store.find_demand("r1").seq, api.store.find("s").uid
     api.request("DELETE", "/subscriptions/s")
     for partition in range(len(api.databases)):
         row = RunRow(seq, 0, 0, 2, 0, done=True, selected=2, route_deleted=partition > 0)
@@ -114,6 +114,7 @@ def test_a_run_whose_subscription_ends_meanwhile_says_so(api):
     found = api.request("GET", "/runs/r1").json()
     assert (found["state"], found["handled"]) == ("ended-early", 2 * len(api.databases))
     assert "subscription" in found["reason"]
+    assert found["route"] == route  # of which it was
     (listed,) = api.request("GET", "/runs?state=ended-early").json()
     assert listed == found
     assert post(api, "/runs/r1/cancel").json()["state"] == "ended-early"

@@ -36,12 +36,12 @@ export function chart(place, spec) {
     h("li", null, h("i", { class: `key s${index}` }), series.name, " ",
       h("b", { class: "num" }, format(series.points.at(-1)?.[1])))));
   const head = h("figcaption", null, h("span", null, spec.title), legend);
-  if (all.length < 2) {
+  const times = all.map(([at]) => at);
+  const [from, until] = [Math.min(...times), Math.max(...times)];
+  if (!(from < until)) {
     put(place, head, h("p", { class: "empty" }, "Nothing to draw yet: the first points come in a moment."));
     return;
   }
-  const times = all.map(([at]) => at);
-  const [from, until] = [Math.min(...times), Math.max(...times)];
   const step = tick(Math.max(...all.map(([, value]) => value), spec.least ?? 1));
   const most = step * Math.ceil(Math.max(...all.map(([, value]) => value), step) / step);
   const right = width - MARGIN.right;
@@ -114,8 +114,7 @@ function tick(most) {
 }
 
 function ofDay(at, span) {
-  const text = new Date(at).toLocaleTimeString("en-GB");
-  return span > 600000 ? text.slice(0, 5) : text;
+  return `${new Date(at).toISOString().slice(11, span > 600000 ? 16 : 19)}Z`;
 }
 
 function path(values, x, y) {

@@ -132,12 +132,20 @@ export function time(value) {
   return h("time", { datetime: at.toISOString(), title: at.toISOString() }, words);
 }
 
-/** The time of day of a moment, to the millisecond. */
+/** The time of day of a moment in UTC, to the millisecond; with its date, if that is not today's. */
 export function clock(value) {
   const at = new Date(value);
   if (Number.isNaN(at.getTime())) return data(value, 40);
   const text = at.toISOString();
-  return h("time", { datetime: text, title: text, class: "num" }, text.slice(11, 23));
+  const isToday = text.slice(0, 10) === new Date().toISOString().slice(0, 10);
+  return h("time", { datetime: text, title: text, class: "num" }, isToday ? text.slice(11) : text.replace("T", " "));
+}
+
+/** A moment in UTC, to the second, with how long ago it is. */
+export function exact(value) {
+  const at = new Date(value);
+  if (!value || Number.isNaN(at.getTime())) return data(value, 40);
+  return h("span", { class: "num" }, `${at.toISOString().slice(0, 19).replace("T", " ")}Z `, h("small", null, time(value)));
 }
 
 export const MOMENT_HINT = "a time such as 2026-11-23T08:00:00Z, or how long ago: 10m, 2h, 3d";

@@ -1,7 +1,7 @@
 // One event and its way: accepted, matched or not and why, each attempt, the outcome.
 
 import { get, here, query } from "./api.js";
-import { clock, data, duration, h, json, number, put, s, time, to, toSubscription, visible } from "./dom.js";
+import { clock, data, duration, exact, h, json, number, put, s, to, toSubscription, visible } from "./dom.js";
 import { badge, facts, failure, field, form, heading, node, section, table } from "./parts.js";
 import { of } from "./events.js";
 
@@ -14,6 +14,7 @@ const MISSED_MAX = 50; // subscriptions that are told although they did not get 
 const LANES_MAX = 40; // lanes that are drawn: the table below has all
 const LANE = 46;
 const SEEN_LANES = 7; // lanes that a window shows without scrolling
+const WAITS_MAX = 20; // subscriptions for which it waits that are asked why
 const DOTS_MAX = 8; // attempts of a lane that are drawn
 
 export async function event(view, { item: position, signal }) {
@@ -31,7 +32,7 @@ export async function event(view, { item: position, signal }) {
     heading(data(attributes.id, 80), h("span", { class: "beside" }, data(attributes.type, 80)),
       h("a", { class: "button", href: to("publish") }, "Publish another")),
     facts([
-      ["Accepted", time(found.time)],
+      ["Accepted", exact(found.time)],
       ["Published by", data(found.by)],
       ["At", data(found.address || "/events")],
       ["Position", data(found.position)],
@@ -45,6 +46,19 @@ export async function event(view, { item: position, signal }) {
     found.more || missed.length > MISSED_MAX ? oneOf(position, signal) : null,
     section("The event", found.event === null ? h("p", { class: "note" }, "A newer version wrote it.")
       : json(found.event, "The event")));
+  await explainWaits(hit, signal);
+}
+
+/** Says why it waits for subscriptions: they are paused, lag behind, and so on. */
+async function explainWaits(hit, signal) {
+  for (const match of hit.filter((each) => each.subscription && outcomeOf(each) === "waiting").slice(0, WAITS_MAX)) {
+    try {
+      const { state } = await get(here(`/subscriptions/${encodeURIComponent(match.subscription)}/status`), signal);
+      if (state !== "ready") put(match.place, " it is ", badge(state));
+    } catch {
+      return; // deleted, or the server is away: the rest of the page stands
+    }
+  }
 }
 
 /** One that the event was not for, and why. */
@@ -94,10 +108,11 @@ function outcomeOf(match) {
 
 function lane(match) {
   const name = nameOf(match);
+  match.place = h("span", { class: "beside" });
   return h("div", { class: "lane" },
     h("h3", null, match.subscription && !match.deleted ? toSubscription(name) : data(name), " ",
       match.deleted ? h("small", null, "deleted since, or ended ") : null,
-      badge(outcomeOf(match)), match.reason ? h("span", { class: "beside" }, " ", data(match.reason, 120)) : null),
+      badge(outcomeOf(match)), match.place, match.reason ? h("span", { class: "beside" }, " ", data(match.reason, 120)) : null),
     attemptsTable(match.attempts, { of: visible(name, 60), empty: match.waiting === false ? "No attempt is kept." : "No attempt yet." }));
 }
 

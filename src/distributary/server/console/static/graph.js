@@ -44,13 +44,23 @@ export async function graph(view, { signal }) {
       { name: "From", show: (each) => data(each.from) },
       { name: "Filter", show: (each) => data(each.filter, 120) },
       { name: "To", show: (each) => data(each.target, 120) },
-      { name: "Ready", show: (each) => badge(each.ready) },
+      { name: "State", show: (each) => badge(each.state) },
       { name: "Why not", show: (each) => data(each.why, 160) },
     ], routes, { label: "Triggers and Subscriptions", empty: "None." })));
 }
 
-function condition(object) {
-  return (object.status?.conditions ?? []).find((each) => each.type === "Ready") ?? { status: "Unknown" };
+function condition(object, type = "Ready") {
+  return (object.status?.conditions ?? []).find((each) => each.type === type) ?? { status: "Unknown" };
+}
+
+/** One word for how a route stands, as of a subscription, and why. */
+function standing(object) {
+  const [ready, enabled, delivered] = ["Ready", "DeliveriesEnabled", "DeliveriesSucceeding"].map((type) => condition(object, type));
+  const why = (found) => found.message || found.reason;
+  if (ready.status !== "True") return ["not ready", why(ready)];
+  if (enabled.status === "False") return [enabled.reason === "Disabled" ? "disabled" : "paused", why(enabled)];
+  if (delivered.status === "False") return [delivered.reason === "AwaitingConsent" ? "awaiting-consent" : "failing", why(delivered)];
+  return ["ready", ""];
 }
 
 function start(object, kind) {
@@ -64,9 +74,8 @@ function destination(spec) {
 }
 
 function route(object, kind, more) {
-  const ready = condition(object);
-  return { kind, name: object.metadata.name, ready: ready.status,
-    why: ready.status === "True" ? "" : ready.message ?? ready.reason, ...more };
+  const [state, why] = standing(object);
+  return { kind, name: object.metadata.name, state, why, ...more };
 }
 
 function trigger(object) {
@@ -103,7 +112,7 @@ function drawing(starts, routes) {
     svg.append(s("path", { class: "edge", d: `M585,${y}C640,${y} 640,${end} 690,${end}` }));
   });
   starts.forEach((each, index) => svg.append(node(125, left(index), each.name, { below: each.kind, state: each.ready, half: 105 })));
-  drawn.forEach((each, index) => svg.append(node(480, middle(index), each.name, { below: each.filter, state: each.ready, half: 105 })));
+  drawn.forEach((each, index) => svg.append(node(480, middle(index), each.name, { below: each.state === "ready" ? each.filter : each.state, state: each.state, half: 105 })));
   targets.forEach((each, index) => svg.append(node(820, right(index), each, { half: 130 })));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Brokers and Triggers, drawn" }, svg,
     routes.length > drawn.length ? h("p", { class: "note" }, `${routes.length - drawn.length} more are in the tables below.`) : null);

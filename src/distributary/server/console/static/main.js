@@ -50,8 +50,13 @@ async function show() {
   const [name, title, list, one] = page;
   document.title = `${item || title} \u00b7 distributary`;
   for (const link of document.querySelectorAll("#nav a")) {
-    if (link.dataset.page === name) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.page !== name) {
+      link.removeAttribute("aria-current");
+      continue;
+    }
+    link.setAttribute("aria-current", "page");
+    const row = document.getElementById("nav"); // of a narrow screen, where it scrolls
+    row.scrollLeft = link.offsetLeft - row.offsetLeft - (row.clientWidth - link.offsetWidth) / 2;
   }
   if (session.who === null) {
     put(main, keyForm());

@@ -1,6 +1,6 @@
 // The namespace at a glance: whether all is well, what fails, rates, latencies, what waits.
 
-import { get, here, part, query, unready } from "./api.js";
+import { Problem, get, here, part, query, unready } from "./api.js";
 import { chart } from "./charts.js";
 import { clip, data, duration, h, number, put, time, to, toSubscription, visible } from "./dom.js";
 import { badge, failure, heading, live, section, table } from "./parts.js";
@@ -16,18 +16,21 @@ export async function overview(view, { signal }) {
   const verdict = h("div", { role: "status" });
   const troubled = h("div");
   put(plots, figures);
+  const traffic = section("Traffic", plots);
   put(view, heading("Overview", h("span", { class: "beside" }, "live")),
-    section("Needs attention", verdict, troubled), tiles, section("Traffic", plots));
+    section("Needs attention", verdict, troubled), tiles, traffic);
   const looking = live(signal, ATTENTION_MS, () => attention(troubled, signal));
   await live(signal, LOOK_MS, async () => {
     try {
       const [now, why] = await Promise.all([get(here("/status"), signal), unready(signal)]);
+      traffic.hidden = false;
       judge(now, why, verdict);
       draw(now, tiles, figures);
     } catch (error) {
       if (signal.aborted) return;
       put(verdict, failure(error, "numbers for an overview"));
       put(tiles);
+      traffic.hidden = true;
     }
   });
   await looking;
@@ -41,6 +44,7 @@ function judge(now, why, verdict) {
   const busy = [...some(now.lagging, "subscription lags behind", "subscriptions lag behind"),
     ...some(now.disabled, "subscription is disabled", "subscriptions are disabled"),
     ...some(now.parked, "subscription is parked", "subscriptions are parked"),
+    ...some(now["awaiting-consent"], "subscription waits for its sink's consent", "subscriptions wait for their sinks' consent"),
     ...some(now.deadLetters, "dead letter is kept", "dead letters are kept")];
   const words = [...bad, ...busy].join(". ") || "All is well: the server is ready, and nothing fails";
   if (verdict.textContent === `${words}.`) return;
@@ -58,12 +62,14 @@ function draw(now, tiles, [recent, hour, latency, backlog]) {
     tile("Latency p50", duration(now.latency?.p50)),
     tile("Latency p99", duration(now.latency?.p99)),
     tile("Backlog", number(now.backlog, true)),
+    tile("In flight", number(now.inFlight, true)),
     tile("Waiting", number(now.waiting, true)),
     many("Failing", now.failing, "failing"),
     many("Lagging", now.lagging, "lagging"),
     many("Paused", now.paused, "paused"),
     many("Disabled", now.disabled, "disabled"),
     many("Parked", now.parked, "parked"),
+    many("No consent", now["awaiting-consent"], "awaiting-consent"),
     tile("Dead letters", number(now.deadLetters, true), { href: to("dead-letters"), tone: now.deadLetters ? "warn" : "" }));
   const minutes = now.minutes;
   const seconds = now.seconds;
@@ -91,6 +97,7 @@ async function attention(place, signal) {
     ], found.items, { label: "Subscriptions that fail" }) : null,
     found.next ? h("p", null, h("a", { href: `${to("subscriptions")}?state=failing` }, "All that fail")) : null);
   } catch (error) {
-    if (!signal.aborted) put(place, failure(error, "a list of failing subscriptions"));
+    // The line above says it where the server cannot be reached.
+    if (!signal.aborted) put(place, error instanceof Problem ? failure(error, "a list of failing subscriptions") : null);
   }
 }

@@ -7,7 +7,7 @@ const TONES = {
   ready: "good", accepted: "good", delivered: "good", done: "good", given: "good", True: "good", matched: "good",
   running: "busy", cancelling: "busy", lagging: "busy", retry: "busy", waiting: "busy", paused: "calm", disabled: "calm",
   parked: "bad", failing: "bad", dropped: "bad", "dead-letter": "bad", "dead-lettered": "bad", False: "bad", refused: "bad",
-  "awaiting-consent": "busy", asked: "busy", "ended-early": "bad", cancelled: "calm", "no match": "calm", Unknown: "calm",
+  "awaiting-consent": "busy", "not ready": "bad", asked: "busy", "ended-early": "bad", cancelled: "calm", "no match": "calm", Unknown: "calm",
 };
 
 /** The class of the colour of a state. */
@@ -43,10 +43,14 @@ export function table(columns, items, { empty = "Nothing here.", label } = {}) {
         h("td", { class: column.class }, column.show(item))))))));
 }
 
+const WIDE_CHARS = 60; // a value with more has the place of two
+
 /** Names and values, side by side. */
 export function facts(rows) {
-  return h("dl", { class: "facts" }, rows.filter(Boolean).map(([name, value]) =>
-    h("div", null, h("dt", null, name), h("dd", null, value))));
+  return h("dl", { class: "facts" }, rows.filter(Boolean).map(([name, value]) => {
+    const dd = h("dd", null, value);
+    return h("div", { class: dd.textContent.length > WIDE_CHARS ? "wide" : null }, h("dt", null, name), dd);
+  }));
 }
 
 /** A part of a page with a heading. */

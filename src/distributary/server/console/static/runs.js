@@ -1,10 +1,16 @@
 // Runs: redrives, purges and replays, with their progress.
 
 import { get, here, may, query, send } from "./api.js";
-import { data, h, number, put, time, to, toSubscription } from "./dom.js";
+import { data, exact, h, number, put, time, to, toSubscription } from "./dom.js";
 import { PartedList, action, badge, facts, failure, heading, live, section, table, tell } from "./parts.js";
 
 const LOOK_MS = 1000;
+const LIST_MS = 3000;
+
+/** What a run is of: one subscription or object, or all that it chose. */
+function whose(found) {
+  return found.subscription ? toSubscription(found.subscription, 50) : data(found.object ?? found.route ?? "all", 80);
+}
 
 /** Shows the page of a run that was just asked for. */
 export function openRun({ body }) {
@@ -16,20 +22,21 @@ export async function runs(view, { signal }) {
     path: query(here("/runs"), { limit: 50 }),
     show: (items) => table([
       { name: "Run", show: (each) => h("a", { href: to("runs", each.run) }, data(each.run, 50)) },
-      { name: "Kind", show: (each) => data(each.kind) },
+      { name: "Kind", show: (each) => h("span", null, data(each.kind), each.dryRun ? h("small", null, " only counts") : null) },
+      { name: "Of", show: whose },
       { name: "State", show: (each) => badge(each.state) },
       { name: "Asked", show: (each) => time(each.asked) },
       { name: "By", show: (each) => data(each.by) },
-      { name: "Selected", class: "num", show: (each) => number(each.selected) },
+      { name: "Looked at", class: "num", show: (each) => `${number(each.looked)} of ${number(each.total)}` },
       { name: "Handled", class: "num", show: (each) => number(each.handled) },
       { name: "Passed over", class: "num", show: (each) => number(each.passed) },
     ], items, { label: "Runs", empty: "Nothing was redriven, purged or replayed here." }),
     what: "a list of runs",
     signal,
   });
-  put(view, heading("Runs", null, h("button", { type: "button", onclick: () => list.load() }, "Refresh")),
-    section("Newest first", list.element));
-  await list.load();
+  put(view, heading("Runs", h("span", { class: "beside" }, "live")), section("Newest first", list.element));
+  await live(signal, LIST_MS, () => list.element.contains(document.activeElement)
+    && document.activeElement.closest("td") ? null : list.load());
 }
 
 export async function run(view, { item: name, signal }) {
@@ -73,14 +80,13 @@ function progress(found) {
       ["Passed over", number(found.passed)],
       ["At most a second", number(found.rateLimit)],
       ["Only counted", found.dryRun ? "yes" : "no"],
-      found.from ? ["From", time(found.from)] : null,
-      found.to ? ["To", time(found.to)] : null,
-      found.since ? ["Kept since", time(found.since)] : null,
-      found.until ? ["Kept until", time(found.until)] : null,
-      found.oldest ? ["The log begins", time(found.oldest)] : null,
+      found.from ? ["From", exact(found.from)] : null,
+      found.to ? ["To", exact(found.to)] : null,
+      found.since ? ["Kept since", exact(found.since)] : null,
+      found.until ? ["Kept until", exact(found.until)] : null,
+      found.oldest ? ["The log begins", exact(found.oldest)] : null,
       ...(found.missing || []).map((each) => ["Missing",
         data(`${each.records} records of partition ${each.partition} from ${each.from} to ${each.to - 1}`)]),
-      found.subscription ? ["Subscription", toSubscription(found.subscription)] : null,
-      found.object ? ["Object", data(found.object)] : null,
+      ["Of", whose(found)],
     ]));
 }

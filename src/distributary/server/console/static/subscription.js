@@ -2,7 +2,7 @@
 
 import { get, here, may, part, query, send } from "./api.js";
 import { chart } from "./charts.js";
-import { MOMENT_HINT, bytes, data, h, json, moment, number, put, time, to } from "./dom.js";
+import { MOMENT_HINT, bytes, data, h, json, moment, number, put, time, to, visible } from "./dom.js";
 import { action, askFor, badge, facts, failure, field, heading, live, section, table, tell } from "./parts.js";
 import { edit, rotate } from "./editor.js";
 import { lettersTable } from "./letters.js";
@@ -49,7 +49,9 @@ export async function subscription(view, { item: id, signal }) {
       if (points.length > 300) points.shift();
       chart(plot, { title: "Last minutes", series: [{ name: "delivered/s", points }] });
     } catch (error) {
-      if (!signal.aborted) put(status, failure(error, "the status of a subscription"));
+      if (signal.aborted) return;
+      put(state, badge("unknown"));
+      put(status, failure(error, "the status of a subscription"));
     }
   };
   await live(signal, LOOK_MS, look);
@@ -67,8 +69,9 @@ function statusOf(now) {
       h("p", null, `${number(failing.count)} failures, the last `, time(failing.last), " at ", data(failing.sink, 200),
         failing.status ? ` (status ${number(failing.status)})` : "")) : null,
     now.paused ? h("p", { class: "note" }, "Paused ", time(now.paused.since), " by ", data(now.paused.by), ".") : null,
-    now.disabled ? h("p", { class: "note" }, "Disabled ", time(now.disabled.since), " by ", data(now.disabled.by), ": ", data(now.disabled.reason), ".") : null,
-    now.parked ? h("p", { class: "note bad" }, "Parked ", time(now.parked.since), ": ", data(now.parked.reason), ".") : null,
+    now.disabled ? h("p", { class: "note" }, "Disabled ", time(now.disabled.since), " by ", data(now.disabled.by), ": ", data(now.disabled.reason, 300)) : null,
+    now.parked ? h("p", { class: "note bad" }, "Parked ", time(now.parked.since), ": ", data(now.parked.reason, 300)) : null,
+    now.state === "awaiting-consent" ? h("p", { class: "note busy" }, "A sink has not consented: what is for it waits, and is sent once it does.") : null,
     facts([
       ["In flight", number(now.inFlight)],
       ["Waiting", number(now.waiting)],
@@ -78,7 +81,8 @@ function statusOf(now) {
       ["Kept dead letters", `${number(now.kept.count)} (${bytes(now.kept.bytes)})`],
       ["Last success", time(now.lastSuccess)],
       ["Last answer", now.lastAnswer ? h("span", null, data(now.lastAnswer.status), " ", time(now.lastAnswer.time)) : "\u2013"],
-      ["Backfill", backfill ? `${number(backfill.distance)} records to go` : now.lagging ? "under way" : "none"],
+      ["Backfill", backfill ? `${number(backfill.distance)} records to go${backfill.waitsFor ? `; waits for ${visible(backfill.waitsFor, 200)}` : ""}`
+        : now.lagging ? "under way" : "none"],
       ["Revision", data(now.revision)],
       ["Route", data(now.route)],
     ]),
@@ -87,6 +91,7 @@ function statusOf(now) {
       { name: "State", show: (each) => badge(each.state) },
       { name: "Since", show: (each) => time(each.since) },
       { name: "Reason", show: (each) => data(each.reason) },
+      { name: "Asked again", show: (each) => time(each.next) },
     ], now.consent, { label: "Consent" }) : null,
     table([
       { name: "Condition", show: (each) => data(each.type) },
@@ -99,7 +104,7 @@ function statusOf(now) {
 
 /** Buttons that are shown while they do something: [button, status => whether it does]. */
 function switchesOf(path, id, look) {
-  const asked = (word, done) => action(word[0].toUpperCase() + word.slice(1), async () => {
+  const asked = (word, done, label = word[0].toUpperCase() + word.slice(1)) => action(label, async () => {
     await send("POST", `${path}/${word}`);
     tell(`${id}: ${done}`);
     await look();
@@ -107,6 +112,7 @@ function switchesOf(path, id, look) {
   return [
     [asked("pause", "paused: events wait"), (now) => !now.paused],
     [asked("resume", "resumed"), (now) => now.paused || now.parked],
+    [asked("resume", "its sinks are asked", "Ask for consent"), (now) => now.state === "awaiting-consent"],
     [asked("disable", "disabled"), (now) => !now.disabled],
     [asked("enable", "enabled"), (now) => now.disabled],
   ];
