@@ -98,7 +98,10 @@ RUN_SCHEMAS: Final[dict[str, Schema]] = {
                 ),
             },
             "waitsFor": TEXT
-            | {"description": "What it waits for: events of the archive, and why."},
+            | {
+                "description": "What it waits for: events of the archive, and why; or the end of a"
+                " pause."
+            },
         },
         required=[
             "run",

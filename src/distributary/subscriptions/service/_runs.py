@@ -16,6 +16,7 @@ from distributary.core.outcome import DeliveryRowsReader, RunRow
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.subscriptions.store import demands as limits
 from distributary.subscriptions.store.demands import KEPT_MS, RUN_KINDS, RouteName, namespace_of
+from distributary.subscriptions.store.steering import Steering
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import SubscriptionPage
 
@@ -29,6 +30,8 @@ PHASES: Final[tuple[RunPhase, ...]] = (
 )
 SLICE: Final = 100
 """Least number of runs that are read at once where a list has a filter by state."""
+_SENDS: Final = frozenset(("replay", "redrive"))
+"""Kinds of runs that wait while nothing is sent to their route."""
 LOOKED_MAX: Final = 1_000
 """Runs looked at for one part of a list: with a filter by state a part may be short."""
 
@@ -277,6 +280,7 @@ class Runs:
         names = self._store.route_names({demand.route for demand in demands})
         ends = self._store.find_demands([_cancel_key(demand.run) for demand in demands])
         ended = {demand.details.of for demand in ends}
+        steering = self._steering({demand.route for demand in demands if demand.kind in _SENDS})
         return [
             RunState(
                 demand,
@@ -284,7 +288,7 @@ class Runs:
                 [rows[demand.seq] for rows in by_partition if demand.seq in rows],
                 len(self._readers),
                 demand.seq in ended,
-                self._waits_for(demand, by_partition),
+                self._waits_for(demand, by_partition, steering.get(demand.route)),
                 [
                     Missing(partition, row.missing_from, row.missing_to, row.missing)
                     for partition, rows in enumerate(by_partition)
@@ -296,7 +300,23 @@ class Runs:
             for demand in demands
         ]
 
-    def _waits_for(self, demand: Demand, by_partition: list[dict[int, RunRow]]) -> str:
+    def _steering(self, routes: set[str]) -> dict[str, Steering]:
+        found: dict[str, Steering] = {}
+        uids = sorted(routes - {""})
+        for first in range(0, len(uids), SLICE):
+            found |= self._store.steering(uids[first : first + SLICE])
+        return found
+
+    def _waits_for(
+        self, demand: Demand, by_partition: list[dict[int, RunRow]], steering: Steering | None
+    ) -> str:
+        if demand.kind not in _SENDS or _over_in_all(demand, by_partition):
+            return ""
+        if steering is not None and not demand.details.dry:
+            if steering.disabled_ms is not None:
+                return "its subscription, or object, is disabled"
+            if steering.paused_ms is not None:
+                return "its subscription, or object, is paused"
         if demand.kind != "replay":
             return ""
         for partition, rows in enumerate(by_partition):
@@ -304,6 +324,10 @@ class Runs:
             if row is not None and not row.done and (found := self._awaited(partition, row.at)):
                 return found
         return ""
+
+
+def _over_in_all(demand: Demand, by_partition: list[dict[int, RunRow]]) -> bool:
+    return all((row := rows.get(demand.seq)) is not None and row.done for rows in by_partition)
 
 
 def run_name(demand: Demand) -> str:

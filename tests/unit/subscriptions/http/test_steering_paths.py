@@ -102,6 +102,22 @@ def test_a_replay_is_a_run(api):
     assert post(api, "/runs/mine/cancel").json()["state"] == "done"
 
 
+@pytest.mark.parametrize("word", ["paused", "disabled"])
+def test_a_run_of_a_halted_subscription_says_what_it_waits_for(api, word):
+    """It stays running, and nothing else would tell why; one that only counts does not wait."""
+    api.put("s")
+    post(api, f"/subscriptions/s/{word.removesuffix('d')}", {})
+    body = {"from": "1970-01-01T00:00:00Z"}
+    post(api, "/subscriptions/s/replay", body | {"run": "sends"})
+    post(api, "/subscriptions/s/replay", body | {"run": "counts", "dryRun": True})
+    assert api.request("GET", "/runs/sends").json()["waitsFor"].endswith(f"is {word}")
+    assert "waitsFor" not in api.request("GET", "/runs/counts").json()
+    seq = api.store.find_demand("sends").seq
+    for partition in range(len(api.databases)):
+        write(api, partition, runs={seq: RunRow(seq, 0, 0, 0, 0, done=True)})
+    assert "waitsFor" not in api.request("GET", "/runs/sends").json()
+
+
 def test_a_run_whose_subscription_ends_meanwhile_says_so(api):
     """In any partition: with what it has done, and why there is no more."""
     api.put("s")
