@@ -28,6 +28,9 @@ class MemoryRouteAppender:
         self.looks = 0
         self.look_fault: LogUnavailableError | None = None
 
+    async def agree(self) -> None:
+        """The log has what the store has."""
+
     async def look_again(self) -> None:
         """Count, or fail."""
         self.looks += 1

@@ -43,15 +43,15 @@ class Consents:
         self._routes.clear()
         self._targets.clear()
 
-    def read(self) -> tuple[int, list[ConsentRow]] | None:
-        """Read changed rows; None: there are none. Blocks.
+    def read(self, *, anew: bool = False) -> tuple[int, list[ConsentRow]] | None:
+        """Read changed rows, or all *anew*; None: there are none. Blocks.
 
         Raises:
             StoreError: The store cannot be read now.
         """
         if self._rule.mode == "never":
             return None
-        news = self._reader.changed(self._seq)
+        news = self._reader.changed(0 if anew else self._seq)
         return news if news[1] else None
 
     def take(self, news: tuple[int, Iterable[ConsentRow]]) -> set[str]:

@@ -76,20 +76,19 @@ class KeptSecrets:
         self._rows: dict[_Name, KeptRow] = {}
         self._routes: dict[_Name, set[str]] = {}
 
-    def read(self) -> KeptNews | None:
-        """Read changes; None: there are none. Blocks.
+    def read(self, *, anew: bool = False) -> KeptNews | None:
+        """Read changes, or everything *anew*; None: there are none. Blocks.
 
         Raises:
             StoreError: The store cannot be read now.
         """
         with database.reading(self._engine) as connection:
             seq = connection.execute(sa.select(_c.c.seq)).scalar() or 0
-            if seq == self._seq:
+            after = 0 if anew else self._seq
+            if seq == after:
                 return None
             rows = connection.execute(
-                sa.select(_k.c.namespace, _k.c.name, _k.c.uid, _k.c.sealed).where(
-                    _k.c.seq > self._seq
-                )
+                sa.select(_k.c.namespace, _k.c.name, _k.c.uid, _k.c.sealed).where(_k.c.seq > after)
             )
             changed = {(namespace, name): KeptRow(*rest) for namespace, name, *rest in rows}
             names = connection.execute(sa.select(_k.c.namespace, _k.c.name))

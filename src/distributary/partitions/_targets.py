@@ -116,8 +116,10 @@ class DirectoryTargets:
 
     def read(self) -> Job | None:
         """Read changes; returns a job that applies them, or None. Blocks: call it in a thread."""
-        news, consents = self._directory.read(), self._consents.read()
-        texts, kept = self._secrets.read(), self._kept.read()
+        news = self._directory.read()
+        anew = news is not None and news.everything
+        consents, kept = self._consents.read(anew=anew), self._kept.read(anew=anew)
+        texts = self._secrets.read()
         unchanged = (news, consents, texts, kept) == (None, None, None, None)
         if unchanged and not self._tokens.due():
             return None

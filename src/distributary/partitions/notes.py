@@ -39,6 +39,8 @@ SICK: Final = "sick/"
 """Begins the names of notes with why a partition could not be owned; its number follows."""
 ROUTES: Final = "routes/"
 """Begins the names of notes with which routes an owner has found where; the partition follows."""
+AGREED: Final = "agreed"
+"""Name of the note with where each partition ended when log and store had the same changes."""
 RECALL: Final = "recall/"
 """Begins the names of notes with what owners ask for of the archive; the partition follows."""
 
@@ -60,6 +62,16 @@ def prepare_notes(writer: Engine) -> None:
         _meta.create_all(connection)
 
 
+def put_beside(connection: sa.Connection, name: str, content: bytes) -> None:
+    """As ``Notes.put``, in the transaction of *connection*."""
+    now = sa.func.extract("epoch", sa.func.clock_timestamp()) * _US
+    stamp = sa.cast(now, sa.BigInteger)
+    added = insert(_note).values(name=name, n=stamp, content=content[:BYTES_MAX])
+    later = sa.func.greatest(_note.c.n + 1, added.excluded.n)
+    again = {"n": later, "content": added.excluded.content}
+    connection.execute(added.on_conflict_do_update(index_elements=["name"], set_=again))
+
+
 class Notes:
     """The notes of a database. For any thread; each call blocks and may raise ``StoreError``.
 
@@ -78,15 +90,9 @@ class Notes:
             content: At most ``BYTES_MAX`` bytes of it are kept.
             durable: A crash of the database does not lose it; nobody writes it again.
         """
-        now = sa.func.extract("epoch", sa.func.clock_timestamp()) * _US
-        stamp = sa.cast(now, sa.BigInteger)
-        added = insert(_note).values(name=name, n=stamp, content=content[:BYTES_MAX])
-        later = sa.func.greatest(_note.c.n + 1, added.excluded.n)
-        again = {"n": later, "content": added.excluded.content}
-        put = added.on_conflict_do_update(index_elements=["name"], set_=again)
         writer = database.open_writer(self._url, STORE, durable=durable)
         with database.writing(writer) as connection:
-            connection.execute(put)
+            put_beside(connection, name, content)
 
     def stamps(self, prefix: str = "") -> dict[str, int]:
         """Returns which notes there are, each with its stamp."""

@@ -15,7 +15,13 @@ from distributary.core.database._either import (
     stating,
     writing,
 )
-from distributary.core.database._leading import NewestChange, StorePlace, StoreWriter
+from distributary.core.database._leading import (
+    NewestChange,
+    StorePlace,
+    StoreWriter,
+    is_over,
+    newest_opening,
+)
 from distributary.core.database._url import database_url, is_postgres
 from distributary.core.database.sqlite import memory_url, sqlite_url
 
@@ -27,9 +33,11 @@ __all__ = [
     "add_column",
     "big_number",
     "database_url",
+    "is_over",
     "is_postgres",
     "memory_url",
     "migrating",
+    "newest_opening",
     "open_alone",
     "open_reader",
     "open_writer",

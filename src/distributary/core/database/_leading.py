@@ -2,7 +2,8 @@
 
 SQLite's lock and that of the data directory see to it by themselves. In PostgreSQL each change
 first updates one row: so changes have an order, a former leader changes nothing any more, and a
-commit whose answer was lost is found again.
+commit whose answer was lost is found again. A change after a failover that has lost earlier ones of
+the same process fails: what that process knows of the store is not so any more.
 """
 
 import threading
@@ -38,6 +39,11 @@ _one: Final = sa.Table(
 )
 """One row, with ``id`` 1; in PostgreSQL alone."""
 
+_BESIDE: Final = "+"
+"""In a token: what follows is of a change by whoever does not lead, what precedes of the leader."""
+
+_of_leader: Final = sa.func.split_part(_one.c.token, _BESIDE, 1)
+
 
 class StorePlace(NamedTuple):
     """Where the resource store lies, and by which right this process changes it.
@@ -55,7 +61,48 @@ class StorePlace(NamedTuple):
 _turns: Final[dict[sa.URL, threading.Lock]] = {}
 """Lock of each store: until a change is found out that may have been made, no other one begins."""
 
-_claims: Final[dict[tuple[sa.URL, int | None], str]] = {}
+TOKENS_MAX: Final = 100
+"""Tokens that the store may have: of the last durable change, and of those after it. A database
+that loses more of them in a crash is taken for one that has gone back: the process starts anew."""
+
+
+class _Opening:
+    """By which right this process leads a store: of all its writers together.
+
+    Attributes:
+        claim: Tells it from every other opening.
+        tokens: One of them is the newest change's; empty: nothing was changed yet.
+        over: Whether the store is not what this process knows: it must stop.
+    """
+
+    def __init__(self) -> None:
+        self.claim = uuid.uuid4().hex
+        self.tokens: list[str] = []
+        self.over = False
+
+    def end(self) -> FencedError:
+        """Note that this process must stop; returns the error to raise."""
+        self.over = True
+        return FencedError(
+            "another process leads now, and changes the store, or a failover of the database has"
+            " lost changes; this one must stop"
+        )
+
+    def made(self, token: str, *, durable: bool) -> None:
+        """Note a change that was committed."""
+        self.tokens = [token] if durable else self.tokens[-TOKENS_MAX:]
+
+
+_openings: Final[dict[tuple[sa.URL, int | None], _Opening]] = {}
+
+
+def is_over(place: StorePlace) -> bool:
+    """Whether this process has led the store at *place*, and must stop. Asks nobody."""
+    return _opening_of(place.url, place.leader).over
+
+
+def _opening_of(url: sa.URL, leader: int | None) -> _Opening:
+    return _openings.setdefault((url, leader), _Opening())
 
 
 class StoreWriter:
@@ -75,9 +122,11 @@ class StoreWriter:
     def __init__(
         self, url: sa.URL, store: str, *, durable: bool = True, leader: int | None = None
     ) -> None:
-        self._url = url
         self._leader = leader
+        self._durable = durable
         self._shared = is_postgres(url)
+        self._opening = _opening_of(url, leader)
+        self._turn = _turns.setdefault(url, threading.Lock())
         self.engine = open_writer(url, store, durable=durable)
 
     def making(self) -> AbstractContextManager[Connection]:
@@ -97,7 +146,8 @@ class StoreWriter:
         Nobody else changes the store meanwhile, and what is read in it is the newest state.
 
         Raises:
-            FencedError: Another process leads: nothing was written, and this one must stop.
+            FencedError: Another process leads, or the database has lost changes of this one:
+                nothing was written, and this one must stop.
             StoreError: Nothing was written; or the message says that this is not known.
         """
         return self._changing() if self._shared else writing(self.engine)
@@ -108,46 +158,71 @@ class StoreWriter:
 
     @contextmanager
     def _making(self) -> Iterator[Connection]:
-        with migrating(self.engine) as connection:
+        with self._turn, migrating(self.engine) as connection:
             _metadata.create_all(connection)
-            known = connection.execute(sa.select(_one.c.generation).with_for_update()).scalar()
+            query = sa.select(_one.c.generation, _one.c.claim, _of_leader.label("token"))
+            known = connection.execute(query.with_for_update()).one_or_none()
             if known is None:
                 first = {"id": 1, "generation": 0, "claim": "", "token": ""}
                 connection.execute(sa.insert(_one).values(first))
-            if self._leader is not None:
-                if (known or 0) > self._leader:
-                    raise _fenced()
-                values = {"generation": self._leader, "claim": self._claim()}
-                connection.execute(sa.update(_one).values(values))
+            if self._leader is None:
+                yield connection
+                return
+            ours = self._opening
+            if known is not None:
+                if known.generation > self._leader:
+                    raise ours.end()
+                if known.claim == ours.claim and known.token not in ours.tokens:
+                    raise ours.end()
+            token = uuid.uuid4().hex  # readers look for the claim
+            values = {"generation": self._leader, "claim": ours.claim, "token": token}
+            connection.execute(sa.update(_one).values(values))
             yield connection
+            ours.tokens.append(token)  # from here on it may be committed
+        ours.made(token, durable=self._durable)
 
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
         token = uuid.uuid4().hex
-        mine = sa.update(_one).values(token=token).where(self._leads())
+        # Whoever changes the store beside the leader tells what the leader's newest change is.
+        beside = _of_leader.concat(f"{_BESIDE}{token}")
+        drawn = beside if self._leader is None else token
+        mine = sa.update(_one).values(token=drawn).where(self._leads())
 
         def landed(connection: Connection) -> bool:
             # Waits for the end of the transaction that is looked for.
-            query = sa.select(_one.c.token, self._leads()).with_for_update()
+            query = sa.select(_one.c.token, self._leads(token)).with_for_update()
             newest, leads = connection.execute(query).one()
             if not leads:
-                raise _fenced()
-            return bool(newest == token)
+                raise self._opening.end()
+            return bool(newest.endswith(token))
 
-        turn = _turns.setdefault(self._url, threading.Lock())
-        with turn, writing(self.engine, landed) as connection:
-            if connection.execute(mine).rowcount != 1:
-                raise _fenced()
-            yield connection
+        with self._turn:
+            with writing(self.engine, landed) as connection:
+                if connection.execute(mine).rowcount != 1:
+                    raise self._opening.end()
+                yield connection
+                self._opening.tokens.append(token)  # from here on it may be committed
+            self._opening.made(token, durable=self._durable)
 
-    def _leads(self) -> sa.ColumnElement[bool]:
+    def _leads(self, *tokens: str) -> sa.ColumnElement[bool]:
         if self._leader is None:
             return sa.true()
-        return sa.and_(_one.c.generation == self._leader, _one.c.claim == self._claim())
+        ours = self._opening
+        conditions = [_one.c.generation == self._leader, _one.c.claim == ours.claim]
+        if ours.tokens:
+            conditions.append(_of_leader.in_([*ours.tokens, *tokens]))
+        return sa.and_(*conditions)
 
-    def _claim(self) -> str:
-        """What this process claims its leadership by: all its writers together."""
-        return _claims.setdefault((self._url, self._leader), uuid.uuid4().hex)
+
+def newest_opening(connection: Connection) -> str:
+    """What tells the newest opening of the store by a leader from all others; of a file: nothing.
+
+    Whoever has read the store under another one may have read what a failover has lost since.
+    """
+    if connection.dialect.name != "postgresql":
+        return ""
+    return connection.execute(sa.select(_one.c.claim)).scalar() or ""
 
 
 class NewestChange:
@@ -176,7 +251,3 @@ class NewestChange:
     def close(self) -> None:
         """Close the connections."""
         self._engine.dispose()
-
-
-def _fenced() -> FencedError:
-    return FencedError("another process leads now, and changes the store; this one must stop")

@@ -134,7 +134,7 @@ class Batch:
     def _next(self, old: StoredSubscription, sealing: Sealing) -> StoredSubscription:
         return old._replace(
             revision=old.revision + 1,
-            etag=_etag(old.uid, old.revision + 1),
+            etag=etag(old.uid, old.revision + 1),
             updated_ms=self.now_ms,
             realized=sealing.spec.realized,
         )
@@ -150,7 +150,7 @@ class Batch:
             id=change.id,
             uid=change.uid,
             revision=1,
-            etag=_etag(change.uid, 1),
+            etag=etag(change.uid, 1),
             created_ms=self.now_ms,
             updated_ms=self.now_ms,
             realized=sealing.spec.realized,
@@ -276,5 +276,6 @@ class Batch:
         return record
 
 
-def _etag(uid: str, revision: int) -> str:
+def etag(uid: str, revision: int) -> str:
+    """Entity tag of a revision of the subscription *uid*."""
     return f'"{uid[:_UID_CHARS_IN_TAG]}-{revision}"'

@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -14,7 +14,7 @@ from distributary.core.demand import Demand
 from distributary.core.errors import StoreError
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
-from distributary.routes.settings import RouteSettings, decode_settings
+from distributary.routes.settings import RouteSettings, decode_settings, encode_settings
 from distributary.subscriptions.resource import (
     CREDENTIAL_MEMBERS,
     ApiSubscriptionSpec,
@@ -86,11 +86,12 @@ class News(NamedTuple):
     """Changes that were read and not yet applied.
 
     Attributes:
+        opening: ``database.newest_opening``.
         seq: Number of the newest change.
         credential_seq: Of the newest credential.
         demand_seq: Of the newest demand.
         steering_seq: Of the newest change of steering.
-        everything: The rows are complete: resources that are not listed are deleted.
+        everything: The rows are complete, and what is set about routes: what is not listed is gone.
         resources: Rows of subscriptions.
         routes: Rows of the routes of Triggers and messaging Subscriptions.
         renewed: Credentials that were resealed.
@@ -98,6 +99,7 @@ class News(NamedTuple):
         steered: What is set about routes whose steering changed.
     """
 
+    opening: str
     seq: int
     credential_seq: int
     demand_seq: int
@@ -147,6 +149,7 @@ class Directory:
     def __init__(self, url: sa.URL, sealer: Sealer | None = None) -> None:
         self._sealer = sealer or sealer_beside(url)
         self._engine = database.open_reader(url, _tables.STORE)
+        self._opening: str | None = None
         self._seq = -1
         self._credential_seq = 0
         self._demand_seq = 0
@@ -188,7 +191,7 @@ class Directory:
 
         One short read where there are none (about 0.1 ms). Else reads only changed resources, or
         all of them where this process has missed more changes than the store keeps deleted rows
-        for.
+        for, or another process changes the store: a failover may have lost what was read.
 
         Raises:
             StoreError: The store cannot be read now; the known state stays.
@@ -213,24 +216,23 @@ class Directory:
             StoreError: The store cannot be read now.
         """
         with database.reading(self._engine) as connection:
+            opening = database.newest_opening(connection)  # before all that is read under it
             newest = connection.execute(_NEWEST).one()
-            everything = self._seq < newest.trimmed_through
+            numbers = newest.seq, newest.credential_seq, newest.demand_seq, newest.steering_seq
+            mine = self._seq, self._credential_seq, self._demand_seq, self._steering_seq
+            everything = opening != self._opening or self._seq < newest.trimmed_through
+            if numbers == mine and not everything:
+                return None
             rows: Sequence[Any] = ()
             routes: Sequence[Any] = ()
             renewed: Sequence[Any] = ()
-            if newest.seq != self._seq and everything:
+            if everything:
                 rows = connection.execute(_RESOURCES.where(_t.c.state == _tables.LIVE)).all()
                 routes = connection.execute(_ROUTES.where(_k.c.state == _tables.LIVE)).all()
             elif newest.seq != self._seq:
                 rows = connection.execute(_RESOURCES.where(_t.c.seq > self._seq)).all()
                 routes = connection.execute(_ROUTES.where(_k.c.seq > self._seq)).all()
-            elif (newest.credential_seq, newest.demand_seq, newest.steering_seq) == (
-                self._credential_seq,
-                self._demand_seq,
-                self._steering_seq,
-            ):
-                return None
-            if newest.credential_seq != self._credential_seq:
+            if newest.credential_seq != self._credential_seq and not everything:
                 # Credentials resealed without a change of their resource.
                 query = sa.select(_c.c.uid, _c.c.revision, _c.c.sealed, _c.c.settings)
                 query = query.where(_c.c.seq > self._credential_seq)
@@ -242,19 +244,37 @@ class Directory:
                 # One may have come between the two statements: once read, it is not read again.
                 demand_seq = max([demand_seq, *(demand.seq for demand in demands[-1:])])
             steered: Sequence[Steering] = ()
-            if newest.steering_seq != self._steering_seq:
-                _, steered = read_changed(connection, self._steering_seq)
+            if everything or newest.steering_seq != self._steering_seq:
+                _, steered = read_changed(connection, 0 if everything else self._steering_seq)
         numbers = newest.seq, newest.credential_seq, demand_seq, newest.steering_seq
-        everything = everything and newest.seq != self._seq
-        return News(*numbers, everything, rows, routes, renewed, demands, steered)
+        return News(opening, *numbers, everything, rows, routes, renewed, demands, steered)
 
     def take(self, news: News) -> None:
         """Apply *news*; call it in the thread that reads resources."""
+        before = self._listed, self._sealed
         if news.everything:
             self._changed.update(self._listed, self._let_go)
-            self._listed.clear()
+            self._listed, self._sealed = {}, {}
             self._let_go.clear()
-            self._sealed.clear()
+        self._take_rows(news)
+        for uid, revision, *secrets in news.renewed:
+            sealed = Sealed(*secrets)
+            listed = self._listed.get(uid)
+            # A credential of a revision that is not read yet comes with that revision.
+            if listed is None or listed.revision != revision or self._sealed.get(uid) == sealed:
+                continue
+            self._sealed[uid] = sealed
+            self._renewed.add(uid)
+        if news.everything:
+            self._renew(*before)
+        self._demands.extend(news.demands)
+        if news.steered or news.everything:
+            self._steer(news)
+        self._opening = news.opening
+        self._seq, self._credential_seq = news.seq, news.credential_seq
+        self._demand_seq, self._steering_seq = news.demand_seq, news.steering_seq
+
+    def _take_rows(self, news: News) -> None:
         for uid, revision, state, settings_json in news.routes:
             self._changed.add(uid)
             if state == _tables.LIVE:
@@ -271,26 +291,26 @@ class Directory:
                 self._sealed.pop(uid, None)
             else:
                 self._sealed[uid] = Sealed(*secrets)
-        for uid, revision, *secrets in news.renewed:
-            sealed = Sealed(*secrets)
-            listed = self._listed.get(uid)
-            # A credential of a revision that is not read yet comes with that revision.
-            if listed is None or listed.revision != revision or self._sealed.get(uid) == sealed:
-                continue
-            self._sealed[uid] = sealed
-            self._renewed.add(uid)
-        self._demands.extend(news.demands)
-        if news.steered:
-            self._steer(news)
-        self._seq, self._credential_seq = news.seq, news.credential_seq
-        self._demand_seq, self._steering_seq = news.demand_seq, news.steering_seq
+
+    def _renew(
+        self,
+        listed: Mapping[str, Listed | ListedRoute | _Unread | _UnreadRoute],
+        sealed: Mapping[str, Sealed],
+    ) -> None:
+        """Find what is not as *listed* and *sealed* before; its revision may be the same."""
+        for uid in listed.keys() & self._listed.keys():
+            before = _content(listed[uid]), sealed.get(uid)
+            if before != (_content(self._listed[uid]), self._sealed.get(uid)):
+                self._renewed.add(uid)
 
     def _steer(self, news: News) -> None:
         ended = {one.uid for one in news.steered if not one.halted}
         begun = {one.uid for one in news.steered if one.halted}
         if news.everything:  # The steering of a route is kept for a while when it is deleted.
-            begun &= self._listed.keys()
-        self._halted = (self._halted - ended) | begun
+            ended, begun = set(self._halted), begun & self._listed.keys()
+        halted = (self._halted - ended) | begun
+        if halted != self._halted:
+            self._halted = halted
 
     def end(self, uid: str) -> None:
         """Forget *uid*, whose deletion the log reports; the store has it already."""
@@ -390,6 +410,19 @@ class Directory:
         elif isinstance(found, _UnreadRoute):
             found = self._listed[uid] = _read_route(uid, found)
         return found
+
+
+def _content(found: Listed | ListedRoute | _Unread | _UnreadRoute) -> tuple[int, str]:
+    """Revision and content: a revision that a failover has lost may be another one's again."""
+    match found:
+        case Listed():
+            return found.revision, found.spec.realized.decode()
+        case ListedRoute():
+            return found.revision, encode_settings(found.settings).decode()
+        case _Unread():
+            return found.revision, found.realized
+        case _UnreadRoute():
+            return found.revision, found.settings_json
 
 
 def _read_resource(unread: _Unread) -> Listed:

@@ -52,6 +52,13 @@ _log = structlog.get_logger(__name__)
 class RouteAppender(Protocol):
     """Appends route records to the log."""
 
+    async def agree(self) -> None:
+        """Have the store go on after the changes that the log has, before the first new one.
+
+        Raises:
+            LogError, StoreError: Not now; the caller tries again, and makes no change until then.
+        """
+
     async def append_routes(self, bodies: Sequence[bytes]) -> None:
         """Append *bodies*, in their order, to every partition.
 
@@ -97,6 +104,7 @@ class Leader:
         self._retry_wait_s = retry_wait_s
         self._opened = {DEFAULT_NAMESPACE}  # the receivers know their paths
         self._behind: LogError | StoreError | None = LogUnavailableError("not started yet")
+        self._agreed = False
         self._loop: WriteLoop[Change, Applied | AppliedRoute] = WriteLoop(
             "control-leader", self._make, batch_max=BATCH_MAX, pause_s=self._pause_s
         )
@@ -224,6 +232,9 @@ class Leader:
     async def _roll_forward(self) -> None:
         """Append what is pending, oldest first; sets ``_behind`` to the result."""
         try:
+            if not self._agreed:
+                await self._appender.agree()
+                self._agreed = True
             while pending := await asyncio.to_thread(self._store.pending, ROLL_FORWARD_MAX):
                 await self._appender.append_routes([record for _, record in pending])
                 await asyncio.to_thread(self._store.mark_appended, pending[-1][0])

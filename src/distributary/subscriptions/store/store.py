@@ -58,6 +58,7 @@ from distributary.subscriptions.store.lifecycle_rows import (
     RESUMED,
     note_steered,
 )
+from distributary.subscriptions.store.lost import pass_numbers
 from distributary.subscriptions.store.stored import (
     NO_SUBSCRIPTION,
     Applied,
@@ -147,6 +148,8 @@ class Store:
             version = _tables.create(connection)
             if version < _tables.SCHEMA_VERSION:
                 bring_up(connection, version, self._sealer)
+            if leader is not None:
+                pass_numbers(connection)
         scrub(self._writer.engine)
         # The mark of appended records may be lost: they are appended again, which is harmless.
         self._noter = StoreWriter(url, _tables.STORE, durable=False, leader=leader)

@@ -294,6 +294,27 @@ def test_a_bug_in_one_batch_does_not_end_the_others(runner, make_service, propos
     assert [record.seq for record in log.applied(0)] == [1, 2]
 
 
+def test_nothing_changes_before_store_and_log_agree(runner, make_service, store, proposal):
+    """A number that the log has already would be passed over there, in silence."""
+
+    class Unread(MemoryRouteAppender):
+        away = True
+
+        async def agree(self):
+            if self.away:
+                raise LogUnavailableError("the log cannot be read")
+
+    log = Unread()
+    service = make_service(appender=log, retry_wait_s=0.01)
+    assert service.behind() == "the log cannot be read"
+    with pytest.raises(LogUnavailableError):
+        runner.run(service.create(proposal()))
+    assert store.live_count() == 0
+    log.away = False
+    runner.run(service.create(proposal()))
+    assert store.live_count() == 1
+
+
 def test_a_store_that_fails_is_reported_and_tried_again(
     runner, make_service, store, proposal, monkeypatch
 ):

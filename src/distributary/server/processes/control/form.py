@@ -62,6 +62,9 @@ class AppendClient(Protocol):
     and ``knative.reconcile.Ingress`` for what each call promises.
     """
 
+    async def agree(self) -> None:
+        """Have the store go on after the changes that the log has."""
+
     async def append_routes(self, bodies: Sequence[bytes]) -> None:
         """Append *bodies*, in order, to every partition."""
 

@@ -35,6 +35,7 @@ from distributary.server.processes.control.form import (
 )
 from distributary.server.processes.control.views import Views
 from distributary.server.processes.ingest_process import IngestStart
+from distributary.server.processes.node._agreement import Agreement
 from distributary.server.processes.node._growth import Growth
 from distributary.server.processes.node._node_recalls import NodeRecalls
 from distributary.server.processes.node._shared_cluster import SharedCluster
@@ -104,9 +105,11 @@ class SharedRoutes:
     Args:
         routes: Appends; closed by who made it.
         told: Knows what all nodes serve.
+        agreement: Of store and log.
     """
 
-    def __init__(self, routes: shared.KafkaRoutes, told: Told) -> None:
+    def __init__(self, routes: shared.KafkaRoutes, told: Told, agreement: Agreement) -> None:
+        self.agree = agreement.agree
         self.append_routes = routes.append_routes
         self.append_timer_events = routes.append_timer_events
         self.append_events = routes.append_events
@@ -153,6 +156,9 @@ class Led:
         self.store = database.StorePlace(url, start.generation)
         self._told = Told(PostgresNodes(url, start.generation), self._newest_addresses, self._log)
         self._routes: shared.KafkaRoutes | None = None
+        self._agreement = Agreement(
+            places.log, self.store, self.partitions, self._log, lambda: os._exit(EXIT_LAPSED)
+        )
 
     def _newest_addresses(self) -> int:
         book = AddressBook(self.store.url)
@@ -190,7 +196,7 @@ class Led:
     def append_client(self) -> AppendClient:
         """All of them share one producer."""
         assert self._routes is not None
-        return SharedRoutes(self._routes, self._told)
+        return SharedRoutes(self._routes, self._told, self._agreement)
 
     def receiver_children(self, start: IngestStart, line: Any, **how: Any) -> list[Child]:
         """The node process runs them."""
@@ -220,7 +226,7 @@ class Led:
     async def upkeep(
         self, settings: Callable[[], Settings], meter: Meter, line: Callable[[str], None]
     ) -> None:
-        """Retention, recalls of the archive, and more partitions where they are wanted."""
+        """Retention, recalls of the archive, more partitions where wanted; see ``Agreement``."""
         assert self._routes is not None
         growth = Growth(self._places.log, self.store, self._routes, self._log)
         bytes_max = settings().retention_bytes_max // self.partitions
@@ -232,6 +238,7 @@ class Led:
         shared = Shared(self._places, self.partitions)
         try:
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._agreement.follow())
                 group.create_task(growth.follow(lambda: settings().partitions or 0))
                 group.create_task(recalls.follow(lambda: settings().archive))
                 group.create_task(

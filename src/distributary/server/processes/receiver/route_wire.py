@@ -172,6 +172,9 @@ class RouteAppendClient:
     ) -> None:
         self._wires = [_Wire(path, report) for path in paths]
 
+    async def agree(self) -> None:
+        """See ``RouteAppender``: store and log lie in one data directory, backed up as one."""
+
     async def append_routes(self, bodies: Sequence[bytes]) -> None:
         """Append *bodies*, in order, to every partition; returns when they are durable.
 
