@@ -63,8 +63,9 @@ def own(
     if isinstance(store, WatchedMemory):
         return MemoryOwnership(store, state, touch=files.touch), lambda: None
     leap = read_journal(path)[0].history_end // LEAP + 1  # as by a clock
-    journal = Journal(path, files, rows_from=leap * LEAP)
-    return FileOwnership(store, journal), journal.close
+    with files.calm():
+        journal = Journal(path, files, rows_from=leap * LEAP)
+        return FileOwnership(store, journal), journal.close
 
 
 def finish(closing: Coroutine[Any, Any, None]) -> None:

@@ -5,7 +5,8 @@ does, except ``LifeTimers`` and ``LateWork``, which die with their owner.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ParamSpec, TypeAlias
 
 from distributary.core.database import memory_url
@@ -43,7 +44,6 @@ __all__ = [
     "WatchedMemory",
     "WatchedStore",
 ]
-
 
 _Given = ParamSpec("_Given")
 Work: TypeAlias = Callable[[], None]
@@ -349,6 +349,14 @@ class SimulatedFiles:
         """Nothing, or a failure."""
         if self.failing:
             raise OSError("the simulated medium failed")
+
+    @contextmanager
+    def calm(self) -> Iterator[None]:
+        """Inject nothing meanwhile: an owner begins, which would be tried until it can."""
+        armed = self.torn_bytes, self.failing
+        self.torn_bytes, self.failing = None, False
+        yield
+        self.torn_bytes, self.failing = armed
 
     def touch(self, place: str) -> None:
         """The same for a ``MemoryOwnership``, which has no file to tear."""
