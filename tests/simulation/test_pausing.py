@@ -175,7 +175,7 @@ def test_a_counted_route_makes_as_many_deliveries_over_a_pause(two):
     two.advance(5.0)
     two.targets.unhalt("n")
     two.advance(30.0)
-    assert two.quotas.delivered("n") == 20
+    assert two.reservations.delivered("n") == 20
     two.rest()
 
 

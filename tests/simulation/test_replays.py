@@ -221,7 +221,7 @@ def test_a_replay_is_counted_against_maxevents(past):
     past.advance(1.0)
     replay(past, "n")
     past.advance(30.0)
-    assert past.quotas.delivered("n") == 30
+    assert past.reservations.delivered("n") == 30
     assert len(set(arrivals(past, DEAD))) == 30
     past.rest()
 
