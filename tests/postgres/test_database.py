@@ -7,6 +7,7 @@ import time
 import psycopg
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from distributary.core import database
 from distributary.core.cluster import PostgresPlace
@@ -49,6 +50,31 @@ def _put(engine: sa.Engine, name: str) -> None:
 def _names(engine: sa.Engine) -> list[str]:
     with database.reading(engine) as connection:
         return list(connection.execute(sa.select(THINGS.c.name).order_by(THINGS.c.name)).scalars())
+
+
+def test_a_process_asks_once_what_server_it_has(
+    url: sa.URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many stores it opens: each question is a round trip before a partition's first event.
+
+    All of them know the same of it.
+    """
+    asked: list[object] = []
+    ask = PGDialect_psycopg.initialize
+    monkeypatch.setattr(PGDialect_psycopg, "initialize", lambda *of: asked.append(of) or ask(*of))
+    monkeypatch.setattr(_postgres, "_known", {})
+    engines = [database.open_alone(url, "a lease") for _ in range(3)]
+    known = []
+    for engine in engines:
+        with database.writing(engine) as connection:
+            assert connection.exec_driver_sql("SELECT 1").scalar() == 1
+        dialect = engine.dialect
+        known.append((dialect.server_version_info, dialect.default_schema_name))
+        known[-1] += (dialect.default_isolation_level, dialect._backslash_escapes)
+        engine.dispose()
+    assert len(asked) == 1
+    assert known == [known[0]] * 3
+    assert known[0][0] >= (14,)
 
 
 def test_text_is_in_the_order_of_its_bytes(writer: sa.Engine, reader: sa.Engine) -> None:

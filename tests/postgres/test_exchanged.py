@@ -21,7 +21,7 @@ from distributary.core.log.reader_notes import ReaderNote, UnreadNote
 from distributary.core.postgres_lease import CONTROL, PostgresLease
 from distributary.core.route import RouteTable
 from distributary.datadir import DataDir, StatusField
-from distributary.partitions import cluster_places
+from distributary.partitions import cluster_places, shared_page
 from distributary.partitions import notes as notes_module
 from distributary.partitions._courier import Courier
 from distributary.partitions.cluster_places import ClusterPlaces
@@ -125,6 +125,24 @@ def test_the_last_leader_ends_owners_that_were_left_to_it(machine, url):
     here.exchange()
     assert all(page[StatusField.SUCCESSOR] for page in owned)
     assert there.page(1)[StatusField.EPOCH] == 7
+
+
+def test_pages_of_many_partitions_cost_one_question(machine, monkeypatch):
+    """A task that looks for a partition needs all of them, and each question is a round trip."""
+    here = machine()
+    mine = [here.page(number) for number in range(3)]
+    for number, page in enumerate(mine):
+        page[StatusField.EPOCH] = 7 + number
+    here.exchange()
+    there, asked = machine(), []
+    reading = shared_page.database.reading
+    monkeypatch.setattr(
+        shared_page.database, "reading", lambda engine: asked.append(1) or reading(engine)
+    )
+    pages = there.pages(range(4))
+    assert [page[StatusField.EPOCH] for page in pages] == [7, 8, 9, 0]
+    assert there.pages(range(4)) == pages == [there.page(number) for number in range(4)]
+    assert len(asked) == 1
 
 
 def test_a_page_is_read_as_it_is_now(url, machine):

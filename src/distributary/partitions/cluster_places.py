@@ -11,7 +11,7 @@ import itertools
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -203,6 +203,11 @@ class ClusterPlaces:
     def status_page(self, partition: int) -> StatusPage:
         """See ``Places.status_page``."""
         return OwnStop(self._pages.page(partition), self._entrusted.driver)
+
+    def status_pages(self, count: int) -> Sequence[StatusPage]:
+        """See ``Places.status_pages``: the database is asked once."""
+        found = self._pages.pages(range(count))
+        return [OwnStop(page, self._entrusted.driver) for page in found]
 
     def records(self, partition: int) -> Records:
         """See ``Places.records``."""

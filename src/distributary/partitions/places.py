@@ -9,7 +9,7 @@ Callers: ``_holding``, ``_prepared``, ``_session`` and the ``spark`` slice.
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
@@ -147,6 +147,9 @@ class Places(Protocol):
     def status_page(self, partition: int) -> StatusPage:
         """Open the status page of *partition*."""
 
+    def status_pages(self, count: int) -> Sequence[StatusPage]:
+        """Open those of the first *count* partitions: a task that looks for one needs them all."""
+
     def records(self, partition: int) -> Records:
         """Open a reader of *partition*; its position is its own."""
 
@@ -236,6 +239,10 @@ class FilePlaces:
     def status_page(self, partition: int) -> StatusPage:
         """See ``Places.status_page``."""
         return MappedStatusPage(self.paths.status_page(partition))
+
+    def status_pages(self, count: int) -> Sequence[StatusPage]:
+        """See ``Places.status_pages``."""
+        return [self.status_page(number) for number in range(count)]
 
     def records(self, partition: int) -> Records:
         """See ``Places.records``."""

@@ -13,7 +13,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -188,12 +188,21 @@ class PageExchange:
         Raises:
             StoreError: The database cannot be asked now.
         """
+        return self.pages([partition])[0]
+
+    def pages(self, partitions: Iterable[int]) -> list[SharedStatusPage]:
+        """Returns the page of each of *partitions*, for which the database is asked once.
+
+        Raises:
+            StoreError: It cannot be asked now.
+        """
         with self._gate:
-            found = self._pages.get(partition)
-            if found is None:
-                found = SharedStatusPage(partition, self._closing.add)
-                self._receive([found])
-                self._pages[partition] = found
+            found = [
+                self._pages.get(each) or SharedStatusPage(each, self._closing.add)
+                for each in partitions
+            ]
+            self._receive([page for page in found if page.partition not in self._pages])
+            self._pages.update({page.partition: page for page in found})
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
                 self._thread.start()

@@ -105,8 +105,8 @@ def decode_entrusted(content: bytes) -> Entrusted | None:
 class _Partition:
     """A partition, seen by a task that looks for one: a ``_search.Place``."""
 
-    def __init__(self, places: Places, number: int, log_level: str) -> None:
-        self.status_page = places.status_page(number)
+    def __init__(self, places: Places, number: int, page: StatusPage, log_level: str) -> None:
+        self.status_page = page
         log = owner_log(log_level)
         self.sickness = _sickness(places, number, self.status_page, log)
         self.due = self.sickness.due
@@ -167,9 +167,11 @@ class _Task:
         self._number = number
         self._epoch = epoch
         count = max(settings.partitions, number + 1)
-        self._partitions = seen_once_there(
-            lambda: [_Partition(self._places, n, settings.log_level) for n in range(count)]
-        )
+        pages = seen_once_there(lambda: self._places.status_pages(count))
+        self._partitions = [
+            _Partition(self._places, number, page, settings.log_level)
+            for number, page in enumerate(pages)
+        ]
         self._page = self._partitions[number].status_page
         self._search: Search | None = None
         self._prepared = False

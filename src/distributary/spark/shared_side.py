@@ -102,7 +102,7 @@ class SharedSide:
         prepare_places(url)
         self._exchange = PageExchange(url)
         self.status_pages: list[StatusPage] = [
-            OwnStop(self._exchange.page(number), given.driver) for number in range(partitions)
+            OwnStop(page, given.driver) for page in self._exchange.pages(range(partitions))
         ]
         self._shown = [MappedStatusPage(paths.status_page(p)) for p in range(partitions)]
         self._notes = Notes(url)

@@ -115,7 +115,7 @@ class World:
             "database": SimpleNamespace(**dict.fromkeys(OPENS, lambda *_: None)),
             "threading": SimpleNamespace(Thread=Thread),
             "prepare_places": lambda _url: None,
-            "PageExchange": lambda _url: SimpleNamespace(page=own.__getitem__),
+            "PageExchange": lambda _url: SimpleNamespace(pages=lambda some: [own[n] for n in some]),
             "Notes": lambda _url: SimpleNamespace(put=self._put),
             "Mirror": lambda *_: nothing,
             "PostgresFailing": lambda *_: SimpleNamespace(read=list),

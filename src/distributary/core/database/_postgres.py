@@ -69,6 +69,9 @@ VERSION_MIN: Final = 140000
 _log = structlog.get_logger(__name__)
 _opening: Final = threading.Lock()
 _warned: Final[set[str]] = set()
+_known: Final[dict[sa.URL, dict[str, Any]]] = {}
+"""URL of a database -> attributes of SQLAlchemy's dialect that it has found out by asking."""
+_PLAIN: Final = (bool, int, str, tuple, type(None))
 
 
 class _Pool:
@@ -264,11 +267,35 @@ def _make(url: sa.URL, *, writes: bool, pool_size: int = 0) -> Engine:
     def connect(_dialect: object, _record: object, args: Any, settings: Any) -> Any:
         return kind.connect(*args, **settings)
 
+    _ask_once(engine)
     sa.event.listen(engine, "do_connect", connect)
     sa.event.listen(engine, "connect", prepare)
     sa.event.listen(engine, "checkin", check_in)
     sa.event.listen(engine, "checkout", check_out)
     return engine
+
+
+def _ask_once(engine: Engine) -> None:
+    """Have *engine* know of its server what the first one of this process has found out.
+
+    SQLAlchemy asks four questions at the first connection of each, one after another, and an owner
+    of a partition opens several on its way to its first event.
+    """
+    dialect: Any = engine.dialect
+    ask = dialect.initialize
+
+    def initialize(connection: Connection) -> None:
+        known = _known.get(engine.url)
+        if known is not None:
+            vars(dialect).update(known)
+            return
+        before = set(vars(dialect))
+        ask(connection)
+        found = ((name, vars(dialect)[name]) for name in vars(dialect).keys() - before)
+        # Not what it remembers of itself.
+        _known[engine.url] = {n: value for n, value in found if isinstance(value, _PLAIN)}
+
+    dialect.initialize = initialize
 
 
 def _connection_type() -> Any:
