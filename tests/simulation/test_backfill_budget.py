@@ -88,6 +88,9 @@ def test_a_clock_that_leaps_makes_nothing_too_old(make_partition):
         partition.advance(1.0)
     partition.clock.jump(30 * 86_400_000)
     partition.advance(60.0)
+    partition.rollover()
+    partition.start()  # newer settings: another session of the same process
+    partition.advance(60.0)
     partition.clock.jump(-30 * 86_400_000)
     partition.sinks[A] = answers(200)
     partition.rest()

@@ -8,7 +8,6 @@ are off by default: the disk watermark is the last defence.
 import functools
 from typing import Final
 
-from distributary.core.clock import AgeClock
 from distributary.core.engine.cuts import Cuts
 from distributary.core.engine.machine import Engine
 from distributary.core.errors import DistributaryError, StoreError
@@ -33,7 +32,6 @@ class BackfillLimit:
         self._limited = bool(self._budget)  # looks at the quotas of all namespaces
         self._due_s = float("-inf")
         self._looking = False
-        self._ages = AgeClock(context.clock, from_start=True)
 
     def tick(self) -> None:
         """Check the budget if that is due."""
@@ -43,7 +41,7 @@ class BackfillLimit:
         self._due_s = now_s + LOOK_EVERY_S
         self._looking = True
         found: list[Cuts] = []
-        age_ms = self._ages.now_ms()
+        age_ms = self._context.ages.now_ms()
 
         def work() -> None:
             try:

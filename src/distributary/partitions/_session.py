@@ -21,7 +21,7 @@ from typing import Any
 
 import uvloop
 
-from distributary.core.clock import SystemClock, SystemRandom
+from distributary.core.clock import AgeClock, SystemClock, SystemRandom
 from distributary.core.deliver import Dispatcher, LoopTimers
 from distributary.core.engine import EngineLimits
 from distributary.core.errors import DistributaryError, StoreError
@@ -68,6 +68,7 @@ FLUSH_S_MAX = 1.0
 """Longest wait at a close for spans that are not sent yet: what is left may be lost."""
 STOP_WAIT_S = 5.0
 """Longest wait for the loop to stop; then the process exits."""
+_AGES = AgeClock(SystemClock(), from_start=True)  # a leap counts for the sessions after it too
 
 
 @dataclass(slots=True)
@@ -211,6 +212,7 @@ class PartitionSession:
                 history_files=None if self._filing is None else self._filing.files,
                 failures_only=attempts == "failures",
                 clock=self._clock,
+                ages=_AGES,
                 timers=timers,
                 random=SystemRandom(),
                 blocking=blocking,

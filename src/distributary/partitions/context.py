@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from distributary.core.clock import Clock, Random
+from distributary.core.clock import AgeClock, Clock, Random
 from distributary.core.deliver import Dispatcher, Timers
 from distributary.core.engine.effects import StepWatcher
 from distributary.core.engine.limits import EngineLimits
@@ -42,6 +42,7 @@ class PartitionContext:
         reading: Runs reads of resources and of retry rows' records, which wait for no writer.
         tallies: Stores what became of each route's matches.
         routes_path: Cache file of the route table.
+        ages: Tells ages, over all sessions of the process.
         failing: Takes the routes that fail.
         on_failed: Called once with the reason when the consumer cannot continue.
         on_taken: Called when the consumer has taken every record that it was fed.
@@ -70,6 +71,7 @@ class PartitionContext:
     meter: Meter
     history_files: Files | None
     clock: Clock
+    ages: AgeClock
     timers: Timers
     random: Random
     blocking: Blocking

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
+from distributary.core.clock import AgeClock
 from distributary.core.deliver import Destination, Dispatcher, Limits
 from distributary.core.engine import EngineLimits, Step
 from distributary.core.errors import DistributaryError
@@ -123,17 +124,15 @@ class Partition:
         self._backfill_budget = backfill_budget
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
-        self.log = MemoryLog(self.clock)
-        self.targets = SimulatedTargets()
+        self.ages = AgeClock(self.clock, from_start=True)
+        self.log, self.targets = MemoryLog(self.clock), SimulatedTargets()
         self.store = simulated_life.watch(budgets, in_memory=in_memory)
         self._board = "board"
-        self._state = JournalState()
-        self.history = SimulatedHistory()
+        self._state, self.history = JournalState(), SimulatedHistory()
         self.reservations = FaultyReservations(folder / "quota.db", self.clock)
         self.tallies, self.tally_checker = MemoryTallies(), TallyChecker()
         self.files = SimulatedFiles(os.write)
-        self.checker = OutcomeChecker()
-        self.lives_of_matches = LifeChecker()
+        self.checker, self.lives_of_matches = OutcomeChecker(), LifeChecker()
         self.engine_limits = EngineLimits()
         self.sinks: dict[str, Behaviour] = {}
         self.reports, self.warnings = list[Line](), list[Line]()
@@ -287,6 +286,7 @@ class Partition:
             meter=Meter(),
             history_files=self.history,
             clock=self.clock,
+            ages=self.ages,
             timers=timers,
             random=SeededRandom(self._chance.randrange(1 << 30)),
             blocking=self._blocking(timers),

@@ -232,12 +232,14 @@ def _settle(engine: Engine) -> None:
 
     Its last writer may have been killed before the log was synced, or the sync has failed: such
     transactions read back from the page cache, and a power cut would take them, with all that were
-    committed behind them. Whoever opens the file relies on them, and says so elsewhere.
+    committed behind them. Whoever opens the file relies on them, and says so elsewhere. The next
+    transaction begins the log anew: none is written behind what may be missing.
     """
     with _raw(engine) as connection:
         (_, _, path) = connection.execute("PRAGMA database_list").fetchone()
-        if _pragma(connection, "wal_checkpoint(FULL)") and path:
-            # A reader is in the way: what was never synced is synced at least.
+        if _pragma(connection, "wal_checkpoint(RESTART)") and path:
+            # A reader is in the way: what was never synced is synced at least. What a sync that
+            # failed has lost is not.
             with contextlib.suppress(FileNotFoundError), Path(f"{path}-wal").open("rb") as log:
                 os.fdatasync(log.fileno())
 

@@ -41,11 +41,12 @@ class Reserve:
         holders: All tenants, a view that follows them.
     """
 
-    __slots__ = ("_bytes_max", "_holders", "_tell", "starving")
+    __slots__ = ("_bytes_max", "_holders", "_looked", "_tell", "starving")
 
     def __init__(self, bytes_max: int, timers: Timers, holders: Collection[Holder]) -> None:
         self._bytes_max = bytes_max
         self._holders = holders
+        self._looked = 0  # tenants since one was told
         self._tell = Soon(timers, self._tell_starved)
         self.starving: dict[Holder, None] = {}
         """Tenants with idle queues that were refused, in turn."""
@@ -57,6 +58,7 @@ class Reserve:
     def fell(self) -> None:
         """Tell those that wait, soon: bytes have fallen, or a part has grown."""
         if self.starving:
+            self._looked = 0
             self._tell.ask()
 
     def tell_later(self) -> None:
@@ -65,10 +67,12 @@ class Reserve:
 
     def _tell_starved(self) -> None:
         free_bytes, told = self.free_bytes(), False
-        for holder in list(islice(self.starving, TENANTS_TOLD_MAX)):
+        looked = list(islice(self.starving, TENANTS_TOLD_MAX))
+        for holder in looked:
             del self.starving[holder]
             told |= holder.tell_starved(free_bytes)
             if holder.starves:
                 self.starving[holder] = None
-        if told and self.starving:
+        self._looked = 0 if told else self._looked + len(looked)
+        if self._looked < len(self.starving):  # else nobody has room, in a whole round
             self.tell_later()

@@ -40,9 +40,10 @@ UNPROVEN_S_MAX: Final = 60.0
 """Longest time for which sinks that answer may leave no room for another: then one that waits goes
 by their limit. A new sink must get an attempt to show that it answers."""
 
-TOLD_S: Final = 1.0
-"""How long a queue that was told of room comes before those that were not: a read of the log at
-most, where its events are read first."""
+TOLD_S: Final = 30.0
+"""How long a queue that was told of room comes before those that were not. Its events may have to
+be read first, from the log or the archive, one read after the other. Nothing is kept free for
+it."""
 
 
 class Starter(Protocol):

@@ -3,6 +3,7 @@
 import pytest
 
 from distributary.core.deliver import Admission, Destination
+from distributary.core.deliver._reserve import TENANTS_TOLD_MAX, Reserve
 from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
 
@@ -174,3 +175,29 @@ def test_a_queue_that_waits_for_room_is_not_dropped(rig):
     rig.advance(200.0)
     assert rig.dispatcher.queue(refused).starved
     assert rig.drained == []
+
+
+class Waiting:
+    """A tenant whose queues wait for room."""
+
+    excess_bytes = 0
+
+    def __init__(self, *, room):
+        self.starves, self.room, self.looks = True, room, 0
+
+    def tell_starved(self, _free_bytes):
+        self.looks += 1
+        if self.room:
+            self.starves = False
+        return self.room
+
+
+def test_every_tenant_is_looked_at_and_none_for_ever(rig):
+    """However many have no room: whoever has some, perhaps with nothing in flight, is told."""
+    tenants = [Waiting(room=False) for _ in range(2 * TENANTS_TOLD_MAX)] + [Waiting(room=True)]
+    reserve = Reserve(1_000, rig.timers, tenants)
+    reserve.starving.update(dict.fromkeys(tenants))
+    reserve.fell()
+    rig.advance(600.0)
+    assert [tenant.looks for tenant in tenants[-1:]] == [1]
+    assert all(1 <= tenant.looks <= 3 for tenant in tenants)
