@@ -33,6 +33,7 @@ ALLOWED = {
     "server/processes/node/node.py": "the log that several machines share",
     "server/processes/receiver/shared_log.py": "the log that several machines share",
     "server/processes/node/_growth.py": "the log that several machines share",
+    "server/processes/node/_log_reach.py": "the log that several machines share",
     "server/processes/node/_agreement.py": "the log that several machines share",
     "server/processes/node/_node_recalls.py": "the log that several machines share",
     "server/processes/node/_shared_cluster.py": "the log that several machines share",

@@ -32,6 +32,7 @@ class _Sign(msgspec.Struct):
     """What is read here of ``server.nodes.NodeSign``."""
 
     takes: bool = False
+    reaches_log: bool = False
 
 
 def taking_addresses(reader: Engine) -> list[str]:
@@ -43,8 +44,21 @@ def taking_addresses(reader: Engine) -> list[str]:
     Raises:
         StoreError: They cannot be read now.
     """
+    return [address for address, sign in _living(reader) if sign.takes]
+
+
+def is_log_reached(reader: Engine) -> bool:
+    """Whether some living node has answers of all partitions of the log.
+
+    Raises:
+        StoreError: It cannot be read now.
+    """
+    return any(sign.reaches_log for _, sign in _living(reader))
+
+
+def _living(reader: Engine) -> list[tuple[str, _Sign]]:
     alive = NODE.c.seen > _now - sa.func.make_interval(0, 0, 0, 0, 0, 0, LIVE_S)
     query = sa.select(NODE.c.address, NODE.c.sign).where(alive).order_by(NODE.c.name)
     with database.reading(reader) as connection:
         rows = connection.execute(query).all()
-    return [row.address for row in rows if msgspec.json.decode(row.sign, type=_Sign).takes]
+    return [(row.address, msgspec.json.decode(row.sign, type=_Sign)) for row in rows]

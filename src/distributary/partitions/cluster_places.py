@@ -49,7 +49,7 @@ from distributary.core.postgres_lease import (
     prepare_leases,
     read_leases,
 )
-from distributary.core.postgres_nodes import taking_addresses
+from distributary.core.postgres_nodes import is_log_reached, taking_addresses
 from distributary.datadir import DataDir, StatusPage
 from distributary.datadir.archived import ArchivedStretch
 from distributary.net import OwnNodes
@@ -216,7 +216,13 @@ class ClusterPlaces:
     def tail(self, partition: int, status_page: StatusPage) -> TailSource:
         """See ``Places.tail``."""
         del status_page  # Kafka wakes its readers
-        return _KafkaTails(self._log, partition)
+        return _KafkaTails(self._log, partition, self._others_reach)
+
+    def _others_reach(self) -> bool:
+        try:
+            return is_log_reached(database.open_reader(self._url, "nodes"))
+        except StoreError:
+            return False
 
     def ownership(self, partition: int, lease: Lease, budgets: Budgets, clock: Clock) -> OwnedState:
         """See ``Places.ownership``."""
@@ -329,12 +335,14 @@ def _end(name: str) -> None:
 class _KafkaTails:
     """Tails of a partition of the topic."""
 
-    def __init__(self, place: KafkaPlace, partition: int) -> None:
+    def __init__(self, place: KafkaPlace, partition: int, others_reach: Callable[[], bool]) -> None:
         self._place = place
         self._partition = partition
+        self._others_reach = others_reach
 
     def follow(self, consumer: TailConsumer, loop: asyncio.AbstractEventLoop) -> Tail:
-        return KafkaTail(self._place, self._partition, consumer, loop)
+        reach = self._others_reach
+        return KafkaTail(self._place, self._partition, consumer, loop, others_reach=reach)
 
     def close(self) -> None:
         """Nothing is held: a tail closes its connections when it stops."""

@@ -44,6 +44,7 @@ class NodeSign(msgspec.Struct, frozen=True, kw_only=True):
         takes: Whether its receivers accept events.
         run: Of this start alone: another one under this name is another machine's.
         once: The window in which its receivers take an event once.
+        reaches_log: Whether the leaders of all partitions of the log answer it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class NodeSign(msgspec.Struct, frozen=True, kw_only=True):
     takes: bool = False
     run: str = ""
     once: OnceLimits = OnceLimits()
+    reaches_log: bool = False
 
 
 class NodeRow(NamedTuple):

@@ -12,6 +12,7 @@ from distributary.core.flow import RecordKind
 from distributary.core.log.frame import iter_frames
 from distributary.core.log.kafka import KafkaRecords, KafkaTail, MemorySnapshots, _fetcher
 from distributary.core.log.kafka import records as records_module
+from distributary.core.log.kafka import tail as tail_module
 from distributary.core.log.kafka._value import encode
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock
@@ -283,6 +284,54 @@ def test_a_tail_reads_nothing_more_after_an_error(clusters):
     again.stop()
     loop.close()
     assert fed == [(10, list(range(3, 10)))]
+
+
+class Silent(Cluster):
+    """One whose leader tells where the log ends, and brings nothing."""
+
+    def consume(self, count, _wait_s):
+        del count
+        return []
+
+
+@pytest.mark.parametrize(
+    ("at", "unmet", "others", "fails"),
+    [
+        (3, False, True, True),
+        (3, Trouble("_TRANSPORT"), True, True),
+        (3, Trouble("_TRANSPORT"), False, False),
+        (10, False, True, False),
+    ],
+    ids=["records-do-not-come", "cut-off-alone", "the-log-is-away", "nothing-to-read"],
+)
+def test_a_tail_that_alone_gets_nothing_says_so(monkeypatch, at, unmet, others, fails):
+    """Another machine can read the partition; where none can, what was read is delivered on."""
+    for name in ("SURE_S", "DOUBT_S_MAX", "AWAKE_S"):
+        monkeypatch.setattr(tail_module, name, 0.0)
+    monkeypatch.setattr(_fetcher, "ANSWER_S_MAX", 0.0)
+    (made := _made(monkeypatch, Silent)).clear()
+    loop = asyncio.new_event_loop()
+    failed, asked = [], []
+
+    def reach():
+        asked.append(True)
+        return others
+
+    taker = SimpleNamespace(buffered_bytes=0, fail=failed.append)
+    tail = KafkaTail(PLACE, 0, taker, loop, others_reach=reach)
+    made[0].unmet = unmet
+
+    async def wait():
+        tail.start(at)
+        async with asyncio.timeout(5.0):
+            while not failed and len(asked) < 3 and made[0].asked < 5:  # noqa: ASYNC110 - a thread
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+
+    loop.run_until_complete(wait())
+    tail.stop()
+    loop.close()
+    assert bool(failed) == fails
 
 
 class Fetched:

@@ -26,10 +26,12 @@ class KafkaEnds:
 
     Args:
         place: The cluster.
+        answer_s_max: Longest wait for where partitions begin and end, seconds.
     """
 
-    def __init__(self, place: KafkaPlace) -> None:
+    def __init__(self, place: KafkaPlace, answer_s_max: float = ANSWER_S_MAX) -> None:
         self._place = place
+        self._answer_s_max = answer_s_max
         self._topic = topic_of(place)
         self._admin: Any = None
 
@@ -94,7 +96,7 @@ class KafkaEnds:
         """Asks until there is an answer: a leader may be on its way from one broker to another."""
         kafka = library()
         places = [kafka.TopicPartition(self._topic, number) for number in range(partitions)]
-        deadline_s = time.monotonic() + ANSWER_S_MAX
+        deadline_s = time.monotonic() + self._answer_s_max
         while True:
             left_s = deadline_s - time.monotonic()
             try:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -35,7 +36,15 @@ AWAKE_S: Final = 0.02
 """After so long without records the thread waits for the next one."""
 
 WAIT_S: Final = 1.0
-"""Longest poll of the thread: it ends within this once it is told to."""
+"""Longest poll of the thread: it ends within this once it is told to, and an answer under way."""
+
+SURE_S: Final = 15.0
+"""After so long without records the thread asks whether there are any: librdkafka says nothing of a
+broker that it alone cannot reach."""
+
+DOUBT_S_MAX: Final = 45.0
+"""Without records for so long, while there are some or nobody can say, the tail fails where others
+reach the log. A broker that is lost has been replaced by then."""
 
 _SETTINGS: Final = {
     "queued.max.messages.kbytes": 4 * 1024,  # sixteen chunks ahead
@@ -58,6 +67,7 @@ class KafkaTail:
         partition: Its number, from 0.
         consumer: Takes the chunks, and calls ``look_soon`` when it has taken all.
         loop: Runs all of it.
+        others_reach: Returns whether others reach the log, where this does not; may block.
     """
 
     def __init__(
@@ -66,6 +76,8 @@ class KafkaTail:
         partition: int,
         consumer: TailConsumer,
         loop: asyncio.AbstractEventLoop,
+        *,
+        others_reach: Callable[[], bool] = lambda: False,
     ) -> None:
         """See the class.
 
@@ -79,6 +91,8 @@ class KafkaTail:
         self._offset = self._end = 0
         self._chunk_bytes = 0  # of the last one
         self._fed_s = 0.0  # when it was fed
+        self._others_reach = others_reach
+        self._sure_s = 0.0  # when it was known last that no record is missed
         self._running = False
         self._stopped = False
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
@@ -95,6 +109,7 @@ class KafkaTail:
         self._offset = offset
         self._fetcher.seek(offset)
         self._running = True
+        self._sure_s = time.monotonic()
         self._thread.start()
         self._fed_s = self._loop.time()
         self.look()
@@ -129,11 +144,11 @@ class KafkaTail:
         try:
             chunk, after = self._fetcher.gather(CHUNK_BYTES)
         except LogError as error:
-            self.stop()
-            self._consumer.fail(error)
+            self._fail(error)
             return
         if after > self._offset:
             self._offset = after
+            self._sure_s = time.monotonic()
             self._chunk_bytes = len(chunk)
             self._fed_s = self._loop.time()
             self._consumer.feed(after, chunk)
@@ -143,6 +158,10 @@ class KafkaTail:
             else:
                 self._waits = True
                 self._asked.put(True)
+
+    def _fail(self, error: LogError) -> None:
+        self.stop()
+        self._consumer.fail(error)
 
     def end(self) -> int:
         """Returns the end that the cluster told with the last records, without waiting.
@@ -163,18 +182,38 @@ class KafkaTail:
             self._timer.cancel()
             self._timer = None
 
-    def _rung(self) -> None:
-        """The thread has seen a record, and uses the fetcher no more."""
+    def _rung(self, missed: LogError | None) -> None:
+        """The thread has seen a record, or knows that one is missed; it has let the fetcher go."""
         self._waits = False
         self._fed_s = self._loop.time()
+        if missed is not None and self._running:
+            self._fail(missed)
         self.look()
 
     def _wait(self) -> None:
         """Runs in the thread: waits for a record whenever it is asked to; closes at the end."""
         ready: Callable[[float], bool] = self._fetcher.ready
         while self._asked.get():
-            while self._running and not ready(WAIT_S):
-                pass
+            missed: LogError | None = None
+            while self._running and missed is None and not ready(WAIT_S):
+                missed = self._missed()
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._rung)
+                self._loop.call_soon_threadsafe(self._rung, missed)
         self._fetcher.close()
+
+    def _missed(self) -> LogError | None:
+        """Why records that there may be do not come; None: there are none, or it is early to say.
+
+        While nobody reaches the log, what was read before is delivered: that is not given up.
+        """
+        if time.monotonic() - self._sure_s < SURE_S:
+            return None
+        at, end = self._fetcher.at, None
+        with contextlib.suppress(LogError):
+            end = self._fetcher.watermarks().end
+        if at is not None and end is not None and end <= at:
+            self._sure_s = time.monotonic()
+            return None
+        if time.monotonic() - self._sure_s < DOUBT_S_MAX or not self._others_reach():
+            return None
+        return self._fetcher.overdue()

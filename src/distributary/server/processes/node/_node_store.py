@@ -17,7 +17,7 @@ from distributary.core.postgres_lease import CONTROL, prepare_leases, read_lease
 from distributary.datadir import DataDir
 from distributary.partitions.shared_page import ask_for_partitions, prepare_pages
 from distributary.server.migrate import check_ended
-from distributary.server.nodes import Authority, NodeFiles, make_authority, make_proof
+from distributary.server.nodes import Authority, Leader, NodeFiles, make_authority, make_proof
 from distributary.server.nodes.postgres import PostgresNodes, make_tables, shared_secret
 from distributary.server.settings import Settings
 from distributary.subscriptions.store import Keys, Sealer
@@ -106,3 +106,16 @@ def end_left_owners(url: sa.URL) -> None:
     reader = database.open_reader(url, "leases")
     if all(row.left_s <= 0 for row in read_leases(reader, CONTROL)):
         ask_for_partitions(url)
+
+
+def who_leads(leases: Engine | None) -> tuple[Leader, float]:
+    """Who leads, and how long its lease holds; 0 or less: nobody does. Asks the database.
+
+    Raises:
+        StoreError: It cannot be asked now.
+    """
+    assert leases is not None  # none before ``join``
+    for row in read_leases(leases, CONTROL):
+        if row.name == CONTROL and row.left_s > 0:
+            return Leader.of_holder(row.holder, row.generation), row.left_s
+    return Leader(), 0.0

@@ -30,7 +30,7 @@ from distributary.core.errors import SettingsError
 from distributary.core.lease import Lease
 from distributary.core.log import kafka as shared
 from distributary.core.log import lock
-from distributary.core.postgres_lease import CONTROL, PostgresLease, read_leases
+from distributary.core.postgres_lease import CONTROL, PostgresLease
 from distributary.datadir import DataDir, LiveFile, LiveSettings, read_internal_key
 from distributary.resource import is_loopback
 from distributary.server.nodes import (
@@ -59,6 +59,7 @@ from distributary.server.processes.control.reload import OF_SOURCES, change_of
 from distributary.server.processes.control.running import BEAT_S, INGEST_STOP_S
 from distributary.server.processes.ingest_process import IngestStart
 from distributary.server.processes.node._growth import check_partitions
+from distributary.server.processes.node._log_reach import reach_of_log
 from distributary.server.processes.node._looking import keep_looking
 from distributary.server.processes.node._node_control import CONTROL_STOP_S, UNFIT_S, NodeControl
 from distributary.server.processes.node._node_health import (
@@ -70,7 +71,7 @@ from distributary.server.processes.node._node_health import (
 from distributary.server.processes.node._node_pipeline import KEPT_S, NodePipeline
 from distributary.server.processes.node._node_probe import probe_of
 from distributary.server.processes.node._node_sources import NodeSources
-from distributary.server.processes.node._node_store import check_keys, join, keep_keys
+from distributary.server.processes.node._node_store import check_keys, join, keep_keys, who_leads
 from distributary.server.processes.node._shared_cluster import cluster_of
 from distributary.server.processes.receiver.receivers import (
     ingest_start,
@@ -176,6 +177,7 @@ class Node:
         self._live = LiveFile(paths.receivers_live)
         self._run = secrets.token_hex(16)
         self._started_ms = self._clock.wall_ms()
+        self._reach = reach_of_log(places.log, lambda: self._partitions, self.name, boot_s)
         self._cluster = cluster_of(self._url, places.log, self._partitions, self._clock)
 
     def release(self) -> None:
@@ -200,13 +202,13 @@ class Node:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
-        self._election = Election(self._take, lambda: self._who_leads()[1], boot_s)
+        self._election = Election(self._take, lambda: who_leads(self._leases)[1], boot_s)
         self._gave_up = False
         self._keeper = NodeKeeper(
             self._paths,
             self._nodes,
             self._sign,
-            lambda: self._who_leads()[0],
+            lambda: who_leads(self._leases)[0],
             receivers=self._receivers,
             now_s=boot_s,
             log=self._log,
@@ -234,7 +236,7 @@ class Node:
         self._sources.start(self._settings)
         serving = asyncio.create_task(api.serve())
         leading = keep_looking(self._lead, self._give_up, self._log)
-        watching = [self._beat(), leading, self._readiness.follow()]
+        watching = [self._beat(), leading, self._readiness.follow(), self._reach.follow()]
         if self._tls is not None:
             watching.append(self._tls.follow())
         aside = [asyncio.create_task(each) for each in watching]
@@ -296,16 +298,9 @@ class Node:
         except SettingsError as error:
             self._log.error("leads-not", reason=str(error))
             raise
+        self._reach.check(self._keeper.rows)
         holder = Leader(name=self.name, address=self._address, generation=1).holder()
         return PostgresLease(self._url, CONTROL, holder=holder)
-
-    def _who_leads(self) -> tuple[Leader, float]:
-        """Who leads, and how long its lease holds; 0 or less: nobody does. Asks the database."""
-        assert self._leases is not None
-        for row in read_leases(self._leases, CONTROL):
-            if row.name == CONTROL and row.left_s > 0:
-                return Leader.of_holder(row.holder, row.generation), row.left_s
-        return Leader(), 0.0
 
     def _sign(self) -> NodeSign:
         return NodeSign(
@@ -317,6 +312,7 @@ class Node:
             takes=hasattr(self, "_health") and not self._health.ingest_silent,
             run=self._run,
             once=self._settings.once,
+            reaches_log=self._reach.reached,
         )
 
     async def _lead(self) -> None:
@@ -340,6 +336,9 @@ class Node:
             if self._control.leads:
                 self._log.warning("lease-lapsed")
                 await self._end_control(0.0)
+        elif self._reach.is_vain(self._keeper.rows):
+            self._log.warning("leads-in-vain")
+            await self._give_up()
         elif self._keeper.partitions > self._used:
             await self._use_partitions(self._keeper.partitions)
         elif not self._control.leads or self._control.ended:

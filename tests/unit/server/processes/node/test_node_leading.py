@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.server.nodes import Election
+from distributary.server.nodes import Election, NodeRow, NodeSign
 from distributary.server.processes.node import _looking, node
+from distributary.server.processes.node._log_reach import VAIN_S, LogReach
 from distributary.server.processes.node.node import Node
 from distributary.testing.virtual import VirtualClock
 from kit.memory_nodes import MemoryControl
@@ -51,9 +52,10 @@ class World:
         monkeypatch.setattr(node, "boot_s", clock.monotonic_s)
         log = SimpleNamespace(info=self._tell, warning=self._tell, error=self._tell)
         made = self.node = Node.__new__(Node)
-        made._election = Election(self.lease.take, self.lease.left_s, clock.monotonic_s)
+        made._election = Election(self._take, self.lease.left_s, clock.monotonic_s)
         made._control, made._gateway, made._log = self.control, None, log
-        made._keeper = SimpleNamespace(partitions=1, hurry=lambda: None)
+        made._keeper = SimpleNamespace(partitions=1, hurry=lambda: None, rows=())
+        made._reach = LogReach(lambda: None, "here", clock.monotonic_s)
         made._partitions = made._used = 1
         made._gave_up = False
         self.stopped = []
@@ -63,6 +65,10 @@ class World:
             start=lambda: None, prepare=lambda **_: lambda: None, stopping=self._stopping
         )
         monkeypatch.setattr(asyncio, "sleep", self._sleep)
+
+    def _take(self):
+        self.node._reach.check(self.node._keeper.rows)
+        return self.lease.take()
 
     def _stopping(self, wait_s):
         return lambda: self.stopped.append(wait_s)
@@ -208,3 +214,21 @@ def test_a_node_that_is_stopped_while_it_takes_the_lease_gives_it_back(world, mo
     assert made._election.mandate is None
     assert world.lease.left_s() <= 0.0
     assert world.lease.take().generation == 2
+
+
+def test_a_node_that_leads_in_vain_leaves_the_lease_to_the_other(world):
+    """The log is reached from there and not from here: it takes no lease while that is so."""
+    world.run(1)
+    assert world.control.leads
+    sign = NodeSign(
+        name="there", address="h:1", version="1", started_ms=0, role="follower", reaches_log=True
+    )
+    world.node._keeper.rows = (NodeRow(sign, 0.0),)
+    world.run(int((VAIN_S + 20.0) / _looking.LOOK_S))
+    assert not world.control.leads
+    assert [event for event, _ in world.told].count("leads-in-vain") == 1
+    assert world.node._election.mandate is None
+    assert "from there" in world.node._election.why_not
+    world.node._keeper.rows = ()
+    world.run(int(5.0 / _looking.LOOK_S))
+    assert world.control.leads
