@@ -121,7 +121,21 @@ def test_the_last_leader_ends_owners_that_were_left_to_it(machine, url):
     here.exchange()
     assert [page[StatusField.SUCCESSOR] for page in owned] == [0, 0]
     lease.release()
-    end_left_owners(url)
+    waits: list[float] = []
+
+    def the_next_one_leads(wait_s: float) -> None:
+        waits.append(wait_s)
+        if len(waits) == 3:
+            leases.append(PostgresLease(url, CONTROL, holder="another node"))
+
+    leases: list[PostgresLease] = []
+    end_left_owners(url, 3.0, the_next_one_leads)
+    assert len(waits) == 3
+    here.exchange()
+    assert [page[StatusField.SUCCESSOR] for page in owned] == [0, 0]
+    leases[0].release()
+    end_left_owners(url, 3.0, waits.append)
+    assert sum(waits[3:]) == 3.0
     here.exchange()
     assert all(page[StatusField.SUCCESSOR] for page in owned)
     assert there.page(1)[StatusField.EPOCH] == 7

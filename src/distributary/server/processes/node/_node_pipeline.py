@@ -26,11 +26,16 @@ from distributary.server.processes.supervision.children import Child
 from distributary.server.processes.supervision.listeners import Listeners
 from distributary.server.processes.supervision.watchdog import WatchedProcess, watched_driver
 from distributary.server.settings import Settings
+from distributary.spark.master import is_standalone
 
 KEPT_S: Final = 30.0
 """Longest time without a lease after which a pipeline goes on: a failover of the database takes up
 to half a minute. Where another node leads by then, it has a pipeline of its own, which gets no
 partition as long as this one has them."""
+
+HEIR_S: Final = 3.0
+"""Longest wait for the next leader, which looks once a second, before owners are ended that an
+earlier one has left."""
 
 STOP_S: Final = 10.0
 """Longest stop beyond ``drain_s``."""
@@ -160,7 +165,9 @@ class NodePipeline:
         def stop_all() -> None:
             stop()
             with contextlib.suppress(StoreError):  # they end after some time
-                end_left_owners(database.database_url(self._places.store))
+                # Only Spark's own master leaves them; others look once a second for the lease.
+                wait_s = HEIR_S if is_standalone(self._settings.spark_master) else 0.0
+                end_left_owners(database.database_url(self._places.store), wait_s)
 
         return stop_all if ran else stop
 

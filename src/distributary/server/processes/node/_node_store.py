@@ -3,6 +3,9 @@
 import functools
 import os
 import secrets
+import time
+from collections.abc import Callable
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
@@ -22,6 +25,9 @@ from distributary.server.nodes.postgres import PostgresNodes, make_tables, share
 from distributary.server.settings import Settings
 from distributary.subscriptions.store import Keys, Sealer
 from distributary.subscriptions.store.store import make_missing
+
+LOOK_S: Final = 0.25
+"""Interval of looks for the next leader."""
 
 
 def join(settings: Settings, paths: DataDir, url: sa.URL) -> tuple[Engine, PostgresNodes]:
@@ -95,17 +101,28 @@ def _keys(settings: Settings, paths: DataDir) -> Keys:
     return keys
 
 
-def end_left_owners(url: sa.URL) -> None:
+def end_left_owners(
+    url: sa.URL, wait_s: float = 0.0, sleep: Callable[[float], None] = time.sleep
+) -> None:
     """Have owners without a driver end, in good order, where no node leads that would start one.
 
     Called by a leader that leaves and has ended its own: one before it may have left some to it.
+
+    Args:
+        url: Of the database.
+        wait_s: How long the next leader is waited for.
+        sleep: Waits some seconds.
 
     Raises:
         StoreError: The database cannot be asked now.
     """
     reader = database.open_reader(url, "leases")
-    if all(row.left_s <= 0 for row in read_leases(reader, CONTROL)):
-        ask_for_partitions(url)
+    for left in range(round(wait_s / LOOK_S), -1, -1):
+        if any(row.left_s > 0 for row in read_leases(reader, CONTROL)):
+            return
+        if left:
+            sleep(LOOK_S)
+    ask_for_partitions(url)
 
 
 def who_leads(leases: Engine | None) -> tuple[Leader, float]:
