@@ -12,17 +12,18 @@ PORTS: Final = range(20_000, 32_000)
 probe and its use, as could a probe of another run that lets the system choose."""
 
 _claims: dict[int, socket.socket] = {}
-"""Port -> the UDP socket at the same number, held until this process ends: several runs draw their
-ports on one machine, and each passes over what another one has been given."""
+"""Port -> a socket whose name says the number, held until this process ends: several runs draw
+their ports on one machine, and each passes over what another one has been given. The name is one of
+the kernel's own, in no folder: a UDP socket would be in the way of servers that use both."""
 
 
 def free_port() -> int:
     """A TCP port on loopback that was free a moment ago, and that no other call is given."""
     while True:
         port = secrets.choice(PORTS)
-        claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with contextlib.suppress(OSError):
-            claim.bind(("127.0.0.1", port))
+            claim.bind(f"\0distributary-test-port-{port}")
             with socket.create_server(("127.0.0.1", port)):
                 _claims[port] = claim
                 return port
