@@ -97,7 +97,7 @@ class Nodes:
         return GONE
 
     def rule(self, server: RunningServer, broker: str) -> None:
-        """Make a Broker to which one sender may send, through *server*; wait until that counts."""
+        """Make a Broker to which one sender may send, through *server*; wait until both count."""
         self._make(server, "v1", "brokers", broker, {})
         ref = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": broker}
         spec = {"to": [{"ref": ref}], "from": [{"sub": "key:till"}]}
@@ -105,10 +105,14 @@ class Nodes:
         path = f"{EVENTING}/v1/namespaces/shop/brokers/{broker}"
 
         def counts() -> bool:
-            status, found = self._ask(server, "GET", path)
-            return status == 200 and bool(found.get("status", {}).get("policies"))
+            code, found = self._ask(server, "GET", path)
+            status = found.get("status", {}) if code == 200 else {}
+            ready = {"type": "Ready", "status": "True"}.items()
+            # Before that the address is not open yet, and answers 404.
+            opened = any(ready <= each.items() for each in status.get("conditions", ()))
+            return opened and bool(status.get("policies"))
 
-        wait_until(counts, WAIT_S_MAX, f"the policy of {broker} is in force")
+        wait_until(counts, WAIT_S_MAX, f"{broker} is ready, and its policy in force")
 
     def _make(
         self, server: RunningServer, version: str, plural: str, name: str, spec: dict[str, Any]
