@@ -183,14 +183,16 @@ def replaced(server: RunningServer, number: int) -> None:
     """Kill a receiver; a new connection is served at once, and the receiver comes back."""
     old = receivers(server)
     os.kill(old[number], signal.SIGKILL)
-    status = 0
+    status = lost = 0
     for _ in range(NEW_CONNECTIONS_MAX):
-        with contextlib.suppress(OSError, http.client.HTTPException):  # the dying one had taken it
+        try:
             status = server.request("POST", "/events", b"", FIELDS).status
+        except (OSError, http.client.HTTPException):  # the dying one had taken it
+            lost += 1
         if status == 202:
             break
         time.sleep(0.2)
-    assert status == 202
+    assert (status, lost <= 1) == (202, True)
 
     def back() -> bool:
         now = receivers(server)

@@ -52,7 +52,7 @@ def own(tables, partition=0, generation=1):
 
 @pytest.fixture
 def owners(tables):
-    """The ours as four owners see it; nothing is counted yet."""
+    """The reservations as four owners see it; nothing is counted yet."""
     return [PostgresReservations(tables.url, own(tables, partition)[0]) for partition in range(4)]
 
 

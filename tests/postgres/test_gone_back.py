@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import structlog
@@ -23,6 +24,7 @@ from distributary.partitions.notes import prepare_notes
 from distributary.partitions.routes import follow_from
 from distributary.resource import SinkRule
 from distributary.server.processes.node._agreement import Agreement
+from distributary.server.processes.node.led import SharedRoutes
 from distributary.subscriptions import resource as api
 from distributary.subscriptions.service import rules
 from distributary.subscriptions.store import Keys, Sealer
@@ -165,9 +167,8 @@ class World:
             log = structlog.get_logger()
             at = StorePlace(self.url, generation)
             agreement = Agreement(self.place, at, PARTITIONS, log, lambda: None)
-            routes.agree = agreement.agree  # as ``SharedRoutes`` has it
-            routes.look_again = agreed_at_once
-            leader = Leader(store, routes, SystemClock(), retry_wait_s=0.1)
+            shared = SharedRoutes(routes, SimpleNamespace(look_again=agreed_at_once), agreement)
+            leader = Leader(store, shared, SystemClock(), retry_wait_s=0.1)
             await leader.start()
             taken = asyncio.to_thread(wait_until, lambda: leader.behind is None, 30.0, "it leads")
             await taken

@@ -124,7 +124,7 @@ async def deliver(connector, port, acks):
     to = Destination(
         f"kafka://{HERE}:{port}", protocol="KAFKA", settings=KafkaSettings("t", acks=acks)
     )
-    way.send(an_event(), to, 30.0, answer.set_result)
+    way.send(an_event(), to, 60.0, answer.set_result)
     try:
         return await answer
     finally:
@@ -145,7 +145,7 @@ async def told(mock, way, *arguments, honest=0, delay_s=0.05):
     """(what *way* says of a lying cluster, how often it dialled where nobody must)."""
     connector = OnlyHere(AddressRule(loopback_allowed=True), SystemResolver())
     async with Liar(mock, honest, delay_s).listening() as liar:
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(90.0):
             answer = await way(connector, liar.port, *arguments)
         return answer, liar.dials
 

@@ -1,4 +1,4 @@
-"""Every reservations: never more deliveries than may be, each counted once, over all partitions."""
+"""Every store of reservations: never more deliveries than may be, each counted once."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -205,10 +205,14 @@ class PipelineOnCluster:
         return held
 
     def all_owners(self) -> dict[int, LeaseHolder]:
-        """Who holds the leases, once each partition has an owner: one may be late to renew."""
+        """Who holds the leases, once each partition has an owner: one may be late to renew.
+
+        All of them at one moment.
+        """
         held: dict[int, LeaseHolder] = {}
 
         def owned() -> bool:
+            held.clear()
             held.update(self.owners())
             return len(held) == self.partitions
 

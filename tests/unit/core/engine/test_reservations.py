@@ -1,4 +1,4 @@
-"""ReservationStore reservations: who holds one after a restart, who asks again, and what counts."""
+"""Reservations: who holds one after a restart, who asks again, and what counts."""
 
 import pytest
 

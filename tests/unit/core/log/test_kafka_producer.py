@@ -67,7 +67,7 @@ async def stored(producer):
     """The offset of a record that is appended now."""
     done = asyncio.get_running_loop().create_future()
     producer.submit(0, 1, b"x", done.set_result)
-    return await asyncio.wait_for(done, 20)
+    return await asyncio.wait_for(done, 60)
 
 
 def test_the_old_producer_stays_where_there_is_no_other(library):
@@ -99,8 +99,9 @@ def test_another_producer_is_made_as_soon_as_it_can_be(library):
         await asyncio.sleep(5 * POLL_S)  # one is tried, in vain
         assert not producer.open
         library.whole = True
-        while not producer.open:  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(PROBE_S / 10)
+        async with asyncio.timeout(60):
+            while not producer.open:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(PROBE_S / 10)
         assert await stored(producer) == 7
         assert len(library.producers) == 2
         await producer.close()
