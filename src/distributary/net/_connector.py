@@ -78,8 +78,8 @@ class Connector:
         resolver: Resolves names.
         tls: Context for ``https``; None: the system's trust store, names verified, TLS 1.2 and
             newer.
-        nodes: Nodes of this server, on other machines, which are dialled where its own socket is
-            not on this one; None: it is.
+        nodes: Nodes of this server, which are dialled in place of its own socket; None: it has one
+            machine, and the socket is dialled.
     """
 
     def __init__(

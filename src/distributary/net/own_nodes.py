@@ -1,4 +1,4 @@
-"""Reaches this server's own receivers where they are on other machines: by any of its nodes.
+"""Reaches this server's own receivers where they may be on other machines: by any of its nodes.
 
 Both ends prove that they belong to one cluster, by TLS with certificates of the cluster's own
 authority. Called by ``Connector`` and by the nodes themselves. Hides which node is taken.

@@ -150,7 +150,7 @@ class EventPolicies:
         return True
 
     def waiting(self, keys: Collection[Key]) -> list[Key]:
-        """Those of *keys* that wait for ``decided``; ``decided_now`` returns them."""
+        """Those of *keys* that are not decided by yet; ``decided_now`` returns them later."""
         found: list[Key] = []
         undecided = {one for one in {key.namespace for key in keys} if not self.decided(one)}
         for key in keys:
@@ -161,7 +161,7 @@ class EventPolicies:
         return found
 
     async def decided_now(self) -> list[Key]:
-        """What waits no longer; waits until something does."""
+        """Of what is held, what is decided by now, perhaps nothing; waits while nothing is held."""
         while not self._waiting:
             self._waits.clear()
             await self._waits.wait()

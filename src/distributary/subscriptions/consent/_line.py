@@ -22,11 +22,6 @@ class Line:
         """Whether the target *key* waits."""
         return key in self._looks or key in self._questions
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing waits."""
-        return self._looks.is_empty and self._questions.is_empty
-
     def look(self, key: str, namespace: str) -> None:
         """Let *key* wait for a look."""
         self._looks.put(key, namespace, "")

@@ -225,11 +225,7 @@ class Runs:
     def _over(self, seqs: list[int]) -> set[int]:
         """Those of these runs that every partition has finished."""
         by_partition = [reader.runs(seqs) for reader in self._readers]
-        return {
-            seq
-            for seq in seqs
-            if all((row := rows.get(seq)) is not None and row.done for rows in by_partition)
-        }
+        return {seq for seq in seqs if _over_in_all(seq, by_partition)}
 
     def _forget(self, runs: Mapping[int, str], others: Sequence[int]) -> None:
         """Forget these runs, by number, with what cancels them, and other demands."""
@@ -280,7 +276,12 @@ class Runs:
         names = self._store.route_names({demand.route for demand in demands})
         ends = self._store.find_demands([_cancel_key(demand.run) for demand in demands])
         ended = {demand.details.of for demand in ends}
-        steering = self._steering({demand.route for demand in demands if demand.kind in _SENDS})
+        sending = {
+            demand.route
+            for demand in demands
+            if demand.kind in _SENDS and not _over_in_all(demand.seq, by_partition)
+        } - {""}
+        steering = self._store.steering(sorted(sending)) if sending else {}
         return [
             RunState(
                 demand,
@@ -300,17 +301,10 @@ class Runs:
             for demand in demands
         ]
 
-    def _steering(self, routes: set[str]) -> dict[str, Steering]:
-        found: dict[str, Steering] = {}
-        uids = sorted(routes - {""})
-        for first in range(0, len(uids), SLICE):
-            found |= self._store.steering(uids[first : first + SLICE])
-        return found
-
     def _waits_for(
         self, demand: Demand, by_partition: list[dict[int, RunRow]], steering: Steering | None
     ) -> str:
-        if demand.kind not in _SENDS or _over_in_all(demand, by_partition):
+        if demand.kind not in _SENDS or _over_in_all(demand.seq, by_partition):
             return ""
         if steering is not None and not demand.details.dry:
             if steering.disabled_ms is not None:
@@ -326,8 +320,8 @@ class Runs:
         return ""
 
 
-def _over_in_all(demand: Demand, by_partition: list[dict[int, RunRow]]) -> bool:
-    return all((row := rows.get(demand.seq)) is not None and row.done for rows in by_partition)
+def _over_in_all(seq: int, by_partition: list[dict[int, RunRow]]) -> bool:
+    return all((row := rows.get(seq)) is not None and row.done for rows in by_partition)
 
 
 def run_name(demand: Demand) -> str:

@@ -51,12 +51,13 @@ export async function event(view, { item: position, signal }) {
 
 /** Says why it waits for subscriptions: they are paused, lag behind, and so on. */
 async function explainWaits(hit, signal) {
-  for (const match of hit.filter((each) => each.subscription && outcomeOf(each) === "waiting").slice(0, WAITS_MAX)) {
+  const waits = hit.filter((each) => each.subscription && !each.deleted && outcomeOf(each) === "waiting");
+  for (const match of waits.slice(0, WAITS_MAX)) {
     try {
       const { state } = await get(here(`/subscriptions/${encodeURIComponent(match.subscription)}/status`), signal);
       if (state !== "ready") put(match.place, " it is ", badge(state));
     } catch {
-      return; // deleted, or the server is away: the rest of the page stands
+      return; // the server is away, say: the rest of the page stands
     }
   }
 }

@@ -8,6 +8,7 @@ their own.
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -163,10 +164,13 @@ class NodePipeline:
         ran, stop = self.child is not None, self.stopping(self._settings.drain_s + STOP_S)
 
         def stop_all() -> None:
+            # Owners are left only under Spark's own master. The lease is free already: a driver
+            # that has waited for the next leader leaves nothing to wait for here.
+            waits = is_standalone(self._settings.spark_master)
+            until_s = time.monotonic() + (HEIR_S if waits else 0.0)
             stop()
             with contextlib.suppress(StoreError):  # they end after some time
-                # Only Spark's own master leaves them; others look once a second for the lease.
-                wait_s = HEIR_S if is_standalone(self._settings.spark_master) else 0.0
+                wait_s = max(0.0, until_s - time.monotonic())
                 end_left_owners(database.database_url(self._places.store), wait_s)
 
         return stop_all if ran else stop

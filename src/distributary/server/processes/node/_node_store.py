@@ -118,7 +118,7 @@ def end_left_owners(
     """
     reader = database.open_reader(url, "leases")
     for left in range(round(wait_s / LOOK_S), -1, -1):
-        if any(row.left_s > 0 for row in read_leases(reader, CONTROL)):
+        if who_leads(reader)[1] > 0:
             return
         if left:
             sleep(LOOK_S)

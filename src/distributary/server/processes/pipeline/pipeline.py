@@ -68,7 +68,7 @@ def pipeline_child(
         shared: Where log and state lie that several nodes share; None: in the data directory.
     """
     address = settings.node_address or ""
-    node = None if shared is None else Leader(name=own_name(settings), address=address)
+    holder = "" if shared is None else Leader(name=own_name(settings), address=address).holder()
     driver = spark.DriverSettings(
         data_dir=str(paths.root),
         session=msgspec.json.encode(session).decode(),
@@ -82,7 +82,7 @@ def pipeline_child(
         drain_s=settings.drain_s,
         class_archive=jvm.class_archive,
         host=address.rpartition(":")[0],
-        holder="" if node is None else node.holder(),
+        holder=holder,
     )
     start = PipelineStart(driver=driver, log_level=settings.log_level, waits=shared is not None)
     return Child(
