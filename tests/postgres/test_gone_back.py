@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import sqlalchemy as sa
 import structlog
 
 from distributary.core import database
 from distributary.core.clock import SystemClock
 from distributary.core.cluster import KafkaPlace
-from distributary.core.database import StorePlace, database_url
+from distributary.core.database import StorePlace, StoreWriter, database_url
 from distributary.core.errors import FencedError, StoreError
 from distributary.core.event import Event
 from distributary.core.flow import RouteRecord, encode_route
@@ -132,6 +135,32 @@ def test_who_leads_on_stops_and_who_follows_reads_everything_again(back):
     assert owner.halted() == frozenset()
     for each in (leading, following, owner):
         each.close()
+
+
+def test_changes_of_one_leader_that_overlap_take_turns(back):
+    """One that waits for its turn goes by what the others have changed meanwhile."""
+    writers = [StoreWriter(back.url, "resource store", leader=7) for _ in range(2)]
+    with writers[0].making():
+        pass
+    begun, go = threading.Event(), threading.Event()
+
+    def change(writer, held):
+        with writer.changing() as connection:
+            if held:
+                begun.set()
+                assert go.wait(60)
+            return connection.scalar(sa.text("SELECT 1"))
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(change, writers[0], held=True)
+        assert begun.wait(60)
+        second = threads.submit(change, writers[1], held=False)
+        assert not wait([second], timeout=0.5).done  # it waits for its turn
+        go.set()
+        assert (first.result(60), second.result(60)) == (1, 1)
+    assert not database.is_over(StorePlace(back.url, 7))
+    for writer in writers:
+        writer.close()
 
 
 def test_a_change_beside_the_leader_is_no_sign_of_a_loss(back):

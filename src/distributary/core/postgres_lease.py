@@ -110,7 +110,7 @@ def prepare_leases(writer: Engine) -> None:
     """
     with database.migrating(writer) as connection:
         _meta.create_all(connection)
-        database.add_column(connection, _lease.c.backend)
+        database.add_columns(connection, _lease.c.backend)
 
 
 def read_leases(reader: Engine, prefix: str = "") -> list[LeaseRow]:

@@ -4,7 +4,7 @@ Called by ``DirectoryTargets``. Without a row a target waits, unless its URI its
 need not be asked. Where nobody is asked, nothing is read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
@@ -52,12 +52,16 @@ class Consents:
         if self._rule.mode == "never":
             return None
         news = self._reader.changed(0 if anew else self._seq)
-        return news if news[1] else None
+        return news if news[1] or anew else None
 
-    def take(self, news: tuple[int, Iterable[ConsentRow]]) -> set[str]:
+    def take(self, news: tuple[int, Sequence[ConsentRow]], *, anew: bool = False) -> set[str]:
         """Apply what ``read`` returned; returns the routes whose targets it concerns."""
         self._seq, rows = news
         concerned: set[str] = set()
+        if anew:  # a failover may have lost a consent, and its row
+            for target in self._rows.keys() - {row.target for row in rows}:
+                del self._rows[target]
+                concerned |= self._routes.get(target, set())
         for row in rows:
             if row.state in ("given", "private"):
                 self._rows[row.target] = row

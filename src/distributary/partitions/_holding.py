@@ -41,7 +41,7 @@ class Holding:
         lease: That of the partition.
         status_page: Of the partition.
         ownership: The durable state.
-        reservations: The store of counts.
+        reservations: The reservation store.
         tallies: The store of tallies.
         failing: Takes the routes that fail.
         records: Reads the log, for the route table.

@@ -85,7 +85,7 @@ class KeptSecrets:
         with database.reading(self._engine) as connection:
             seq = connection.execute(sa.select(_c.c.seq)).scalar() or 0
             after = 0 if anew else self._seq
-            if seq == after:
+            if not anew and seq == after:
                 return None
             rows = connection.execute(
                 sa.select(_k.c.namespace, _k.c.name, _k.c.uid, _k.c.sealed).where(_k.c.seq > after)

@@ -397,7 +397,7 @@ class Runs:
             for row in found:  # Also where the next one could not be looked up.
                 demand = self._new.popleft()
                 if not row.done:
-                    self._begin_run(demand, row, ends[0] if ends else 0)
+                    self._begin_run(demand, row, ends[0])
             if found:
                 self._turn_soon(0.0)
 

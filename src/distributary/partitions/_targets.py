@@ -134,7 +134,8 @@ class DirectoryTargets:
     ) -> None:
         if news is not None:
             self._directory.take(news)
-        concerned = set() if consents is None else self._consents.take(consents)
+        anew = news is not None and news.everything
+        concerned = set() if consents is None else self._consents.take(consents, anew=anew)
         concerned |= set() if texts is None else self._secrets.take(texts)
         concerned |= set() if kept is None else self._kept.take(kept)
         self._follow(concerned | self._tokens.take_due())

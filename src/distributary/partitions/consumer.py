@@ -484,7 +484,7 @@ class PartitionConsumer:
         def settle() -> None:
             if self._reservations.idle or self._flusher.dead:
                 self._finish(left, done)
-            else:  # What the store of counts answers may have to be told back.
+            else:  # What the reservation store answers may have to be told back.
                 timers.call_later(0.005, lambda: self._flusher.when_durable(settle))
 
         look()

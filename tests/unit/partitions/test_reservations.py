@@ -1,4 +1,4 @@
-"""What the store of counts is asked and told, when, and what happens while it fails."""
+"""What the reservation store is asked and told, when, and what happens while it fails."""
 
 from types import SimpleNamespace
 

@@ -1,11 +1,11 @@
 """Databases that several processes share: a file of SQLite, or PostgreSQL for several machines.
 
-Called by the stores of resources, deliveries and quotas. Hides: pools, locks, timeouts, file modes,
-the drivers' transactions and errors. What concerns files alone is in ``sqlite``.
+Called by the stores of resources, deliveries and reservations. Hides: pools, locks, timeouts, file
+modes, the drivers' transactions and errors. What concerns files alone is in ``sqlite``.
 """
 
 from distributary.core.database._clock import StoreClock
-from distributary.core.database._columns import add_column, big_number, text
+from distributary.core.database._columns import add_columns, big_number, text
 from distributary.core.database._either import (
     migrating,
     open_alone,
@@ -30,7 +30,7 @@ __all__ = [
     "StoreClock",
     "StorePlace",
     "StoreWriter",
-    "add_column",
+    "add_columns",
     "big_number",
     "database_url",
     "is_over",

@@ -33,10 +33,11 @@ def big_number() -> sa.types.TypeEngine[Any]:
     return sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
-def add_column(connection: Connection, column: sa.Column[Any]) -> None:
-    """Add the nullable *column* that its table lacks in an earlier version."""
-    table = column.table.name
+def add_columns(connection: Connection, *columns: sa.Column[Any]) -> None:
+    """Add those of the nullable *columns* of one table that it lacks in an earlier version."""
+    table = columns[0].table.name
     names = {found["name"] for found in sa.inspect(connection).get_columns(table)}
-    if column.name not in names:
-        kind = column.type.compile(connection.dialect)
-        connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column.name} {kind}"))
+    for column in columns:
+        if column.name not in names:
+            kind = column.type.compile(connection.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column.name} {kind}"))

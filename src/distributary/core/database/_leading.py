@@ -135,7 +135,8 @@ class StoreWriter:
         From its end on, no process with an earlier generation changes anything.
 
         Raises:
-            FencedError: Another process leads: nothing was written.
+            FencedError: Another process leads, or the database has lost changes of this one:
+                nothing was written, and this one must stop.
             StoreError: Nothing was written.
         """
         return self._making() if self._shared else migrating(self.engine)
@@ -187,17 +188,17 @@ class StoreWriter:
         # Whoever changes the store beside the leader tells what the leader's newest change is.
         beside = _of_leader.concat(f"{_BESIDE}{token}")
         drawn = beside if self._leader is None else token
-        mine = sa.update(_one).values(token=drawn).where(self._leads())
 
         def landed(connection: Connection) -> bool:
             # Waits for the end of the transaction that is looked for.
-            query = sa.select(_one.c.token, self._leads(token)).with_for_update()
+            query = sa.select(_one.c.token, self._leads()).with_for_update()
             newest, leads = connection.execute(query).one()
             if not leads:
                 raise self._opening.end()
             return bool(newest.endswith(token))
 
-        with self._turn:
+        with self._turn:  # before it the newest token is another thread's to change
+            mine = sa.update(_one).values(token=drawn).where(self._leads())
             with writing(self.engine, landed) as connection:
                 if connection.execute(mine).rowcount != 1:
                     raise self._opening.end()
@@ -205,14 +206,16 @@ class StoreWriter:
                 self._opening.tokens.append(token)  # from here on it may be committed
             self._opening.made(token, durable=self._durable)
 
-    def _leads(self, *tokens: str) -> sa.ColumnElement[bool]:
+    def _leads(self) -> sa.ColumnElement[bool]:
+        """The condition that this process leads the store and knows it; only in its turn."""
         if self._leader is None:
             return sa.true()
         ours = self._opening
-        conditions = [_one.c.generation == self._leader, _one.c.claim == ours.claim]
-        if ours.tokens:
-            conditions.append(_of_leader.in_([*ours.tokens, *tokens]))
-        return sa.and_(*conditions)
+        return sa.and_(
+            _one.c.generation == self._leader,
+            _one.c.claim == ours.claim,
+            _of_leader.in_(ours.tokens),
+        )
 
 
 def newest_opening(connection: Connection) -> str:

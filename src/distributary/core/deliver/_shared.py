@@ -200,6 +200,10 @@ class Shared:
         # Who was not told waits behind those that wait: else a queue that has just got its answer
         # would always come first.
         if room and (told is not _NOT_TOLD or not line or not self.held_bytes):
+            if self.starves:  # it may have waited, among those that had not answered too
+                for each in self._lines:
+                    each.pop(queue, None)
+                self._open()
             return True
         if not proven and not line:
             self._unproven_s = self.monotonic_s()

@@ -82,8 +82,8 @@ class DeliveryStore(DeliveryRows):
                     " upgrade distributary, or use another data directory"
                 )
             _meta.create_all(connection)
-            for column in (RETRY.c.event, route_table.c.namespace, *RUN_COLUMNS):
-                database.add_column(connection, column)
+            for columns in ([RETRY.c.event], [route_table.c.namespace], RUN_COLUMNS):
+                database.add_columns(connection, *columns)
             for index in letter_table.indexes:
                 index.create(connection, checkfirst=True)
             if found is None:

@@ -146,7 +146,7 @@ def look_until(admin: TopicAdmin, partitions: int) -> Topic:
 
 
 def look_for(admin: TopicAdmin) -> Topic:
-    """Returns a topic that is there already, although perhaps for a moment only.
+    """Returns a topic that has been made already, perhaps only a moment ago.
 
     Raises:
         LogUnavailableError: There is none, or the cluster does not answer.

@@ -49,8 +49,7 @@ def prepare_archived(writer: Engine) -> None:
     """
     with database.migrating(writer) as connection:
         _metadata.create_all(connection)
-        for column in _ADDED:
-            database.add_column(connection, column)
+        database.add_columns(connection, *_ADDED)
 
 
 def write_archived(

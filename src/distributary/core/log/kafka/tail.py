@@ -128,6 +128,7 @@ class KafkaTail:
 
     def look_soon(self) -> None:
         """The consumer has taken all that it was given: look again, soon."""
+        self._sure_s = time.monotonic()  # nobody has looked since
         if self._timer is not None or self._waits or not self._running:
             return
         pause_s = BUSY_S if BUSY_BYTES <= self._chunk_bytes < CHUNK_BYTES // 2 else 0.0

@@ -81,8 +81,7 @@ def prepare_outcomes(writer: Engine) -> None:
             )
         for tables in (_shared_with_files, reservation_metadata, _meta):
             tables.create_all(connection)
-        for column in RUN_COLUMNS:
-            database.add_column(connection, column)
+        database.add_columns(connection, *RUN_COLUMNS)
         for index in dead_letter.indexes:
             index.create(connection, checkfirst=True)
         if found is None:
