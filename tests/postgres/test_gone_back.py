@@ -25,12 +25,13 @@ from distributary.datadir.shared_signs import SharedSigns
 from distributary.partitions import DirectoryTargets
 from distributary.partitions.notes import prepare_notes
 from distributary.partitions.routes import follow_from
-from distributary.resource import SinkRule
+from distributary.resource import ConsentRule, Reach, SinkRule, target_key
 from distributary.server.processes.node._agreement import Agreement
 from distributary.server.processes.node.led import SharedRoutes
 from distributary.subscriptions import resource as api
 from distributary.subscriptions.service import rules
 from distributary.subscriptions.store import Keys, Sealer
+from distributary.subscriptions.store.consent_rows import ConsentRow, ConsentRows
 from distributary.subscriptions.store.leader import Leader
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Delete, Put
@@ -177,6 +178,27 @@ def test_a_change_beside_the_leader_is_no_sign_of_a_loss(back):
     assert not database.is_over(StorePlace(back.url, 1))
     leading.close()
     beside.close()
+
+
+def test_a_consent_that_was_lost_is_none(back):
+    """Its row is gone, and says nothing of that: what was read before is forgotten."""
+    sink = "http://127.0.0.1:9/"
+    leading = opened(back.url, 1)
+    leading.apply([Put("a", spec(sink), "a-uid")], 5)
+    back.keep()
+    rows = ConsentRows(back.url, leader=1)
+    given = ConsentRow(target_key("default", sink, None), "given", "us", until_ms=1 << 45)
+    assert again(lambda: rows.put(given)) is not None
+    owner = DirectoryTargets(back.url, KEYS)
+    owner.keep_within(Reach(consent=ConsentRule("always", "us", None, 1)))
+    again(owner.refresh)
+    assert owner.get("a-uid").sink.consent.given
+    back.go()
+    following = opened(back.url, 2)
+    again(owner.refresh)
+    assert not owner.get("a-uid").sink.consent.given
+    for each in (leading, following, rows, owner):
+        each.close()
 
 
 class World:

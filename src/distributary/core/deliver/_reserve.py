@@ -1,7 +1,7 @@
 """What idle queues may hold beyond the parts of their tenants, and those that wait for room in it.
 
-Called by ``_shared``, ``_dispatcher`` and the queues. A queue with nothing in it gets no answer that
-would tell its caller of room, so it is told from here once the bytes of other queues fall.
+Called by ``_shared``, ``_dispatcher`` and the queues. A queue with nothing in it gets no answer
+that would tell its caller of room, so it is told from here once the bytes of other queues fall.
 """
 
 from collections.abc import Collection
