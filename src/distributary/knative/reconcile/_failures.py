@@ -2,7 +2,7 @@
 
 The owners of partitions write failing routes to small files (``outcome.write_failing``), which are
 read here every two seconds. While an object keeps failing, its report changes at most once a
-minute, whatever its count.
+minute, whatever its count; that a target has to consent, or no longer, is reported at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -90,7 +90,8 @@ class Failures:
             del self._told[uid]
         for uid, failing in found.items():
             told = self._told.get(uid)
-            if told is not None and failing.last_ms - told.last_ms < TELL_AGAIN_MS:
+            recent = told is not None and failing.last_ms - told.last_ms < TELL_AGAIN_MS
+            if recent and not _turned(told, failing):
                 continue
             if concerned(uid):
                 self._told[uid] = failing
@@ -116,6 +117,18 @@ class Failures:
         else:
             message = f"since {timestamp(failing.since_ms)} to {failing.dest}: {failing.reason}"
         return Finding("False", _reason(failing), message, "Warning")
+
+
+def _turned(told: FailingRoute | None, failing: FailingRoute) -> bool:
+    """Whether *failing* waits for another consent than was *told*, or for one and not the other.
+
+    Nothing is sent meanwhile, so no later failure would bring a report. Consents change rarely.
+    """
+    awaited = [
+        one.dest if one is not None and one.reason == AWAITS_CONSENT else None
+        for one in (told, failing)
+    ]
+    return awaited[0] != awaited[1]
 
 
 def _reason(failing: FailingRoute) -> str:

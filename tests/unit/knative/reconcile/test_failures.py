@@ -73,6 +73,30 @@ def test_a_target_that_must_consent_is_told_before_any_event(world):
     assert world.condition(told, "DeliveriesSucceeding") == ("True", "")
 
 
+def test_a_consent_that_is_waited_for_is_told_at_once_of_a_route_that_failed(world):
+    """Nothing is sent while it waits: no later failure would bring the report."""
+    uid = trigger(world)["metadata"]["uid"]
+    world.fail(failing(uid))
+    world.awaited = {uid: ("http://127.0.0.1:9/in", 1_700_000_000_000)}
+    world.fail(failing(uid))
+    told = world.get("Trigger", "t")
+    assert world.condition(told, "DeliveriesSucceeding") == ("False", "AwaitingConsent")
+    world.awaited = {}
+    world.fail(failing(uid))
+    told = world.get("Trigger", "t")
+    assert world.condition(told, "DeliveriesSucceeding") == ("False", "DeliveryFailed")
+
+
+def test_the_next_target_that_must_consent_is_told_at_once(world):
+    """Both were asked at one moment; the first has consented since."""
+    uid = trigger(world)["metadata"]["uid"]
+    for sink in ("http://127.0.0.1:9/in", "http://127.0.0.1:9/dead"):
+        world.awaited = {uid: (sink, 1_700_000_000_000)}
+        world.fail()
+        (event,) = events(world)
+        assert event["message"].startswith(f"{sink} has not consented")
+
+
 def test_what_goes_on_failing_is_told_once_a_minute(world):
     """Each telling is a write; a thousand routes may fail at once."""
     made = trigger(world)
