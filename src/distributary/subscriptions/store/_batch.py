@@ -142,7 +142,6 @@ class Batch:
     def _create(self, change: Put, address: str) -> Applied:
         self._check_room()
         sealing = self.credentials.seal(change.uid, change.spec, None)
-        self.tenants.open(change.namespace)
         self.tenants.grow(change, 1, len(sealing.spec.realized), self.quotas)
         self.room -= 1
         new = StoredSubscription(

@@ -126,9 +126,11 @@ class Tenants:
 
         Raises:
             RequestError: A quota of its namespace would be exceeded; nothing is counted.
+            ResourceError: There are too many namespaces; likewise.
         """
         namespace, interval_s = change.namespace, change.spec.config.interval_s
-        tenant, own = self.known[namespace], quotas.of(change.namespace)
+        tenant = self.known.get(namespace) or Tenant(broker_address(namespace))
+        own = quotas.of(namespace)
         count, size = tenant.live_count + live, tenant.stored_bytes + stored_bytes
         timers = tenant.timers.copy()
         timers.pop(uid, None)
@@ -142,8 +144,8 @@ class Tenants:
         rate, used = math.fsum(timers.values()), math.fsum(tenant.timers.values())
         if rate > used and 0 < own.timer_events_per_s < rate:
             raise _exceeded(namespace, "timer_events_per_s", own.timer_events_per_s, used)
-        tenant.timers = timers
         self.count(namespace, live, stored_bytes)
+        self.known[namespace].timers = timers
 
     def end_timer(self, namespace: str, uid: str) -> None:
         """Note that the subscription *uid* has no timer any more."""

@@ -298,6 +298,17 @@ def test_a_refused_change_takes_no_room(store, spec, url):
     assert counts(url)["mine"][0] == 1
 
 
+def test_a_refused_change_makes_no_namespace_known(store, spec, url):
+    """Rows of namespaces are never deleted, and their number is limited."""
+    keep_within(store, stored_bytes=1)
+    outcomes = store.apply(
+        [Put("a", spec(), "u1", namespace="mine"), Put("a", spec(), "u2", namespace="theirs")], 6
+    )
+    assert isinstance(outcomes[0], RequestError)
+    assert isinstance(outcomes[1], Applied)
+    assert "mine" not in counts(url)
+
+
 def address_of(applied):
     """Where the route of a change listens."""
     return decode_route(applied.record).address
