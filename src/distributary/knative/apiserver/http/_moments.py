@@ -21,8 +21,8 @@ MOMENTS_MAX: Final = 64
 of its list: at worst 100 MiB, for lists of 200,000."""
 
 REPLACED_BYTES_MAX: Final = 32 * 1024 * 1024
-"""JSON of objects that have changed since and are in snapshots, bytes; beyond it those who have
-most of it lose one. In memory they need up to eight times as much, as in the window of changes."""
+"""Objects that have changed since and are in snapshots, bytes; beyond it those who have most of it
+lose one. In memory they need up to eight times as much, as in the window of changes."""
 
 
 class Moment(NamedTuple):
@@ -83,8 +83,8 @@ class Moments:
                 and moment.namespace in (None, key.namespace)
                 and moment.version >= before.version
             ):
-                kept.replaced_bytes += len(before.json)
-                self._replaced_bytes += len(before.json)
+                kept.replaced_bytes += before.size_bytes
+                self._replaced_bytes += before.size_bytes
         while self._replaced_bytes > REPLACED_BYTES_MAX:
             sizes: Counter[tuple[str, ...]] = Counter()
             for kept in self._kept.values():

@@ -3,8 +3,8 @@
 from typing import Final
 
 OBJECT_BYTES_MAX: Final = 1024 * 1024
-"""Largest object as JSON, bytes, metadata included. The API server's store (etcd) refuses writes
-above 1.5 MiB; Kubernetes promises 1 MiB for a ConfigMap."""
+"""Largest object, bytes: its JSON, metadata included, and the values of a Secret. The API server's
+store (etcd) refuses writes above 1.5 MiB; Kubernetes promises 1 MiB for a ConfigMap or a Secret."""
 
 BODY_BYTES_MAX: Final = 2 * OBJECT_BYTES_MAX
 """Largest body, bytes. YAML and indented JSON are larger than the stored object; the API server

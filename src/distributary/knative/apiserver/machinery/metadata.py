@@ -152,7 +152,7 @@ def with_version(obj: Object, version: int) -> Object:
 
 
 def check_size(size_bytes: int) -> None:
-    """Refuse an object whose JSON is larger than ``OBJECT_BYTES_MAX``.
+    """Refuse an object that is larger than ``OBJECT_BYTES_MAX``.
 
     Raises:
         StatusError: ``RequestEntityTooLarge``.

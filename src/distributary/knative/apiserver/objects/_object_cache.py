@@ -25,14 +25,14 @@ class ObjectCache:
 
     Attributes:
         version: The newest resource version.
-        json_bytes: Size of all objects as JSON.
+        size_bytes: Size of all objects.
         usage: What each namespace uses.
     """
 
     def __init__(self, version: int = 0, objects: Iterable[Stored] = ()) -> None:
         self.version = version
         self._by_key = {stored.key: stored for stored in objects}
-        self.json_bytes = sum(len(stored.json) for stored in self._by_key.values())
+        self.size_bytes = sum(stored.size_bytes for stored in self._by_key.values())
         self.usage = Usage()
         for stored in self._by_key.values():
             self.usage.add(stored, 1)
@@ -113,12 +113,12 @@ class ObjectCache:
         if before is not None:
             self._disown(before)
             self.usage.add(before, -1)
-            self.json_bytes -= len(before.json)
+            self.size_bytes -= before.size_bytes
         if change.type != "DELETED":
             self._by_key[key] = change.stored
             self._own(change.stored)
             self.usage.add(change.stored, 1)
-            self.json_bytes += len(change.stored.json)
+            self.size_bytes += change.stored.size_bytes
         self._move(key, stood=before is not None, stands=change.type != "DELETED")
 
     def _own(self, stored: Stored) -> None:

@@ -34,7 +34,7 @@ from distributary.knative.apiserver.objects._values import (
 from distributary.knative.apiserver.objects._watch import Watch
 from distributary.knative.apiserver.objects._watch_window import (
     CHANGES_KEPT_MAX,
-    JSON_KEPT_BYTES_MAX,
+    KEPT_BYTES_MAX,
     WatchWindow,
 )
 from distributary.knative.apiserver.objects._writer import Writer
@@ -44,9 +44,9 @@ from distributary.resource import Vault
 OBJECTS_MAX: Final = 200_000
 """Objects that may exist: as many as in the Subscriptions API (``SUBSCRIPTIONS_MAX``)."""
 
-OBJECTS_JSON_BYTES_MAX: Final = 256 * 1024 * 1024
-"""JSON of all objects, bytes, kept in memory: 200,000 of 1.3 KiB. Their Python values need some
-seven times as much in addition."""
+OBJECTS_BYTES_MAX: Final = 256 * 1024 * 1024
+"""All objects, bytes, kept in memory: JSON, 200,000 of 1.3 KiB, and values of Secrets. The Python
+values of JSON need some seven times as much in addition."""
 
 _PLAIN: Final = Write()
 
@@ -82,9 +82,9 @@ class Objects:
         clock: For timestamps and ages.
         new_uid: Draws a fresh uid.
         objects_max: See ``OBJECTS_MAX``.
-        json_bytes_max: See ``OBJECTS_JSON_BYTES_MAX``.
+        bytes_max: See ``OBJECTS_BYTES_MAX``.
         changes_kept_max: See ``CHANGES_KEPT_MAX``.
-        json_kept_bytes_max: See ``JSON_KEPT_BYTES_MAX``.
+        kept_bytes_max: See ``KEPT_BYTES_MAX``.
         quotas: Returns the quotas of namespaces in force.
         vault: Seals the values of Secrets; for this object alone. None: there are none.
         leader: See ``StoreWriter``.
@@ -104,9 +104,9 @@ class Objects:
         clock: Clock,
         new_uid: Callable[[], str],
         objects_max: int = OBJECTS_MAX,
-        json_bytes_max: int = OBJECTS_JSON_BYTES_MAX,
+        bytes_max: int = OBJECTS_BYTES_MAX,
         changes_kept_max: int = CHANGES_KEPT_MAX,
-        json_kept_bytes_max: int = JSON_KEPT_BYTES_MAX,
+        kept_bytes_max: int = KEPT_BYTES_MAX,
         quotas: Callable[[], QuotaTable] = QuotaTable,
         vault: Vault | None = None,
         leader: int | None = None,
@@ -116,12 +116,12 @@ class Objects:
         self._kinds = {kind.resource: kind for kind in kinds}
         quota = Quota(quotas, self._subscriptions)
         self._rules = ObjectRules(
-            self._kinds, admit, default, new_uid, objects_max, json_bytes_max, quota, vault
+            self._kinds, admit, default, new_uid, objects_max, bytes_max, quota, vault
         )
         self._clock = clock
         self._cache = ObjectCache()
         self._ring = WatchWindow(
-            self._kinds, changes_max=changes_kept_max, json_bytes_max=json_kept_bytes_max
+            self._kinds, changes_max=changes_kept_max, bytes_max=kept_bytes_max
         )
         self._told: list[Callable[[ObjectChange], None]] = []
         self._rows: Rows | None = None

@@ -24,7 +24,7 @@ class ObjectRules:
         default: Fills in defaults.
         new_uid: Draws a fresh uid.
         objects_max: Maximum number of objects.
-        json_bytes_max: Maximum size of all objects together, as JSON.
+        bytes_max: Maximum size of all objects together.
         quota: Quotas of namespaces.
         vault: Seals the values of Secrets; None: there are none.
     """
@@ -34,6 +34,6 @@ class ObjectRules:
     default: Default
     new_uid: Callable[[], str]
     objects_max: int
-    json_bytes_max: int
+    bytes_max: int
     quota: Quota
     vault: Vault | None

@@ -95,7 +95,7 @@ class Transaction:
         self._owned: dict[str, set[Key]] = {}
         self._grown = Usage()
         self._count = len(cache)
-        self._json_bytes = cache.json_bytes
+        self._size_bytes = cache.size_bytes
 
     @property
     def version(self) -> int:
@@ -356,18 +356,19 @@ class Transaction:
         stored = _content.stored_as(key, uid, version, content, early=early, before=before)
         stored = stored._replace(sealed=sealed)
         if type_ != "DELETED" and not write.by_server:
-            check_size(len(stored.json))
+            if stored.size_bytes > _size(before):  # what exceeds a newer limit may shrink
+                check_size(stored.size_bytes)
             self._check_room(stored, before)
         self._keep(ObjectChange(type_, stored, before))
         return stored
 
     def _check_room(self, stored: Stored, before: Stored | None) -> None:
-        grown = len(stored.json) - (0 if before is None else len(before.json))
+        grown = stored.size_bytes - _size(before)
         rules = self._rules
         if before is None and self._count >= rules.objects_max:
             raise no_room(stored.key, f"{rules.objects_max} objects")
-        if grown > 0 and self._json_bytes + grown > rules.json_bytes_max:
-            raise no_room(stored.key, f"{rules.json_bytes_max} bytes of objects")
+        if grown > 0 and self._size_bytes + grown > rules.bytes_max:
+            raise no_room(stored.key, f"{rules.bytes_max} bytes of objects")
         namespace = stored.key.namespace
         if namespace:
             stood, more = self._cache.usage.of(namespace), self._grown.of(namespace)
@@ -391,7 +392,7 @@ class Transaction:
         for uid in owners_of(now.content) if now is not None else ():
             self._owned.setdefault(uid, set()).add(key)
         self._count += (now is not None) - (was is not None)
-        self._json_bytes += _size(now) - _size(was)
+        self._size_bytes += _size(now) - _size(was)
 
 
 def _ends_with(kind: Kind, metadata: Object) -> bool:
@@ -412,4 +413,4 @@ def _suffix_of(uid: str) -> str:
 
 
 def _size(stored: Stored | None) -> int:
-    return 0 if stored is None else len(stored.json)
+    return 0 if stored is None else stored.size_bytes

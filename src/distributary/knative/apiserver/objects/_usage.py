@@ -27,14 +27,14 @@ class Used(NamedTuple):
 
     Attributes:
         subscriptions: Triggers and messaging Subscriptions.
-        json_bytes: All objects as JSON.
+        size_bytes: Of all objects.
         policies: EventPolicies.
         comparisons: What their filters cost an event at most.
         policy_bytes: Their specs as JSON.
     """
 
     subscriptions: int = 0
-    json_bytes: int = 0
+    size_bytes: int = 0
     policies: int = 0
     comparisons: int = 0
     policy_bytes: int = 0
@@ -48,7 +48,7 @@ def _used_by(stored: Stored) -> Used:
     resource = stored.key.resource
     return Used(
         subscriptions=resource in _SUBSCRIBING,
-        json_bytes=len(stored.json),
+        size_bytes=stored.size_bytes,
         policies=resource == EVENT_POLICY.resource,
         comparisons=stored.cost.comparisons,
         policy_bytes=stored.cost.spec_bytes,
@@ -112,9 +112,9 @@ class Quota(NamedTuple):
             # What exceeds a newer limit stays, and may shrink.
             if more > 0 and has + more > limit:
                 raise _exceeded(stored, name, more, has, limit)
-        size = grown.json_bytes
-        if own.stored_bytes and size > 0 and used.json_bytes + size > own.stored_bytes:
-            raise _exceeded(stored, "stored_bytes", size, used.json_bytes, own.stored_bytes)
+        size = grown.size_bytes
+        if own.stored_bytes and size > 0 and used.size_bytes + size > own.stored_bytes:
+            raise _exceeded(stored, "stored_bytes", size, used.size_bytes, own.stored_bytes)
 
 
 def _exceeded(stored: Stored, name: str, asked: int, used: int, limit: int) -> StatusError:

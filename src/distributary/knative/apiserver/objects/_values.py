@@ -34,6 +34,11 @@ class Stored(NamedTuple):
     sealed: bytes = b""
     cost: PolicyCost = PolicyCost()
 
+    @property
+    def size_bytes(self) -> int:
+        """What limits count of it: its JSON, and the values of a Secret."""
+        return len(self.json) + len(self.sealed)
+
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 

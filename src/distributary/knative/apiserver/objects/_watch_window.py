@@ -17,9 +17,9 @@ from distributary.knative.apiserver.objects._values import ObjectChange
 CHANGES_KEPT_MAX: Final = 20_000
 """Changes in the window: 200 s of 100 changes a second (the API server keeps 75 s and more)."""
 
-JSON_KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-"""JSON of the objects in the window, bytes, before and after each change. In memory they need up
-to seven times as much."""
+KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Objects in the window, bytes, before and after each change: JSON, and values of Secrets. In
+memory JSON needs up to seven times as much."""
 
 WAKE_S: Final = 0.000_25
 """Interval between announcements per watcher, seconds: a wake-up and its response cost the process
@@ -129,7 +129,7 @@ class WatchWindow:
     Args:
         resources: ``Kind.resource`` of each kind.
         changes_max: See ``CHANGES_KEPT_MAX``.
-        json_bytes_max: See ``JSON_KEPT_BYTES_MAX``.
+        bytes_max: See ``KEPT_BYTES_MAX``.
 
     Attributes:
         version: The newest resource version.
@@ -140,15 +140,15 @@ class WatchWindow:
         resources: Iterable[str],
         *,
         changes_max: int = CHANGES_KEPT_MAX,
-        json_bytes_max: int = JSON_KEPT_BYTES_MAX,
+        bytes_max: int = KEPT_BYTES_MAX,
     ) -> None:
         self.version = 0
         self._windows = {resource: KindWindow() for resource in resources}
         self._changes_max = changes_max
-        self._json_bytes_max = json_bytes_max
+        self._bytes_max = bytes_max
         # Window of each kept change, oldest first.
         self._order: deque[KindWindow] = deque()
-        self._json_bytes = 0
+        self._size_bytes = 0
 
     def publish(self, changes: Sequence[ObjectChange], version: int) -> None:
         """Add the changes of a commit, in order.
@@ -163,10 +163,10 @@ class WatchWindow:
             window = self._windows[change.stored.key.resource]
             window.append(change)
             self._order.append(window)
-            self._json_bytes += _size(change)
+            self._size_bytes += _size(change)
             changed[window] = None
-        while len(self._order) > self._changes_max or self._json_bytes > self._json_bytes_max:
-            self._json_bytes -= _size(self._order.popleft().drop_first())
+        while len(self._order) > self._changes_max or self._size_bytes > self._bytes_max:
+            self._size_bytes -= _size(self._order.popleft().drop_first())
         for window in changed:
             window.announce_soon()
 
@@ -174,7 +174,7 @@ class WatchWindow:
         """Drop all changes: *version* becomes the oldest that can be watched from."""
         self.version = version
         self._order.clear()
-        self._json_bytes = 0
+        self._size_bytes = 0
         for window in self._windows.values():
             window.drop_all(version)
 
@@ -209,7 +209,7 @@ def expired(version: int, window: KindWindow) -> StatusError:
 
 def _size(change: ObjectChange) -> int:
     before = change.before
-    return len(change.stored.json) + (0 if before is None else len(before.json))
+    return change.stored.size_bytes + (0 if before is None else before.size_bytes)
 
 
 def _wake(waiting: list[asyncio.Future[None]], first: int) -> None:

@@ -50,7 +50,7 @@ def test_objects_are_limited_in_number(make_world):
 
 def test_objects_are_limited_in_bytes(make_world):
     """What grows is refused, what shrinks is not."""
-    world = make_world(json_bytes_max=5_000)
+    world = make_world(bytes_max=5_000)
     made = world.trigger("a", text="x" * 3_000)
     error = world.refused(world.objects.edit(made.key, with_spec(text="x" * 5_000)))
     assert "exceeded quota" in str(error)
@@ -353,7 +353,7 @@ def test_a_damaged_object_is_named_at_the_start(world):
 
 def test_a_full_server_takes_the_deletes_that_make_room(make_world):
     """Marking an object as ending makes it larger; its finalizer would keep it for ever."""
-    world = make_world(json_bytes_max=2_000)
+    world = make_world(bytes_max=2_000)
     made = world.make(BROKER, "b", metadata={"finalizers": ["example.com/wait"]})
     filling = world.make(CONFIG_MAP, "c").key
     refused = None

@@ -6,7 +6,9 @@ import pytest
 import sqlalchemy as sa
 
 from distributary.core import database
+from distributary.core.quotas import Quotas, QuotaTable
 from distributary.knative.apiserver.machinery import Key, StatusError
+from distributary.knative.apiserver.machinery.limits import OBJECT_BYTES_MAX
 from distributary.knative.kinds import SECRET
 from distributary.resource import SINKS
 from distributary.subscriptions.store import Keys, Sealer
@@ -132,6 +134,37 @@ def test_immutable_values_do_not_change(world):
     )
     assert "immutable" in str(error)
     world.edit(made.key, lambda now: {**now, "metadata": {**now["metadata"], "labels": {"a": "b"}}})
+
+
+@pytest.mark.parametrize("limit", ["object", "server", "namespace"])
+def test_values_count_as_part_of_their_object(make_world, keys, limit):
+    """In the size of one, of all, and of those of a namespace; after a restart too."""
+    quotas = Quotas(stored_bytes=5_000 if limit == "namespace" else 0)
+    table = QuotaTable(named={"shop": quotas})
+    limits = {"bytes_max": 5_000} if limit == "server" else {}
+    world = make_world(vault=Sealer(Keys(keys)), quotas=lambda: table, **limits)
+    size = {"object": OBJECT_BYTES_MAX, "server": 3_000, "namespace": 3_000}[limit]
+    put(world, token=coded("x" * (size - 1_000)))
+    world.restart()
+    with pytest.raises(StatusError) as caught:
+        put(world, token=coded("x" * (size + 2_000)))
+    refusals = {"object": "RequestEntityTooLarge"}
+    assert caught.value.reason == refusals.get(limit, "Forbidden")
+    put(world, token=coded("x"))
+    put(world, token=coded("x" * (size - 1_000)))
+
+
+def test_values_count_in_the_window_of_changes(make_world, keys):
+    """A watch that is behind large values lists again."""
+    world = make_world(vault=Sealer(Keys(keys)), kept_bytes_max=10_000)
+    first = put(world, token=coded("x"))
+    watch = world.objects.watch(SECRET, "shop", first.version)
+    for text in "abc":
+        put(world, token=coded(text * 3_000))
+    with pytest.raises(StatusError) as caught:
+        world.run(watch.changes(0))
+    assert caught.value.reason == "Expired"
+    watch.close()
 
 
 def test_a_new_key_seals_what_an_older_one_sealed(make_world, keys):

@@ -151,12 +151,12 @@ def test_changes_of_another_kind_overtake_nobody_who_has_seen_all(make_world):
 
 def test_the_window_is_bounded_in_bytes(make_world):
     """Large objects push older ones out."""
-    world = make_world(json_kept_bytes_max=10_000)
+    world = make_world(kept_bytes_max=10_000)
     watch = world.objects.watch(TRIGGER, None, world.objects.version)
     for number in range(4):
         world.trigger(f"t{number}", text="x" * 4_000)
     assert world.refused(watch.changes(0)).reason == "Expired"
-    assert world.objects._ring._json_bytes <= 10_000
+    assert world.objects._ring._size_bytes <= 10_000
 
 
 def test_a_stop_ends_waiting_watches(make_world):
