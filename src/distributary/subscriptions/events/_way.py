@@ -151,7 +151,7 @@ def matches_of(
     times = store.route_times([record.uid for record, _, _ in others[:room]])
     for record, matches, why in others[:room]:
         born = times.get(record.uid)
-        late = born is not None and born.created_ms > found.time_ms and record.begin_ms is None
+        late = born is not None and _is_late(record, born, found.time_ms)
         if late and only is None:
             continue  # made later: it never saw the event
         in_words = why if matches or why else why_not(record, found.event)
@@ -187,6 +187,13 @@ def _elsewhere(record: RouteRecord, found: FoundEvent) -> list[Reason]:
     if found.route:
         return [] if record.uid == found.route else [OF_ANOTHER_TIMER]
     return [] if record.address == found.address else [AT_ANOTHER_BROKER]
+
+
+def _is_late(record: RouteRecord, born: RouteTimes, time_ms: int) -> bool:
+    """Whether a route never saw an event of *time_ms*: neither live nor where it began."""
+    # Only the record of the first revision says where the route began.
+    begin_ms = born.begin_ms if record.begin_ms is None else record.begin_ms
+    return time_ms < born.created_ms and (begin_ms is None or time_ms < begin_ms)
 
 
 def _matched(uid: str, rows: Sequence[EventRow]) -> Match:

@@ -60,12 +60,22 @@ def told(rows=(), records=(), times=None, route="", only=None, **more):
 
 
 @pytest.mark.parametrize(
-    ("begin_ms", "expected"), [(None, ["old"]), (0, ["old", "new"])], ids=["latest", "earliest"]
+    ("members", "stored_ms", "expected"),
+    [
+        ({}, None, ["old"]),
+        ({"begin_ms": 0}, 0, ["old", "new"]),
+        ({"begin_ms": ACCEPTED_MS}, ACCEPTED_MS, ["old", "new"]),
+        ({"begin_ms": ACCEPTED_MS + 1}, ACCEPTED_MS + 1, ["old"]),
+        ({}, ACCEPTED_MS, ["old", "new"]),
+        ({}, ACCEPTED_MS + 1, ["old"]),
+    ],
+    ids=["latest", "earliest", "from it", "from the next", "replaced since", "replaced, later"],
 )
-def test_a_route_that_came_later_never_saw_the_event(begin_ms, expected):
-    """Unless it begins in the past."""
-    times = {"old": RouteTimes(5, 5), "new": RouteTimes(ACCEPTED_MS + 1, ACCEPTED_MS + 1)}
-    matches, more = told(records=[record("old"), record("new", begin_ms=begin_ms)], times=times)
+def test_a_route_that_came_later_never_saw_the_event(members, stored_ms, expected):
+    """Unless it begins in the past, and the event is not older than that."""
+    late_ms = ACCEPTED_MS + 9
+    times = {"old": RouteTimes(5, 5), "new": RouteTimes(late_ms, late_ms, stored_ms)}
+    matches, more = told(records=[record("old"), record("new", **members)], times=times)
     assert ([match.uid for match in matches], more) == (expected, False)
 
 
@@ -126,6 +136,7 @@ def test_no_more_is_parsed_for_one_event_than_a_bound(monkeypatch):
         ({"address": "elsewhere"}, 5, ["$.config.broker"]),
         ({}, ACCEPTED_MS + 1, ["$"]),
         ({"begin_ms": 0}, ACCEPTED_MS + 1, []),
+        ({"begin_ms": ACCEPTED_MS + 1}, ACCEPTED_MS + 2, ["$"]),
     ],
 )
 def test_one_route_alone_is_told_of_wherever_it_listens(monkeypatch, members, born_ms, reasons):
