@@ -43,13 +43,28 @@ def decode_json(body: bytes) -> object:
     try:
         value: object = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _refused("json", f"the body is not JSON: {error}") from error
+        raise _refused("json", _why(body, error)) from error
     try:
         # A second pass finds what msgspec accepts: members that occur twice.
         json.loads(body, object_pairs_hook=_refuse_twins)
     except ValueError as error:  # digits beyond the interpreter's limit for integers
         raise _refused("json", "the body is not JSON: a number has too many digits") from error
     return value
+
+
+def _why(body: bytes, error: Exception) -> str:
+    """Say why *body*, which msgspec refuses with *error*, is not read."""
+    if isinstance(error, msgspec.ValidationError):
+        return f"a number is larger than a program can be expected to read: {error}"
+    try:
+        json.dumps(json.loads(body.decode()), ensure_ascii=False).encode()
+    except UnicodeDecodeError as first:
+        return f"the body is not UTF-8 at byte {first.start}"
+    except UnicodeEncodeError:
+        return "a string holds half of a surrogate pair (a lone escape such as \\ud83d)"
+    except ValueError:
+        pass
+    return f"the body is not JSON: {error}"
 
 
 def _depth(body: bytes) -> int:

@@ -40,6 +40,24 @@ def test_what_is_no_json_is_one_fault(body, code):
     assert [fault.code for fault in caught.value.faults] == [code]
 
 
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"a": "\\ud83d"}', "half of a surrogate pair"),
+        (b'{"\\ud83d\\ude00\\udead": 1}', "half of a surrogate pair"),
+        (b'{"a": "\xe9"}', "not UTF-8 at byte 7"),
+        (b'{"a": 1e400}', "a number is larger"),
+        (b'{"a": ', "not JSON: Input data was truncated"),
+        (b'{"a": NaN}', "not JSON: JSON is malformed: invalid character (byte 6)"),
+    ],
+)
+def test_the_fault_says_what_is_wrong_with_the_text(body, why):
+    """Half a surrogate pair is no end too soon, and a byte is counted from the body's first."""
+    with pytest.raises(ResourceError) as caught:
+        decode_json(body)
+    assert why in caught.value.faults[0].message
+
+
 def test_the_deepest_allowed_nesting_is_read():
     """A limit is the last good value."""
     body = b"[" * JSON_DEPTH_MAX + b"]" * JSON_DEPTH_MAX

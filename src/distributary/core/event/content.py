@@ -5,6 +5,7 @@ memoised: a system has few content types, and every event needs the result.
 """
 
 import binascii
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -41,6 +42,10 @@ _TEXT_TYPES = frozenset(
 """Media types outside ``text/`` whose data people can read."""
 
 _TEXT_SUFFIXES = ("+xml", "+yaml")
+
+_PARAMETER = re.compile(r';[ \t]*([^\s;="]+)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*+"|[^\s;"]*)')
+"""A parameter of a media type: a semicolon in a quoted value begins no other.
+Each text is read once: no part of it may begin two matches."""
 
 
 @lru_cache(_MEMO_MAX)
@@ -79,10 +84,9 @@ def is_utf8_text(content_type: str) -> bool:
 @lru_cache(_MEMO_MAX)
 def declared_charset(content_type: str) -> str | None:
     """Return the ``charset`` parameter in lower case, without quotes; None if absent."""
-    for parameter in content_type.split(";")[1:]:
-        name, _, value = parameter.partition("=")
-        if name.strip(" \t").lower() == "charset":
-            return value.strip(' \t"').lower()
+    for name, value in _PARAMETER.findall(content_type):
+        if name.lower() == "charset":
+            return str(value).strip('"').lower()
     return None
 
 

@@ -27,7 +27,7 @@ from distributary.core.errors import Fault
 from distributary.core.event import _json_folds, _json_text
 from distributary.core.event import content as _content
 from distributary.core.event._json_text import JsonTextError
-from distributary.core.event.validity import FAULTS_MAX, refuse, shown, validate
+from distributary.core.event.validity import FAULTS_MAX, is_textual, refuse, shown, validate
 from distributary.core.event.value import AttributeValue, Event
 
 BATCH_EVENTS_MAX = 1_000
@@ -213,11 +213,14 @@ def _attributes(
         try:
             value = _scalar.decode(text)
         except msgspec.DecodeError:
-            message = "must be a string, a boolean or an integer of 32 bits"
+            others = "" if is_textual(name) else ", a boolean or an integer of 32 bits"
+            message = f"must be a string{others}"
             faults.append(Fault(f"{path}.{shown(name)}", "type", message))
         else:
             if value is not None:
                 attributes[name] = value
+            elif '"' in name:  # no name, whatever its value: ``has_duplicates`` relies on it
+                attributes[name] = ""
     found = validate(attributes, f"{path}.")
     if found:
         # An unreadable attribute is not missing as well.

@@ -85,6 +85,11 @@ def is_valid(name: str, value: str) -> bool:
     return _name_fault(name) is None and _value_fault(value, _CHECKS_1_0.get(name)) is None
 
 
+def is_textual(name: str) -> bool:
+    """Whether every value of the attribute *name* is a string, in each version that has it."""
+    return name in _CHECKS_1_0 or name in _CHECKS_0_3
+
+
 def takes_any_text(name: str) -> bool:
     """Whether no rule but the one for characters restricts values of the attribute *name*.
 

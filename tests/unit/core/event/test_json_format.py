@@ -140,7 +140,7 @@ def test_text_is_written_in_its_declared_charset(charset, data):
         (['"datacontenttype":"text/plain"', '"data":1'], [("$.data", "type")]),
         (['"datacontenttype":"text/plain;charset=koi8-r"', '"data":"x"'], [("$.data", "encoding")]),
         (['"datacontenttype":"text/plain;charset=latin1"', '"data":"x"'], [("$.data", "encoding")]),
-        (['"datacontenttype":"text/a;charset=iso-8859-1"', '"data":"€"'], [("$.data", "encoding")]),
+        (['"datacontenttype":"t/a;charset=iso-8859-1"', '"data":"€"'], [("$.data", "encoding")]),
     ],
 )
 def test_data_that_cannot_be_read_are_a_fault(members, faults):
@@ -252,8 +252,7 @@ def test_what_only_looks_like_a_duplicate_passes(members):
 )
 def test_what_is_not_json_in_utf_8_is_a_syntax_fault(body):
     """Broken JSON, a byte order mark and other encodings are refused as a whole."""
-    (fault,) = faults_of(body)
-    assert fault in {("$", "syntax"), ("$", "encoding")}
+    assert faults_of(body) in ([("$", "syntax")], [("$", "encoding")])
 
 
 @pytest.mark.parametrize(
@@ -277,12 +276,13 @@ def test_a_batch_that_is_not_json_is_a_syntax_fault(body):
 def test_a_name_with_a_quote_is_a_bad_name_and_no_duplicate():
     """What confuses the search for duplicates is refused for what it is."""
     assert faults_of(document('"a\\"b":1')) == [('$.a"b', "name")]
+    assert faults_of(document('"a\\"b":null', '"type":"u"')) == [('$.a"b', "name")]
 
 
-@pytest.mark.parametrize("body", [b"[]", b'"x"', b"1", b"null", b"true"])
-def test_what_is_no_object_is_no_event(body):
+def test_what_is_no_object_is_no_event():
     """Any other JSON value is refused by type."""
-    assert faults_of(body) == [("$", "type")]
+    for body in (b"[]", b'"x"', b"1", b"null", b"true"):
+        assert faults_of(body) == [("$", "type")]
 
 
 def test_many_members_are_one_fault():
