@@ -9,4 +9,4 @@ from distributary.partitions._session_settings import SessionSettings
 from distributary.partitions._targets import DirectoryTargets
 from distributary.partitions.entrusted import Entrusted, entrusted_of
 from distributary.partitions.guardians import Guardians
-from distributary.partitions.places import FilePlaces, LiveSource, Places, stands_in
+from distributary.partitions.places import LiveSource, Places, stands_in

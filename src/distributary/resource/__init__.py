@@ -19,12 +19,7 @@ from distributary.resource._own import (
 )
 from distributary.resource._ports import PORTS_DENIED
 from distributary.resource._reach import ErrorData, Reach, protocols_allowed
-from distributary.resource.certificates import (
-    Fingerprints,
-    adds_trust,
-    certificates_in,
-    fingerprints_in,
-)
+from distributary.resource.certificates import adds_trust, certificates_in, fingerprints_in
 from distributary.resource.credential_texts import (
     IDENTIFIER_BYTES_MAX,
     SECRET_BYTES_MAX,
@@ -35,7 +30,7 @@ from distributary.resource.credential_texts import (
 from distributary.resource.faults import FAULTS_MAX, Faults, member, one_of
 from distributary.resource.kept_secret import CA_CERTS, SINKS, KeptSecret, Vault, sinks_in
 from distributary.resource.maps import bounded_map
-from distributary.resource.rules import FilterCheck, ResourceRules
+from distributary.resource.rules import ResourceRules
 from distributary.resource.schema import Schema, closed, published, ref
 from distributary.resource.secret_files import SecretFile
 from distributary.resource.secret_uses import (
@@ -56,8 +51,4 @@ from distributary.resource.sinks import (
     PORT_DENIED,
     SinkRule,
 )
-from distributary.resource.uri import (
-    URI_CHARS_MAX,
-    SinkUri,
-    broker_uri,
-)
+from distributary.resource.uri import SinkUri, broker_uri

@@ -5,6 +5,5 @@ delivery settings and missed changes. Hides how routes are stored and how writes
 """
 
 from distributary.routes._history import RouteChanges
-from distributary.routes.batch import ActiveRoute
-from distributary.routes.changes import AppliedRoute, DropRoute, PutRoute, RouteChange
+from distributary.routes.changes import DropRoute, PutRoute
 from distributary.routes.settings import RouteEndpoint, RouteSettings

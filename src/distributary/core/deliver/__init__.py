@@ -12,13 +12,11 @@ from distributary.core.deliver._timers import LoopTimers, Soon, TimerHandle, Tim
 from distributary.core.deliver.breaker import TRANSITIONS, BreakerEvent, BreakerState
 from distributary.core.deliver.destination import Destination, signed
 from distributary.core.deliver.endpoint import Endpoint
-from distributary.core.deliver.limits import Limits, attribute_bytes
+from distributary.core.deliver.limits import Limits
 from distributary.core.deliver.queue_state import Admission, QueueState
-from distributary.core.deliver.tracing import AttemptTracing, TracedAttempt
 from distributary.core.deliver.transport import (
     BLOCKED,
     CREDENTIAL_EXPIRED,
-    HOP_LIMIT,
     SATURATED,
     UNREADABLE,
     Done,

@@ -7,5 +7,5 @@ no loop and no store. Implements DESIGN's "Rules that keep it correct".
 
 from distributary.core.engine._life import LIFE, MatchState, Step
 from distributary.core.engine.limits import EngineLimits
-from distributary.core.engine.ports import RouteTarget, Targets
+from distributary.core.engine.ports import RouteTarget
 from distributary.core.engine.tracker import Tracker

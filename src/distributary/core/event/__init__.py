@@ -20,7 +20,6 @@ from distributary.core.event.validity import (
     NAME_CHARS_MAX,
     REQUIRED,
     RESERVED_NAMES,
-    SPECVERSIONS,
     UnsupportedFormatError,
     is_valid,
     refuse,

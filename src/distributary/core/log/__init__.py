@@ -12,23 +12,13 @@ see only what is on the medium. Corrupt bytes are detected by checksum, confined
 reported as ``Damage``, and never delivered.
 """
 
-from distributary.core.log.appender import SEGMENT_BYTES, Appender, fresh_stamp
-from distributary.core.log.committer import (
-    COMMIT_BYTES_MAX,
-    COMMIT_COUNT_MAX,
-    QUEUE_BYTES_MAX,
-    QUEUE_COUNT_MAX,
-    Appends,
-    CommitStats,
-    Done,
-    GroupCommitter,
-)
+from distributary.core.log.appender import SEGMENT_BYTES, Appender
+from distributary.core.log.committer import COMMIT_COUNT_MAX, Appends, GroupCommitter
 from distributary.core.log.damage import Damage
-from distributary.core.log.disk import SYSTEM_DISK, Disk, SystemDisk, Words, lock
+from distributary.core.log.disk import SYSTEM_DISK, SystemDisk, Words, lock
 from distributary.core.log.folder import (
     FORMAT_VERSION,
     PARTITIONS_MAX,
-    Folder,
     open_folder,
     partition_dir,
     read_folder,

@@ -58,6 +58,5 @@ from distributary.core.outcome.tallies import (
     Tally,
     TallyReader,
     TallyStore,
-    add_tally,
     sum_of,
 )

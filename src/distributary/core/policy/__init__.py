@@ -9,7 +9,6 @@ from distributary.core.policy._backoff import JITTER_SHARE_MAX, delay_before_s, 
 from distributary.core.policy._classify import (
     OTHER_STATUS_RULE,
     RESPONSE_RULES,
-    ResponseRule,
     classify,
     delivered,
 )

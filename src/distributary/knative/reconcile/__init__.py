@@ -6,6 +6,6 @@ statuses are written. Needs the objects, the leader of the resource store, and t
 """
 
 from distributary.knative.reconcile._failures import FailureFiles
-from distributary.knative.reconcile._ports import Gatekeeper, Ingress
+from distributary.knative.reconcile._ports import Gatekeeper
 from distributary.knative.reconcile._reconciler import Reconciler
 from distributary.knative.reconcile._site import Site

@@ -6,7 +6,6 @@ Connections to sinks are the connector's.
 
 from distributary.net.tls._certificates import (
     HTTP_ONLY,
-    ClientCertificates,
     ServerCertificates,
     TlsFiles,
     make_context,

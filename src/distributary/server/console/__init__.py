@@ -8,4 +8,4 @@ page shows, it asks of the public API with the key that its user types in.
 """
 
 from distributary.server.console._application import CONTENT_SECURITY_POLICY, Console
-from distributary.server.console._files import BYTES_MAX, PATH, ConsoleFile, read_files
+from distributary.server.console._files import BYTES_MAX, PATH, read_files

@@ -10,8 +10,7 @@ The log is a port (``AppendPort``): the ingest process implements it by the log'
 
 from distributary.core.log.keys import partition_of
 from distributary.server.ingest._context import AppendPort, Settle
-from distributary.server.ingest._counters import ACK_BOUNDS_S, Counters
-from distributary.server.ingest._event_paths import EVENTS_PATH
+from distributary.server.ingest._counters import ACK_BOUNDS_S
 from distributary.server.ingest._forwarded import TrustedProxies
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import HELD_BYTES_MAX_DEFAULT, IngestSettings

@@ -5,6 +5,6 @@ keys; receivers get them in the access snapshot and dial nobody. Hides discovery
 JWK sets, and what happens while an issuer is down.
 """
 
-from distributary.server.issuers._documents import Documents, HttpDocuments
+from distributary.server.issuers._documents import HttpDocuments
 from distributary.server.issuers._keeper import KeyKeeper
 from distributary.server.issuers._tables import IssuerSettings, read_issuers

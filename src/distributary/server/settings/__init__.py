@@ -34,13 +34,7 @@ from distributary.server.settings._cluster import (
     own_name,
     store_place,
 )
-from distributary.server.settings._config_file import (
-    CONFIG_NAME,
-    config_file,
-    line_of,
-    placed,
-    read_toml,
-)
+from distributary.server.settings._config_file import config_file, line_of, placed, read_toml
 from distributary.server.settings._consent import ConsentSettings
 from distributary.server.settings._environ import said_by, variable_of
 from distributary.server.settings._index import IndexSettings

@@ -7,18 +7,11 @@ Importing this needs no proton; an ``AmqpServer`` does (``amqp.AVAILABLE``).
 """
 
 from distributary.subscriptions.amqp._conversation import (
-    ADDRESS,
     ANSWER_LINKS_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_CREDIT,
     REQUEST_LINKS_MAX,
 )
 from distributary.subscriptions.amqp._crowd import CONNECTIONS_MAX, UNOPENED_MAX
-from distributary.subscriptions.amqp._messages import ANSWER_BYTES_MAX
 from distributary.subscriptions.amqp._sender import permission_of
-from distributary.subscriptions.amqp._server import (
-    GOODBYE_S_MAX,
-    IDLE_S_MAX,
-    OPEN_S_MAX,
-    AmqpServer,
-)
+from distributary.subscriptions.amqp._server import OPEN_S_MAX, AmqpServer

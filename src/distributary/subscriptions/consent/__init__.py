@@ -9,6 +9,6 @@ from distributary.subscriptions.consent._answer import (
     read_rate,
 )
 from distributary.subscriptions.consent._asker import HttpAsker, OptionsReply, Question
-from distributary.subscriptions.consent._keeper import CALLBACK_PATH, Asker, ConsentKeeper
+from distributary.subscriptions.consent._keeper import CALLBACK_PATH, ConsentKeeper
 from distributary.subscriptions.consent._steps import CALLBACK_CONSENT_MS, renewal_ms
-from distributary.subscriptions.consent._targets import Target, targets_of
+from distributary.subscriptions.consent._targets import targets_of

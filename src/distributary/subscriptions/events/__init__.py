@@ -4,6 +4,6 @@ Called by ``http``. Hides the log, its index and the history.
 """
 
 from distributary.subscriptions.events._cursor import position_text, read_position
-from distributary.subscriptions.events._query import EventPage, EventQuery, FoundEvent
+from distributary.subscriptions.events._query import EventQuery, FoundEvent
 from distributary.subscriptions.events._service import AskedRoute, EventPlaces, Events
-from distributary.subscriptions.events._way import EventWay, Match, Routes
+from distributary.subscriptions.events._way import EventWay, Match

@@ -5,7 +5,7 @@ passes on every path that is not for publishing. Hides HTTP: status codes, heade
 details, conditional requests, pages of a list. ``service`` carries out the operations.
 """
 
-from distributary.subscriptions.http._app import HealthReport, create_app
+from distributary.subscriptions.http._app import create_app
 from distributary.subscriptions.http._issuer import KEYS_PATH, IssuerDocuments
 from distributary.subscriptions.http._openapi import build_openapi
 from distributary.subscriptions.http._schemas import BEYOND_SCHEMAS

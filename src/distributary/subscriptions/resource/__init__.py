@@ -7,12 +7,7 @@ behind it there is only the newest.
 """
 
 from distributary.subscriptions.resource._client_certificates import kept_pairs
-from distributary.subscriptions.resource._config import (
-    CONFIG_KEYS,
-    TIMER_TYPE,
-    timer_source,
-    timer_type,
-)
+from distributary.subscriptions.resource._config import CONFIG_KEYS, timer_source, timer_type
 from distributary.subscriptions.resource._credentials import (
     CREDENTIAL_MEMBERS,
     CREDENTIAL_SHAPE,
@@ -28,7 +23,6 @@ from distributary.subscriptions.resource._schemas import (
     settings_schema,
 )
 from distributary.subscriptions.resource._secret_settings import (
-    MASK,
     Party,
     SecretSettings,
     another,
@@ -52,10 +46,6 @@ from distributary.subscriptions.resource._shape import (
     DeadLetterSpec,
 )
 from distributary.subscriptions.resource._signature import (
-    OVERLAP_S_DEFAULT,
-    OVERLAP_S_MAX,
-    ROTATION,
-    SECRET_BYTES,
     SIGNING_KEYS_MAX,
     Draw,
     Rotation,

@@ -5,8 +5,8 @@ from distributary.subscriptions.service._deliveries import (
     Deliveries,
     ListedDeadLetter,
 )
-from distributary.subscriptions.service._orders import Halted, Orders
-from distributary.subscriptions.service._runs import PHASES, Runs, RunState, run_key, run_name
+from distributary.subscriptions.service._orders import Orders
+from distributary.subscriptions.service._runs import PHASES, Runs, RunState, run_name
 from distributary.subscriptions.service._status import (
     Brief,
     Failures,
@@ -16,7 +16,6 @@ from distributary.subscriptions.service._status import (
     TargetConsent,
     Word,
 )
-from distributary.subscriptions.service._steering import Steerings, check_span
 from distributary.subscriptions.service._subscriptions import PAGE_MAX, Subscriptions
 from distributary.subscriptions.service._wiring import (
     PROTOCOLS_ABSENT,

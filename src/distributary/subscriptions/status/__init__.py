@@ -14,19 +14,11 @@ change. A failing that begins and ends between two looks is not told. The watche
 has failed for longer than the operator allows, and tells of that as of every other disabling.
 """
 
-from distributary.subscriptions.status._lines import FailureLines
-from distributary.subscriptions.status._past import Past, Point, Totals
-from distributary.subscriptions.status._standings import (
-    NOTHING,
-    Change,
-    Standing,
-    Standings,
-    fails,
-)
+from distributary.subscriptions.status._past import Point, Totals
+from distributary.subscriptions.status._standings import NOTHING, Standing, Standings, fails
 from distributary.subscriptions.status._watcher import (
     LOOK_S,
     ServerNumbers,
-    Steered,
     Transition,
     TransitionKind,
     Watcher,

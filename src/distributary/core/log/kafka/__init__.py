@@ -13,9 +13,9 @@ from distributary.core.log.kafka._client import topic_of
 from distributary.core.log.kafka.appends import KafkaAppends
 from distributary.core.log.kafka.ends import KafkaEnds
 from distributary.core.log.kafka.records import KafkaRecords
-from distributary.core.log.kafka.retention import Deleted, KafkaRetention
+from distributary.core.log.kafka.retention import KafkaRetention
 from distributary.core.log.kafka.routes import KafkaRoutes
 from distributary.core.log.kafka.searched import KafkaSearchedLog
-from distributary.core.log.kafka.snapshots import Cut, MemorySnapshots, Snapshots
+from distributary.core.log.kafka.snapshots import Cut, MemorySnapshots
 from distributary.core.log.kafka.tail import KafkaTail
-from distributary.core.log.kafka.topics import Prepared, grow_topic, prepare_topics
+from distributary.core.log.kafka.topics import prepare_topics

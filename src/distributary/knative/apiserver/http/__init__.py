@@ -6,8 +6,4 @@ response formats, and how watches share encoded changes. ``knative.kinds`` and
 """
 
 from distributary.knative.apiserver.http._api import PATHS, KubernetesApi
-from distributary.knative.apiserver.http._api_subscriptions import (
-    ApiSubscriptions,
-    ShownSubscription,
-)
-from distributary.knative.apiserver.http._deletes import Settled
+from distributary.knative.apiserver.http._api_subscriptions import ShownSubscription

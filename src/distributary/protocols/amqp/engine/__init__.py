@@ -42,5 +42,5 @@ from distributary.protocols.amqp.engine._message import (
 )
 from distributary.protocols.amqp.engine._outcomes import ACCEPTED, DeliveryState, Ended, Outcome
 from distributary.protocols.amqp.engine._proton import AVAILABLE
-from distributary.protocols.amqp.engine._server_login import ClientLogin, Logins
+from distributary.protocols.amqp.engine._server_login import ClientLogin
 from distributary.protocols.amqp.engine._values import AmqpError

@@ -12,13 +12,7 @@ Source:
 """
 
 from distributary.protocols.mqtt.engine._connection import MqttConnection
-from distributary.protocols.mqtt.engine._listener import (
-    WRITTEN,
-    End,
-    Granted,
-    MqttListener,
-    TooLargeError,
-)
+from distributary.protocols.mqtt.engine._listener import WRITTEN, End, Granted, TooLargeError
 from distributary.protocols.mqtt.engine._packets import (
     FAILURE,
     PACKET_BYTES_MAX,

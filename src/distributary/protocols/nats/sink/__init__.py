@@ -13,7 +13,7 @@ from distributary.core.policy import Answer
 from distributary.net import Connector
 from distributary.net.link import BrokerSession, BrokerTransport, Lost
 from distributary.protocols.nats.sink._answers import JETSTREAM_NOT_ENABLED
-from distributary.protocols.nats.sink._connection import NatsConnection, NatsListener, connect
+from distributary.protocols.nats.sink._connection import NatsConnection, connect
 from distributary.protocols.nats.sink._session import NatsSession
 from distributary.resource import Reach
 
