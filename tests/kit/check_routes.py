@@ -39,7 +39,7 @@ def read_logs(log_dir: Path) -> list[Iterator[Logged]]:
     Raises:
         ValueError: Retention has deleted records: the routes at the cut are not known here.
     """
-    return [_read(log_dir, number) for number in range(read_folder(log_dir).partitions)]
+    return [_read(log_dir, number) for number in range(read_folder(log_dir))]
 
 
 def _read(log_dir: Path, partition: int) -> Iterator[Logged]:

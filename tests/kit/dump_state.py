@@ -62,7 +62,7 @@ def dump_state(
     paths = DataDir(data_dir)
     pending: set[tuple[str, Key]] = set()
     dead: set[tuple[str, Key]] = set()
-    for partition in range(read_folder(paths.log).partitions):
+    for partition in range(read_folder(paths.log)):
         one = _Partition(paths, partition, uids, matches, addresses or {})
         try:
             pending.update(one.pending())

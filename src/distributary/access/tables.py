@@ -40,12 +40,6 @@ class TableReading:
         self._path = path
         self._faults = faults
         self._asked: set[str] = set()
-        self._before = len(faults)
-
-    @property
-    def sound(self) -> bool:
-        """Whether no fault was found so far."""
-        return len(self._faults) == self._before
 
     def fault(self, member: str, message: str) -> None:
         """Add a fault of *member*."""

@@ -35,7 +35,6 @@ class Pattern:
     """A compiled pattern.
 
     Attributes:
-        text: Source text.
         exact: The only matching text, without wildcards; else None.
         prefix: Prefix of every match; may be empty.
         suffix: Suffix of every match; may be empty.
@@ -46,7 +45,6 @@ class Pattern:
         matches: Tests whether a text matches.
     """
 
-    text: str
     exact: str | None
     prefix: str
     suffix: str
@@ -68,14 +66,14 @@ def compile_pattern(text: str) -> Pattern:
     prefix, suffix = _before(first), _after(last)
     if len(segments) == 1:
         if not first.wild:
-            return Pattern(text, first.text, prefix, suffix, True, 1, 0, first.text.__eq__)
-        return Pattern(text, None, prefix, suffix, False, _runs(first), 0, _alone(first))
+            return Pattern(first.text, prefix, suffix, True, 1, 0, first.text.__eq__)
+        return Pattern(None, prefix, suffix, False, _runs(first), 0, _alone(first))
     middle = [segment for segment in segments[1:-1] if segment.text]
     whole = not (middle or first.wild or last.wild)
     matches = _ends(first.text, last.text) if whole else _general(first, middle, last)
     searches = sum(map(_steps, middle))
     steps = 1 + searches + sum(_runs(end) for end in (first, last) if end.wild)
-    return Pattern(text, None, prefix, suffix, whole, steps, searches, matches)
+    return Pattern(None, prefix, suffix, whole, steps, searches, matches)
 
 
 @dataclass(slots=True)

@@ -67,7 +67,7 @@ def entries(wanted: Range) -> Iterator[tuple[str, Event | Unreadable]]:
     with contextlib.ExitStack() as stack:
         readers = [
             stack.enter_context(contextlib.closing(Reader(log_dir, number)))
-            for number in range(read_folder(log_dir).partitions)
+            for number in range(read_folder(log_dir))
         ]
         merged = heapq.merge(
             *(_of_partition(reader, wanted) for reader in readers), key=lambda each: each[0]

@@ -109,7 +109,7 @@ class FolderLog:
         with contextlib.ExitStack() as stack:
             yield {
                 number: stack.enter_context(contextlib.closing(self.open(number)))
-                for number in range(read_folder(self._log_dir).partitions)
+                for number in range(read_folder(self._log_dir))
             }
 
     def certain_ends(self, wanted: Mapping[int, int]) -> dict[int, int]:

@@ -80,7 +80,7 @@ class DeadLetterTable:
         """
         if self._places.store is not None:
             return partitions_with_letters(database_url(self._places.store))
-        return list(range(read_folder(_data_dir(self._places).log).partitions))
+        return list(range(read_folder(_data_dir(self._places).log)))
 
     def read(self, partition: int) -> Iterator[pa.RecordBatch]:
         """Yields the dead letters of a partition, oldest first. Runs on an executor.

@@ -50,7 +50,7 @@ def durable_end(log_dir: Path, partition: int, *, disk: Disk = SYSTEM_DISK) -> i
         end.close()
 
 
-def intact_end(log_dir: Path, partition: int, *, disk: Disk = SYSTEM_DISK) -> int:
+def intact_end(log_dir: Path, partition: int) -> int:
     """The offset behind the last record on the medium, for a log that nobody appends to.
 
     After a power cut the published end may be older than the records: it is in shared memory.
@@ -60,10 +60,10 @@ def intact_end(log_dir: Path, partition: int, *, disk: Disk = SYSTEM_DISK) -> in
     """
     folder = partition_dir(log_dir, partition)
     try:
-        firsts = list_offsets(disk, folder)
+        firsts = list_offsets(SYSTEM_DISK, folder)
         if not firsts:
             return 0
-        segment = Segment(disk, folder, firsts[-1])
+        segment = Segment(SYSTEM_DISK, folder, firsts[-1])
         try:
             return _end(segment, NO_LIMIT)[1]
         finally:
@@ -72,9 +72,7 @@ def intact_end(log_dir: Path, partition: int, *, disk: Disk = SYSTEM_DISK) -> in
         raise unavailable(error, folder, "copy the log in") from error
 
 
-def files_below(
-    log_dir: Path, partition: int, end: int, *, disk: Disk = SYSTEM_DISK
-) -> list[CopiedFile]:
+def files_below(log_dir: Path, partition: int, end: int) -> list[CopiedFile]:
     """The files of *partition* with all records below *end* and none above, oldest first.
 
     Raises:
@@ -82,11 +80,11 @@ def files_below(
     """
     folder = partition_dir(log_dir, partition)
     try:
-        firsts = list_offsets(disk, folder)
+        firsts = list_offsets(SYSTEM_DISK, folder)
         wanted = [first for first in firsts if first < end] or firsts[:1]
         files: list[CopiedFile] = []
         for first in wanted:
-            segment = Segment(disk, folder, first)
+            segment = Segment(SYSTEM_DISK, folder, first)
             try:
                 length = (
                     _end(segment, end, bodies=False)[0] if first == wanted[-1] else segment.size()
@@ -94,13 +92,13 @@ def files_below(
             finally:
                 segment.close()
             files.append(CopiedFile(folder / offset_name(first, SEGMENT_SUFFIX), length))
-        for cut in list_offsets(disk, folder, SNAPSHOT_SUFFIX):
+        for cut in list_offsets(SYSTEM_DISK, folder, SNAPSHOT_SUFFIX):
             path = folder / offset_name(cut, SNAPSHOT_SUFFIX)
-            handle = disk.open(path)
+            handle = SYSTEM_DISK.open(path)
             try:
-                files.append(CopiedFile(path, disk.size(handle)))
+                files.append(CopiedFile(path, SYSTEM_DISK.size(handle)))
             finally:
-                disk.close(handle)
+                SYSTEM_DISK.close(handle)
     except OSError as error:
         raise unavailable(error, folder, "copy the log in") from error
     return files

@@ -16,7 +16,6 @@ Callers: ``server`` at start, Spark sources (to count partitions). Hides: the FO
 import contextlib
 import errno
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,22 +43,6 @@ PARTITIONS_MAX = 10_000
 """File names have four digits; each partition needs a task slot, so real numbers are far lower."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """An opened log folder.
-
-    Attributes:
-        log_dir: Its path (``{data}/log``).
-        partitions: How many partitions it has.
-        note: None, or a sentence for the operator: another number of partitions was configured
-            and is ignored, because events with one key would move to another partition.
-    """
-
-    log_dir: Path
-    partitions: int
-    note: str | None = None
-
-
 def partition_dir(log_dir: Path, partition: int) -> Path:
     """The folder of *partition*, from 0, in *log_dir*."""
     assert 0 <= partition < PARTITIONS_MAX
@@ -71,8 +54,10 @@ def has_end(log_dir: Path, partition: int) -> bool:
     return (partition_dir(log_dir, partition) / END_NAME).exists()
 
 
-def open_folder(log_dir: Path, partitions: int, *, disk: Disk = SYSTEM_DISK) -> Folder:
-    """Open the log folder, or make one with *partitions* partitions.
+def open_folder(log_dir: Path, partitions: int, *, disk: Disk = SYSTEM_DISK) -> int:
+    """Open the log folder, or make one with *partitions* partitions; returns how many it has.
+
+    A log keeps its number: events with one key would move to another partition.
 
     Args:
         log_dir: ``{data}/log``; made if it is missing.
@@ -100,14 +85,11 @@ def open_folder(log_dir: Path, partitions: int, *, disk: Disk = SYSTEM_DISK) -> 
             disk.fsync_dir(log_dir.parent.parent)
     except OSError as error:
         raise unavailable(error, log_dir, "open the log folder") from error
-    if there == partitions:
-        return Folder(log_dir, there)
-    note = f"{log_dir} has {there} partitions and keeps them; {partitions} were asked for"
-    return Folder(log_dir, there, note)
+    return there
 
 
-def read_folder(log_dir: Path, *, disk: Disk = SYSTEM_DISK) -> Folder:
-    """Read a log folder without changing anything.
+def read_folder(log_dir: Path, *, disk: Disk = SYSTEM_DISK) -> int:
+    """How many partitions a log folder has; changes nothing.
 
     Raises:
         LogFormatError: A newer version wrote it.
@@ -120,7 +102,7 @@ def read_folder(log_dir: Path, *, disk: Disk = SYSTEM_DISK) -> Folder:
             raise FileNotFoundError(errno.ENOENT, "there is no log here", str(log_dir))
     except OSError as error:
         raise unavailable(error, log_dir, "read the log folder") from error
-    return Folder(log_dir, found.partitions)
+    return found.partitions
 
 
 class _Format(NamedTuple):

@@ -25,7 +25,7 @@ from distributary.core.log._segment import (
     list_offsets,
 )
 from distributary.core.log.damage import Damage
-from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable
+from distributary.core.log.disk import SYSTEM_DISK, unavailable
 from distributary.core.log.folder import partition_dir
 
 PIECE_BYTES: Final = 1024 * 1024
@@ -59,7 +59,6 @@ class Indexer:
         folder: Where its files go.
         age_max_s: Segments whose records are all older have no files; None: all have.
         piece_bytes: Records that a file of the newest segment holds, bytes.
-        disk: The disk of the log.
 
     Attributes:
         behind: Whether the last turn took as much as one may: there is more. Else wait a moment
@@ -77,15 +76,13 @@ class Indexer:
         *,
         age_max_s: float | None = None,
         piece_bytes: int = PIECE_BYTES,
-        disk: Disk = SYSTEM_DISK,
     ) -> None:
         self.folder = folder
         self._log = partition_dir(log_dir, partition)
         self._partition = partition
         self._age_max_s = age_max_s
         self._piece_bytes = piece_bytes
-        self._disk = disk
-        self._end = DurableEnd(disk, self._log)
+        self._end = DurableEnd(SYSTEM_DISK, self._log)
         self._tail: Cursor | None = None
         self._gathered: Gathered | None = None
         self._looked_end = -1
@@ -135,7 +132,7 @@ class Indexer:
         self._sound.forget()
 
     def _segments(self) -> list[_Stored]:
-        firsts = list_offsets(self._disk, self._log)
+        firsts = list_offsets(SYSTEM_DISK, self._log)
         return [_Stored(*each) for each in pairwise([*firsts, NO_LIMIT])]
 
     def _swept(self, segments: list[_Stored], now_ms: int) -> dict[int, list[Piece]]:
@@ -199,7 +196,7 @@ class Indexer:
         for piece in pieces:
             if piece.first == at:
                 at = piece.end
-        self._tail = Cursor(self._disk, self._log, self._partition, _unreported)
+        self._tail = Cursor(SYSTEM_DISK, self._log, self._partition, _unreported)
         self._tail.seek(min(at, self._end.read()), self._end.read())
         self._gathered = Gathered(newest, at, 0)
 
@@ -212,7 +209,7 @@ class Indexer:
 
     def _fill(self, segments: list[_Stored], pieces: dict[int, list[Piece]], now_ms: int) -> bool:
         """Make the one file of a complete segment that has none, the newest first."""
-        start = max([0, *list_offsets(self._disk, self._log, SNAPSHOT_SUFFIX)])
+        start = max([0, *list_offsets(SYSTEM_DISK, self._log, SNAPSHOT_SUFFIX)])
         for segment in reversed(segments[:-1]):
             if segment.end <= start:
                 return False  # retention is deleting it, and all before it
@@ -230,7 +227,7 @@ class Indexer:
         """Whether the records of a complete segment are older than the index reaches."""
         if self._age_max_s is None:
             return False
-        following = Segment(self._disk, self._log, segment.end)
+        following = Segment(SYSTEM_DISK, self._log, segment.end)
         try:
             header = following.first_header()
         finally:
@@ -247,7 +244,7 @@ class Indexer:
                 whole.end, whole.stop = piece.end, head.stop
                 whole.first_ms = whole.first_ms or head.first_ms
                 whole.last_ms = head.last_ms
-        cursor = Cursor(self._disk, self._log, self._partition, _unreported)
+        cursor = Cursor(SYSTEM_DISK, self._log, self._partition, _unreported)
         try:
             cursor.seek(whole.end, segment.end)
             while found := cursor.pass_by(segment.end, CHUNK_BYTES, whole.walk):

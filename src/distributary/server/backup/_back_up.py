@@ -157,15 +157,15 @@ def back_up(
             f"what {data_dir} holds has moved to a log and a store that machines share: a server"
             " on a copy would deliver it again. Back up PostgreSQL by its own means"
         )
-    folder = read_folder(paths.log)
+    partitions = read_folder(paths.log)
     _prepare(data_dir, target)
     copy = _Copy(paths, target, progress, rate)
     began = _now()
     try:
         with contextlib.ExitStack() as holds:
-            for partition in range(folder.partitions):
+            for partition in range(partitions):
                 holds.enter_context(holding_retention(paths.retention_hold(partition)))
-            ends = _copy_all(copy, folder.partitions)
+            ends = _copy_all(copy, partitions)
         key = _copy_key(copy, with_key=with_key)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -175,7 +175,7 @@ def back_up(
         version=distributary.__version__,
         began=began,
         ended=_now(),
-        partitions=folder.partitions,
+        partitions=partitions,
         ends=ends,
         key=key,
         files=copy.files,

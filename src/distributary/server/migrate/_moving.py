@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from distributary.core.flow import DoneKey, Mark
-from distributary.core.outcome import BackfillRow, DeadLetter, Reservation, RetryRow, RunRow
+from distributary.core.outcome import BackfillRow, DeadLetter, RetryRow, RunRow
 
 VOID: Final = -1
 """A checksum that no record has."""
@@ -95,11 +95,6 @@ class Moving:
         """A kept dead letter: it has its event, so its record may be gone."""
         checksum = self.checksum(letter.key.offset, letter.checksum)
         return letter._replace(key=self.key(letter.key), checksum=checksum)
-
-    def reservation(self, held: Reservation) -> Reservation:
-        """A reservation of a counted match."""
-        checksum = self.checksum(held.key.offset, held.checksum)
-        return held._replace(key=self.key(held.key), checksum=checksum)
 
     def replay(self, run: RunRow) -> RunRow:
         """The progress of a replay, which counts records."""

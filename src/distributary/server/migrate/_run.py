@@ -79,7 +79,6 @@ class _Targets:
         self.log = places.log
         self.url = database.database_url(places.store)
         self.writer = database.open_writer(self.url, _record.STORE)
-        self.reader = database.open_reader(self.url, _record.STORE)
 
 
 def look(data_dir: Path, places: SharedPlaces, *, key_file: str = "") -> Moved:

@@ -132,7 +132,7 @@ class Source:
             opened.callback(self._lock(paths.lock, 0.0).release)
             self.sealer = Sealer(Keys.of(paths.key_file(key_file), os.environ))
             Store(sqlite_url(paths.state_db), sealer=self.sealer).close()
-            count = open_folder(paths.log, 1).partitions
+            count = open_folder(paths.log, 1)
             self.partitions: list[PartitionSource] = []
             for partition in range(count):
                 paths.outcome(partition).mkdir(parents=True, exist_ok=True)

@@ -95,8 +95,6 @@ class Election:
         self._late_s = float("-inf")
         self.followed = False
         """Whether another node led at the last look."""
-        self.why_not = "not tried yet"
-        """Why this node does not lead, for people."""
 
     @property
     def mandate(self) -> Mandate | None:
@@ -137,18 +135,15 @@ class Election:
                 self._late_s = self._now_s()
             self.followed = left_s > 0
             if self.followed:
-                self.why_not = "another node leads"
                 self._due_s = began_s + min(TAKE_S, max(left_s, AGAIN_S))
             elif not steady:
-                self.why_not = "the database was away, and the leader may go on"
                 self._due_s = began_s + AGAIN_S
             else:
                 self._hold(self._take())
-        except LogLockedError as error:
-            self.why_not = str(error)
-        except DistributaryError as error:
+        except LogLockedError:
+            pass  # another node took it meanwhile
+        except DistributaryError:
             self._steady_s = None
-            self.why_not = f"nobody can be asked: {error}"
         return self._mandate
 
     def _hold(self, mandate: Mandate) -> None:
@@ -175,7 +170,6 @@ class Election:
         """
         mandate, self._mandate = self._mandate, None
         self._due_s = self._now_s() + pause_s  # others first
-        self.why_not = "it has just led"
         return (lambda: None) if mandate is None else mandate.release
 
 

@@ -95,5 +95,5 @@ def _look_at_master(settings: Settings, paths: DataDir) -> None:
         return  # nobody is called
     partitions = partitions_wanted(settings, cores())
     if paths.log.exists():
-        partitions = read_folder(paths.log).partitions
+        partitions = read_folder(paths.log)
     spark.check_master(settings.spark_master, partitions, settings.spark_conf)

@@ -225,7 +225,7 @@ def _to_owners(
 ) -> Iterator[Files | Sent]:
     """The way to the owners; deletes what a killed process has left half done."""
     if places is None:
-        partitions = read_folder(paths.log).partitions
+        partitions = read_folder(paths.log)
         _sweep(paths, partitions, f"*{HIDDEN}")
         yield Files(paths, partitions)
         return

@@ -85,7 +85,7 @@ class FolderLog:
     def known(self, archived: Mapping[int, int]) -> dict[int, Known]:  # noqa: ARG002 - of topics
         """See ``ArchivedLog``."""
         found = {}
-        for partition in range(read_folder(self.paths.log).partitions):
+        for partition in range(read_folder(self.paths.log)):
             with closing(Reader(self.paths.log, partition)) as reader:
                 end = reader.durable_end()
                 bounds = [each for each in reader.segments() if each <= end]

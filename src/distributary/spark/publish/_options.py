@@ -80,8 +80,6 @@ class WriteOptions:
         token: Shows who publishes; empty: nobody does. Not in ``repr``.
         authorities: Authorities that sign the server's certificate, in PEM; empty: the system's.
         run: Name of the run of a batch that has no column ``id``; empty: none was given.
-        defaults: Attributes of rows whose column is missing: ``source``, ``type`` and
-            ``datacontenttype``.
         batch_events_max: Most events in one request.
         batch_bytes_max: Most bytes of one request, one larger event excepted.
         retries: Repeated requests of one batch, after the first.
@@ -97,7 +95,6 @@ class WriteOptions:
     token: str = field(repr=False)
     authorities: str = field(repr=False)
     run: str
-    defaults: Mapping[str, str]
     batch_events_max: int
     batch_bytes_max: int
     retries: int
@@ -146,7 +143,6 @@ def parse_write_options(
         token=read("tokenFrom", lambda text: _secret(text, environ), ""),
         authorities=read("caFile", _authorities, ""),
         run=read("run", _run, ""),
-        defaults=attributes_of(options),
         batch_events_max=read("batchEvents", _between(1, BATCH_EVENTS_MAX), BATCH_EVENTS_DEFAULT),
         batch_bytes_max=read("batchBytes", _between(1, BATCH_BYTES_MAX), BATCH_BYTES_DEFAULT),
         retries=read("retries", _between(0, RETRIES_MAX), RETRIES_DEFAULT),

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from distributary.access import Identity, IdentityKind, KeyRecord, beyond, make_key, oversees
@@ -53,7 +52,6 @@ class ApiKeys:
         store: Keeps them.
         announcer: Tells them to all processes.
         clock: For stamps and expiry.
-        random_bytes: Source of secrets.
     """
 
     def __init__(
@@ -61,12 +59,10 @@ class ApiKeys:
         store: ApiKeyStore,
         announcer: Announce,
         clock: Clock,
-        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         self._store = store
         self._announcer = announcer
         self._clock = clock
-        self._random_bytes = random_bytes
         self._turns = Places(1)
 
     async def make(self, maker: Identity, body: object) -> MadeKey:
@@ -82,7 +78,7 @@ class ApiKeys:
         now_ms = self._clock.wall_ms()
         proposal = read_proposal(body, now_ms)
         self._check_maker(maker, proposal)
-        made = make_key(self._random_bytes)
+        made = make_key(secrets.token_bytes)
         record = KeyRecord(
             id=made.id,
             name=proposal.name,

@@ -250,13 +250,6 @@ class Store:
                 trim(connection, through_seq - self._changes_kept)
                 _steering.forget_steering(connection)
 
-    def record(self, seq: int) -> bytes | None:
-        """The route record of change *seq*, to restore a damaged one; None: no longer kept."""
-        query = sa.select(_r.c.record_json).where(_r.c.seq == seq)
-        with database.reading(self._reader) as connection:
-            found = connection.execute(query).scalar()
-        return None if found is None else str(found).encode()
-
     def demand(
         self,
         kind: DemandKind,

@@ -153,14 +153,6 @@ def test_appended_changes_are_no_longer_pending(store, spec):
     assert [seq for seq, _ in store.pending(1)] == [3]
 
 
-def test_records_of_changes_can_be_restored(store, spec):
-    """A damaged record of the log comes from here; it is never skipped."""
-    made = put(store, spec(), "a", "u1")
-    store.mark_appended(1)
-    assert store.record(1) == made.record
-    assert store.record(2) is None
-
-
 def test_a_store_that_was_closed_opens_as_it_was(url, spec):
     """Numbers go on where they ended."""
     store = Store(url)
@@ -180,7 +172,6 @@ def test_numbers_are_not_used_again_after_trimming(url, spec):
         store.mark_appended(store.pending(10)[-1][0])
         store.apply([Delete("a")], 5)
         store.mark_appended(store.pending(10)[-1][0])
-    assert store.record(1) is None
     assert put(store, spec(), "a", "u9").seq == 11
     store.close()
 

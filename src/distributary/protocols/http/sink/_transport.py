@@ -121,7 +121,6 @@ class HttpTransport:
         connector: Dials; decides which addresses are allowed.
         clock: For deadlines.
         loop: Runs the connections; every method is called on its thread.
-        user_agent: Value of ``User-Agent``.
         error_data: For which sinks error bodies are stored: those from private addresses could
             reveal to a subscriber what it cannot reach itself.
     """
@@ -131,7 +130,6 @@ class HttpTransport:
         connector: Connector,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
-        user_agent: str = "distributary",
         *,
         error_data: ErrorData = "all",
     ) -> None:
@@ -140,7 +138,6 @@ class HttpTransport:
         self._monotonic_s = clock.monotonic_s
         self._wall_ms = clock.wall_ms
         self._loop = loop
-        self._user_agent = user_agent.encode("ascii")
         self._wheel = Wheel(loop, clock.monotonic_s)
         self._targets: dict[Destination, _Target] = {}
         self._pools: weakref.WeakValueDictionary[tuple[object, ...], _Pool] = (
@@ -284,7 +281,7 @@ class HttpTransport:
         lines.append(b"host: " + authority)
         names = {name.lower() for name, _ in headers}
         if b"user-agent" not in names:
-            lines.append(b"user-agent: " + self._user_agent)
+            lines.append(b"user-agent: distributary")
         if destination.wants_reply:
             lines.append(b"prefer: reply")
         if destination.namespace is not None:

@@ -256,8 +256,7 @@ class Alone:
         self._lease: Lease = lock(paths.lock)
         try:
             count = cores()
-            folder = open_folder(paths.log, partitions_wanted(settings, count))
-            self.partitions = folder.partitions
+            self.partitions = open_folder(paths.log, partitions_wanted(settings, count))
             self.receivers = receivers_wanted(settings, count, self.partitions)
         except BaseException:
             self._lease.release()

@@ -87,12 +87,12 @@ class LedStart(msgspec.Struct, frozen=True, kw_only=True):
     own_fd: int
 
 
-def end_when_not_led(paths: DataDir, now_s: Callable[[], float] = boot_s) -> None:
+def end_when_not_led(paths: DataDir) -> None:
     """End this process once its node may not lead any more; starts a thread that looks."""
     page = MappedStatusPage(paths.node_page)
 
     def watch() -> None:
-        while now_s() * 1000 < page[StatusField.LEADS_UNTIL_MS]:
+        while boot_s() * 1000 < page[StatusField.LEADS_UNTIL_MS]:
             time.sleep(LOOK_S)
         os._exit(EXIT_LAPSED)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from distributary.core.cluster import PostgresPlace
 from distributary.core.errors import StoreError
 from distributary.datadir import DataDir
 
@@ -120,15 +119,10 @@ class ChannelPaths:
         self._thread.shutdown()
 
 
-def book_of(paths: DataDir, place: PostgresPlace | None = None) -> Book:
-    """Opens the store of Brokers and Channels.
-
-    Args:
-        paths: Paths of the data directory.
-        place: Where the resource store lies; None: in the data directory.
-    """
+def book_of(paths: DataDir) -> Book:
+    """Opens the store of Brokers and Channels in the data directory."""
     # Imported late, in a thread: the port is open by then.
-    from distributary.core.database import database_url, sqlite_url  # noqa: PLC0415 - see above
+    from distributary.core.database import sqlite_url  # noqa: PLC0415 - see above
     from distributary.knative.apiserver.objects import AddressBook  # noqa: PLC0415 - see above
 
-    return AddressBook(sqlite_url(paths.state_db) if place is None else database_url(place))
+    return AddressBook(sqlite_url(paths.state_db))

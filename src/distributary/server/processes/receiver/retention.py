@@ -193,7 +193,7 @@ class Retention:
         """
 
         def bound(since_ms: int) -> int:
-            partitions = read_folder(self._paths.log).partitions
+            partitions = read_folder(self._paths.log)
             share = int(self._disk_bytes() * READERS_DISK_SHARE / partitions)
             with contextlib.closing(Reader(self._paths.log, partition)) as reader:
                 return max(reader.offset_at(since_ms), reader.offset_within(share))

@@ -4,11 +4,10 @@ import os
 from pathlib import Path
 from typing import Final
 
-from distributary.core.database import StorePlace
+from distributary.core.database import sqlite_url
 from distributary.core.log import Reader
 from distributary.core.route import BlindMatcher
 from distributary.datadir import DataDir
-from distributary.datadir.shared_signs import place_of_store
 from distributary.partitions import DirectoryTargets
 from distributary.partitions.ports import Records
 from distributary.partitions.routes import RouteHistory, follow_from
@@ -35,13 +34,13 @@ def routes_at(
     return table.last_seq, table.snapshot()
 
 
-def snapshot_at(paths: DataDir, partition: int, cut: int, place: StorePlace | None = None) -> bytes:
+def snapshot_at(paths: DataDir, partition: int, cut: int) -> bytes:
     """Returns the routes in force before the record at *cut*, as bytes.
 
     Raises:
         DistributaryError: The log or the resource store cannot be read.
     """
-    targets = DirectoryTargets(place_of_store(paths, place).url)
+    targets = DirectoryTargets(sqlite_url(paths.state_db))
     records = Reader(paths.log, partition)
     try:
         return routes_at(records, targets, cut, paths.routes(partition))[1]

@@ -164,13 +164,10 @@ class RouteAppendClient:
 
     Args:
         paths: Sockets of the receivers, by number.
-        report: Called with the reason when no response came.
     """
 
-    def __init__(
-        self, paths: Sequence[Path], report: Callable[[str], None] = lambda _reason: None
-    ) -> None:
-        self._wires = [_Wire(path, report) for path in paths]
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._wires = [_Wire(path) for path in paths]
 
     async def agree(self) -> None:
         """See ``RouteAppender``: store and log lie in one data directory, backed up as one."""
@@ -258,9 +255,8 @@ async def _all_of(questions: Iterable[Coroutine[None, None, _Answer]]) -> list[_
 class _Wire:
     """The connection to one receiver."""
 
-    def __init__(self, path: Path, report: Callable[[str], None]) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._report = report
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, request: _Routes | _Addresses) -> _Answer:
@@ -287,7 +283,6 @@ class _Wire:
                     return await self._exchange(request)
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
             self.close()
-            self._report(repr(raised))
             message = "the log's process does not answer; it restarts"
             raise LogUnavailableError(message) from raised
         except asyncio.CancelledError:

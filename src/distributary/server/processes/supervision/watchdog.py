@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -79,22 +79,18 @@ class Processes(Protocol):
         """Returns every process of the session that *pid* leads, itself included."""
 
 
+_PROC: Final = Path("/proc")
+
+
 class ProcFolder:
-    """``Processes`` from ``/proc``; without it no process is found, and none replaced.
-
-    Args:
-        root: Path of the folder.
-    """
-
-    def __init__(self, root: Path = Path("/proc")) -> None:
-        self._root = root
+    """``Processes`` from ``/proc``; without it no process is found, and none replaced."""
 
     def look(self, pid: int) -> Look:
         """Returns the state of one process, with all of its threads."""
         states: set[str] = set()
         ticks = 0
         with contextlib.suppress(OSError):  # it ended just now
-            for thread in (self._root / str(pid) / "task").iterdir():
+            for thread in (_PROC / str(pid) / "task").iterdir():
                 fields = self._fields(f"{pid}/task/{thread.name}")
                 if fields:
                     states.add(fields[0])
@@ -106,7 +102,7 @@ class ProcFolder:
         """Returns every process of the session that *pid* leads, itself included."""
         found = [pid]
         with contextlib.suppress(OSError):
-            for each in self._root.iterdir():
+            for each in _PROC.iterdir():
                 if each.name.isdecimal() and int(each.name) != pid:
                     fields = self._fields(each.name)
                     if fields and int(fields[3]) == pid:
@@ -116,7 +112,7 @@ class ProcFolder:
     def _fields(self, name: str) -> list[str]:
         """Fields of ``stat`` from the state on: the process name before it may hold anything."""
         try:
-            text = (self._root / name / "stat").read_text(errors="replace")
+            text = (_PROC / name / "stat").read_text(errors="replace")
         except OSError:
             return []
         return text.rpartition(")")[2].split()
