@@ -30,7 +30,7 @@ from distributary.server.processes.node._agreement import Agreement
 from distributary.server.processes.node.led import SharedRoutes
 from distributary.subscriptions import resource as api
 from distributary.subscriptions.service import rules
-from distributary.subscriptions.store import Keys, Sealer
+from distributary.subscriptions.store import Directory, Keys, Sealer
 from distributary.subscriptions.store.consent_rows import ConsentRow, ConsentRows
 from distributary.subscriptions.store.leader import Leader
 from distributary.subscriptions.store.store import Store
@@ -138,6 +138,66 @@ def test_who_leads_on_stops_and_who_follows_reads_everything_again(back):
         each.close()
 
 
+def test_who_knows_all_reads_nothing_again_when_another_leads(back):
+    """Nor what is new alone, where the next leader opened before it was read."""
+    first = opened(back.url, 1)
+    first.apply([Put("a", spec("http://127.0.0.1:9/a"), "a-uid")], 5)
+    owner = Directory(back.url, Sealer(KEYS))
+    assert owner.read().everything
+    owner.refresh()
+    first.apply([Put("b", spec("http://127.0.0.1:9/b"), "b-uid")], 5)
+    second = opened(back.url, 2)
+    second.apply([Put("c", spec("http://127.0.0.1:9/c"), "c-uid")], 5)
+    news = owner.read()
+    assert (news.opened, news.everything) == (True, False)
+    assert {row.uid for row in news.resources} == {"b-uid", "c-uid"}
+    owner.take(news)
+    assert set(owner.uids()) == {"a-uid", "b-uid", "c-uid"}
+    assert owner.read() is None
+    missed, third = opened(back.url, 3), opened(back.url, 4)
+    news = owner.read()
+    assert news.everything  # what the leader between the two has lost is not known
+    assert not news.resources  # and nothing differs
+    for each in (first, second, missed, third, owner):
+        each.close()
+
+
+def test_what_was_lost_before_the_next_leader_is_noticed_whatever_was_seen_meanwhile(back):
+    """An owner looks again before another leads: the state of before, under no other number."""
+    first = opened(back.url, 1)
+    first.apply([Put(name, spec(f"http://127.0.0.1:9/{name}"), f"{name}-uid") for name in "ab"], 5)
+    back.keep()
+    again(lambda: first.apply([Put("a", spec("http://127.0.0.1:9/lost"), "a-uid")], 5))
+    again(lambda: first.apply([Put("c", spec(), "c-uid")], 5))
+    owner = DirectoryTargets(back.url, KEYS)
+    owner.refresh()
+    assert owner.get("a-uid").sink.uri == "http://127.0.0.1:9/lost"
+    kept = owner.get("b-uid")
+    back.go()
+    again(owner.refresh)
+    second = opened(back.url, 2)
+    again(owner.refresh)
+    assert owner.get("a-uid").sink.uri == "http://127.0.0.1:9/a"
+    assert owner.get("c-uid") is None
+    assert owner.get("b-uid") is kept  # as transports know it
+    for each in (first, second, owner):
+        each.close()
+
+
+def test_after_a_change_beside_the_leader_all_is_read_again(back):
+    """The leader compares its own changes alone: one beside them may be lost unseen."""
+    first, beside = opened(back.url, 1), opened(back.url, None)
+    beside.apply([Put("a", spec(), "a-uid")], 5)
+    owner = Directory(back.url, Sealer(KEYS))
+    owner.refresh()
+    first.apply([Put("b", spec(), "b-uid")], 5)
+    owner.refresh()
+    second = opened(back.url, 2)
+    assert owner.read().everything
+    for each in (first, beside, second, owner):
+        each.close()
+
+
 def test_changes_of_one_leader_that_overlap_take_turns(back):
     """One that waits for its turn goes by what the others have changed meanwhile."""
     writers = [StoreWriter(back.url, "resource store", leader=7) for _ in range(2)]
@@ -197,6 +257,24 @@ def test_a_consent_that_was_lost_is_none(back):
     following = opened(back.url, 2)
     again(owner.refresh)
     assert not owner.get("a-uid").sink.consent.given
+    for each in (leading, following, rows, owner):
+        each.close()
+
+
+def test_a_consent_that_is_still_there_changes_no_target(back):
+    """The next leader opens the store: transports go on with what they know."""
+    sink = "http://127.0.0.1:9/"
+    leading = opened(back.url, 1)
+    leading.apply([Put("a", spec(sink), "a-uid")], 5)
+    rows = ConsentRows(back.url, leader=1)
+    rows.put(ConsentRow(target_key("default", sink, None), "given", "us", until_ms=1 << 45))
+    owner = DirectoryTargets(back.url, KEYS)
+    owner.keep_within(Reach(consent=ConsentRule("always", "us", None, 1)))
+    owner.refresh()
+    kept = owner.get("a-uid")
+    following = opened(back.url, 2)
+    assert owner.refresh()
+    assert owner.get("a-uid") is kept
     for each in (leading, following, rows, owner):
         each.close()
 

@@ -63,10 +63,13 @@ class Consents:
                 del self._rows[target]
                 concerned |= self._routes.get(target, set())
         for row in rows:
-            if row.state in ("given", "private"):
-                self._rows[row.target] = row
-            else:  # as without a row
-                self._rows.pop(row.target, None)
+            agreed = row if row.state in ("given", "private") else None  # or as without a row
+            if self._rows.get(row.target) == agreed:
+                continue
+            if agreed is None:
+                del self._rows[row.target]
+            else:
+                self._rows[row.target] = agreed
             concerned |= self._routes.get(row.target, set())
         return concerned
 

@@ -99,10 +99,11 @@ class KeptSecrets:
         gone = self._rows.keys() - news.there
         for name in gone:
             del self._rows[name]
+        changed = {name for name, row in news.changed.items() if self._rows.get(name) != row}
         self._rows |= news.changed
         self._seq = news.seq
         concerned: set[str] = set()
-        for name in {*gone, *news.changed}:
+        for name in gone | changed:
             concerned |= self._routes.pop(name, set())
         return concerned
 

@@ -117,7 +117,7 @@ class DirectoryTargets:
     def read(self) -> Job | None:
         """Read changes; returns a job that applies them, or None. Blocks: call it in a thread."""
         news = self._directory.read()
-        anew = news is not None and news.everything
+        anew = news is not None and (news.opened or news.everything)
         consents, kept = self._consents.read(anew=anew), self._kept.read(anew=anew)
         texts = self._secrets.read()
         unchanged = (news, consents, texts, kept) == (None, None, None, None)
@@ -134,7 +134,7 @@ class DirectoryTargets:
     ) -> None:
         if news is not None:
             self._directory.take(news)
-        anew = news is not None and news.everything
+        anew = news is not None and (news.opened or news.everything)
         concerned = set() if consents is None else self._consents.take(consents, anew=anew)
         concerned |= set() if texts is None else self._secrets.take(texts)
         concerned |= set() if kept is None else self._kept.take(kept)

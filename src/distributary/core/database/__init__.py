@@ -17,16 +17,18 @@ from distributary.core.database._either import (
 )
 from distributary.core.database._leading import (
     NewestChange,
+    Standing,
     StorePlace,
     StoreWriter,
     is_over,
-    newest_opening,
+    standing_of,
 )
 from distributary.core.database._url import database_url, is_postgres
 from distributary.core.database.sqlite import memory_url, sqlite_url
 
 __all__ = [
     "NewestChange",
+    "Standing",
     "StoreClock",
     "StorePlace",
     "StoreWriter",
@@ -37,12 +39,12 @@ __all__ = [
     "is_postgres",
     "memory_url",
     "migrating",
-    "newest_opening",
     "open_alone",
     "open_reader",
     "open_writer",
     "reading",
     "sqlite_url",
+    "standing_of",
     "stating",
     "text",
     "writing",

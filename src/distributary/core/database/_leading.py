@@ -33,14 +33,17 @@ _one: Final = sa.Table(
     # Generation of the lease ``control`` under which its newest holder opened the store.
     sa.Column("generation", sa.BigInteger, nullable=False),
     # Of that opening: after a failover that lost a commit, two holders may have one generation.
+    # Behind it, the token that the opening has found.
     sa.Column("claim", sa.String, nullable=False),
-    # Drawn anew by each change.
+    # Drawn anew by each change: its opening, and its number from 1.
     sa.Column("token", sa.String, nullable=False),
 )
 """One row, with ``id`` 1; in PostgreSQL alone."""
 
 _BESIDE: Final = "+"
 """In a token: what follows is of a change by whoever does not lead, what precedes of the leader."""
+_FOUND: Final = "<"
+"""In a claim: what follows is the token that the opening has found."""
 
 _of_leader: Final = sa.func.split_part(_one.c.token, _BESIDE, 1)
 
@@ -76,9 +79,19 @@ class _Opening:
     """
 
     def __init__(self) -> None:
-        self.claim = uuid.uuid4().hex
+        self._id = self.claim = uuid.uuid4().hex
+        self._count = 0
         self.tokens: list[str] = []
         self.over = False
+
+    def opens_after(self, found: str) -> None:
+        """Note that the newest change before this opening has the token *found*."""
+        self.claim = f"{self._id}{_FOUND}{found}"
+
+    def draw(self) -> str:
+        """Return a token for the next change."""
+        self._count += 1
+        return f"{self._id}.{self._count}"
 
     def end(self) -> FencedError:
         """Note that this process must stop; returns the error to raise."""
@@ -175,7 +188,9 @@ class StoreWriter:
                     raise ours.end()
                 if known.claim == ours.claim and known.token not in ours.tokens:
                     raise ours.end()
-            token = uuid.uuid4().hex  # readers look for the claim
+            if known is None or known.claim != ours.claim:
+                ours.opens_after("" if known is None else known.token)
+            token = ours.draw()
             values = {"generation": self._leader, "claim": ours.claim, "token": token}
             connection.execute(sa.update(_one).values(values))
             yield connection
@@ -184,7 +199,14 @@ class StoreWriter:
 
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
-        token = uuid.uuid4().hex
+        with self._turn:  # before it the newest token is another thread's to change
+            token = uuid.uuid4().hex if self._leader is None else self._opening.draw()
+            with self._changing_to(token) as connection:
+                yield connection
+            self._opening.made(token, durable=self._durable)
+
+    @contextmanager
+    def _changing_to(self, token: str) -> Iterator[Connection]:
         # Whoever changes the store beside the leader tells what the leader's newest change is.
         beside = _of_leader.concat(f"{_BESIDE}{token}")
         drawn = beside if self._leader is None else token
@@ -197,14 +219,12 @@ class StoreWriter:
                 raise self._opening.end()
             return bool(newest.endswith(token))
 
-        with self._turn:  # before it the newest token is another thread's to change
-            mine = sa.update(_one).values(token=drawn).where(self._leads())
-            with writing(self.engine, landed) as connection:
-                if connection.execute(mine).rowcount != 1:
-                    raise self._opening.end()
-                yield connection
-                self._opening.tokens.append(token)  # from here on it may be committed
-            self._opening.made(token, durable=self._durable)
+        mine = sa.update(_one).values(token=drawn).where(self._leads())
+        with writing(self.engine, landed) as connection:
+            if connection.execute(mine).rowcount != 1:
+                raise self._opening.end()
+            yield connection
+            self._opening.tokens.append(token)  # from here on it may be committed
 
     def _leads(self) -> sa.ColumnElement[bool]:
         """The condition that this process leads the store and knows it; only in its turn."""
@@ -218,14 +238,56 @@ class StoreWriter:
         )
 
 
-def newest_opening(connection: Connection) -> str:
-    """What tells the newest opening of the store by a leader from all others; of a file: nothing.
+class Standing(NamedTuple):
+    """How far the changes of a store have come.
 
-    Whoever has read the store under another one may have read what a failover has lost since.
+    Attributes:
+        opening: Tells the newest opening by a leader from all others; of a file: nothing.
+        number: Of the newest change under it; None: others than the leader changed something.
+        before: The opening before it.
+        before_number: Number of the newest change that it has found of that one.
     """
+
+    opening: str = ""
+    number: int | None = 0
+    before: str = ""
+    before_number: int | None = None
+
+    def has_all(self, known: "Standing") -> bool:
+        """Whether the store has every change that it had at *known*: no failover has lost one."""
+        if self.opening == known.opening:
+            return True  # whoever leads stops where one is lost
+        if not known.opening or self.before != known.opening:
+            return False
+        if self.before_number is None or known.number is None:
+            return False
+        return self.before_number >= known.number
+
+    def joined(self, known: "Standing") -> "Standing":
+        """As this, for who has also read what was there at *known*."""
+        if self.opening != known.opening:
+            return self
+        if self.number is None or known.number is None:
+            return self._replace(number=None)
+        return self._replace(number=max(self.number, known.number))
+
+
+def standing_of(connection: Connection) -> Standing:
+    """How far the changes of the store have come, when the question is answered."""
     if connection.dialect.name != "postgresql":
-        return ""
-    return connection.execute(sa.select(_one.c.claim)).scalar() or ""
+        return Standing()
+    found = connection.execute(sa.select(_one.c.claim, _one.c.token)).one_or_none()
+    if found is None:
+        return Standing()
+    opening, _, token = found.claim.partition(_FOUND)
+    before, before_number = _counted(token)
+    return Standing(opening, _counted(found.token)[1], before, before_number)
+
+
+def _counted(token: str) -> tuple[str, int | None]:
+    """Opening and number of the change with this *token*; of an earlier version's: no number."""
+    opening, _, number = token.rpartition(".")
+    return opening, int(number) if number.isdecimal() else None
 
 
 class NewestChange:

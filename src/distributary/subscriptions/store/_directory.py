@@ -3,7 +3,8 @@
 import dataclasses
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -86,12 +87,16 @@ class News(NamedTuple):
     """Changes that were read and not yet applied.
 
     Attributes:
-        opening: ``database.newest_opening``.
+        standing: ``database.standing_of``, when all was read.
+        opened: Whether it is another opening than before.
         seq: Number of the newest change.
         credential_seq: Of the newest credential.
         demand_seq: Of the newest demand.
         steering_seq: Of the newest change of steering.
-        everything: The rows are complete, and what is set about routes: what is not listed is gone.
+        everything: All was read: the rows are what differs from what is known, and what is set
+            about routes is complete.
+        gone: Uids of known resources that are not there any more; where all was read.
+        let_go: Uids of those whose content was let go when all was read.
         resources: Rows of subscriptions.
         routes: Rows of the routes of Triggers and messaging Subscriptions.
         renewed: Credentials that were resealed.
@@ -99,12 +104,15 @@ class News(NamedTuple):
         steered: What is set about routes whose steering changed.
     """
 
-    opening: str
+    standing: database.Standing
+    opened: bool
     seq: int
     credential_seq: int
     demand_seq: int
     steering_seq: int
     everything: bool
+    gone: Sequence[str]
+    let_go: AbstractSet[str]
     resources: Sequence[Any]
     routes: Sequence[Any]
     renewed: Sequence[Any]
@@ -149,7 +157,7 @@ class Directory:
     def __init__(self, url: sa.URL, sealer: Sealer | None = None) -> None:
         self._sealer = sealer or sealer_beside(url)
         self._engine = database.open_reader(url, _tables.STORE)
-        self._opening: str | None = None
+        self._standing: database.Standing | None = None
         self._seq = -1
         self._credential_seq = 0
         self._demand_seq = 0
@@ -191,7 +199,7 @@ class Directory:
 
         One short read where there are none (about 0.1 ms). Else reads only changed resources, or
         all of them where this process has missed more changes than the store keeps deleted rows
-        for, or another process changes the store: a failover may have lost what was read.
+        for, or a failover may have lost what was read.
 
         Raises:
             StoreError: The store cannot be read now; the known state stays.
@@ -216,12 +224,15 @@ class Directory:
             StoreError: The store cannot be read now.
         """
         with database.reading(self._engine) as connection:
-            opening = database.newest_opening(connection)  # before all that is read under it
+            standing = database.standing_of(connection)  # before all that is read under it
+            known = self._standing
+            opened = known is None or standing.opening != known.opening
             newest = connection.execute(_NEWEST).one()
             numbers = newest.seq, newest.credential_seq, newest.demand_seq, newest.steering_seq
             mine = self._seq, self._credential_seq, self._demand_seq, self._steering_seq
-            everything = opening != self._opening or self._seq < newest.trimmed_through
-            if numbers == mine and not everything:
+            everything = known is None or not standing.has_all(known)
+            everything = everything or self._seq < newest.trimmed_through
+            if numbers == mine and not everything and not opened:
                 return None
             rows: Sequence[Any] = ()
             routes: Sequence[Any] = ()
@@ -246,16 +257,53 @@ class Directory:
             steered: Sequence[Steering] = ()
             if everything or newest.steering_seq != self._steering_seq:
                 _, steered = read_changed(connection, 0 if everything else self._steering_seq)
-        numbers = newest.seq, newest.credential_seq, demand_seq, newest.steering_seq
-        return News(opening, *numbers, everything, rows, routes, renewed, demands, steered)
+            last = database.standing_of(connection)  # rows may be of changes since
+        if last.opening != standing.opening:
+            last = standing._replace(number=None)
+        gone: Sequence[str] = ()
+        let_go: AbstractSet[str] = frozenset()
+        if everything:
+            let_go = frozenset(self._let_go)
+            there = {row.uid for row in rows} | {row.uid for row in routes}
+            gone = [uid for uid in list(self._listed) if uid not in there]
+            rows = [row for row in rows if not self._has(row.uid, row[2], row[4], row[6:])]
+            routes = [row for row in routes if not self._has(row.uid, row.revision, row[3])]
+        return News(
+            last,
+            opened,
+            newest.seq,
+            newest.credential_seq,
+            demand_seq,
+            newest.steering_seq,
+            everything,
+            gone,
+            let_go,
+            rows,
+            routes,
+            renewed,
+            demands,
+            steered,
+        )
+
+    def _has(self, uid: str, revision: int, content: str, secrets: Sequence[Any] = (None,)) -> bool:
+        """Whether this is known of *uid*; its revision may be the same, and the rest another."""
+        listed = self._listed.get(uid)
+        sealed = None if secrets[0] is None else Sealed(*secrets)
+        if listed is None or self._sealed.get(uid) != sealed:
+            return False
+        return _content(listed) == (revision, content)
 
     def take(self, news: News) -> None:
         """Apply *news*; call it in the thread that reads resources."""
-        before = self._listed, self._sealed
         if news.everything:
-            self._changed.update(self._listed, self._let_go)
-            self._listed, self._sealed = {}, {}
-            self._let_go.clear()
+            self._changed.update(news.gone, news.let_go)
+            self._let_go -= news.let_go
+            for uid in news.gone:
+                self._listed.pop(uid, None)
+                self._sealed.pop(uid, None)
+            # A revision that a failover has lost may be another one's again.
+            found = {row.uid for row in (*news.resources, *news.routes)}
+            self._renewed |= found & self._listed.keys()
         self._take_rows(news)
         for uid, revision, *secrets in news.renewed:
             sealed = Sealed(*secrets)
@@ -265,12 +313,11 @@ class Directory:
                 continue
             self._sealed[uid] = sealed
             self._renewed.add(uid)
-        if news.everything:
-            self._renew(*before)
         self._demands.extend(news.demands)
         if news.steered or news.everything:
             self._steer(news)
-        self._opening = news.opening
+        known = None if news.everything else self._standing
+        self._standing = news.standing if known is None else news.standing.joined(known)
         self._seq, self._credential_seq = news.seq, news.credential_seq
         self._demand_seq, self._steering_seq = news.demand_seq, news.steering_seq
 
@@ -291,17 +338,6 @@ class Directory:
                 self._sealed.pop(uid, None)
             else:
                 self._sealed[uid] = Sealed(*secrets)
-
-    def _renew(
-        self,
-        listed: Mapping[str, Listed | ListedRoute | _Unread | _UnreadRoute],
-        sealed: Mapping[str, Sealed],
-    ) -> None:
-        """Find what is not as *listed* and *sealed* before; its revision may be the same."""
-        for uid in listed.keys() & self._listed.keys():
-            before = _content(listed[uid]), sealed.get(uid)
-            if before != (_content(self._listed[uid]), self._sealed.get(uid)):
-                self._renewed.add(uid)
 
     def _steer(self, news: News) -> None:
         ended = {one.uid for one in news.steered if not one.halted}
@@ -413,7 +449,7 @@ class Directory:
 
 
 def _content(found: Listed | ListedRoute | _Unread | _UnreadRoute) -> tuple[int, str]:
-    """Revision and content: a revision that a failover has lost may be another one's again."""
+    """Revision and content."""
     match found:
         case Listed():
             return found.revision, found.spec.realized.decode()
