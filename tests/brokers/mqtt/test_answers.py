@@ -1,6 +1,7 @@
 """Every answer of the two tables, as a broker gives it, ends as its row says."""
 
 import asyncio
+import dataclasses
 
 import pytest
 import uvloop
@@ -167,6 +168,60 @@ def test_one_poisonous_message_is_found_among_many(way):
     answers = uvloop.run(scenario())
     assert answers.pop(7).code == "0x99"
     assert {answer.code for answer in answers.values()} == {"0x00"}
+
+
+@pytest.mark.parametrize("says_why", [True, False], ids=["disconnect", "no word"])
+def test_of_many_poisonous_messages_none_costs_the_others_more_than_one_attempt(way, says_why):
+    """A connection that ends in its slow start is followed by another one."""
+    bad = (7, 11, 12, 19)
+
+    def judge(came):
+        if any(f"check-{number}".encode() in came.body for number in bad):
+            return packet(0xE0, b"\x99") if says_why else None
+        return packet(0x40, came.packet_id)
+
+    async def scenario():
+        attempts = dict.fromkeys(range(25), 0)
+        async with FakeMqtt(says(5, {3: judge})) as broker, way() as it:
+            destination, due = it.to(broker.port, "t"), list(attempts)
+            for _ in range(4):
+                tasks = {number: it.start(destination, an_event(number)) for number in due}
+                for number, task in tasks.items():
+                    answer = await task
+                    attempts[number] += 1
+                    if getattr(answer, "code", "") in {"0x00", "0x99"}:
+                        due.remove(number)
+        return attempts, due
+
+    attempts, due = uvloop.run(scenario())
+    assert due == ([] if says_why else [*bad]), "without a word it is not known what they are"
+    assert all(attempts[number] <= 2 for number in attempts if number not in bad)
+
+
+def test_a_poisonous_message_of_one_tenant_costs_another_nothing(way, until):
+    """Who has the same broker and the same credential has another connection, and its window."""
+
+    def judge(came):
+        if b"check-7" in came.body:
+            return None
+        return b"" if b"check-1" in came.body else packet(0x40, came.packet_id)
+
+    async def scenario():
+        async with FakeMqtt(says(5, {3: judge})) as broker:
+            async with way() as it:
+                mine = it.to(broker.port, "t")
+                theirs = dataclasses.replace(mine, tenant="theirs")
+                waiting = it.start(mine, an_event(1))
+                await until(lambda: any(b"check-1" in came.body for came in broker.packets))
+                poison = [it.start(theirs, an_event(number)) for number in (7, 8)]
+                assert [(await attempt).reason for attempt in poison] == ["reset"] * 2
+                assert (await it.send(theirs, an_event(9))).code == "0x00"
+                assert (await it.send(mine, an_event(2))).code == "0x00"
+                assert not waiting.done()
+            assert (await waiting).reason == "closed"
+            return broker.connections
+
+    assert uvloop.run(scenario()) == 3
 
 
 def test_a_code_that_the_standard_does_not_have_is_tried_again(way):

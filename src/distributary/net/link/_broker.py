@@ -1,4 +1,4 @@
-r"""The common part of all transports to brokers: a pool with one connection for each key.
+r"""The common part of all transports to brokers: a pool with a connection for each tenant and key.
 
 Called by the transports (``protocols.mqtt.sink`` and the others), which pass an ``open`` function
 that makes a ``BrokerSession``. Hides dialling, its backoff, the in-flight window, deadlines, broken
@@ -42,13 +42,16 @@ DESTINATIONS_MAX: Final = 10_000
 
 
 class BrokerTransport:
-    """A ``Transport`` with one session for each key.
+    """A ``Transport`` with one session for each tenant and key.
+
+    Tenants share no session: one could fill its window, or have the broker end it over a message,
+    again and again.
 
     Args:
         open_session: Opens a session.
         key_of: Returns the part of a destination that determines its connection: host, credential,
-            certificates, client name... Destinations with equal keys share a connection. May raise
-            ``TransportError``: the destination is unusable.
+            certificates, client name... Destinations of a tenant with equal keys share a
+            connection. May raise ``TransportError``: the destination is unusable.
         clock: For deadlines.
         loop: Event loop, on whose thread every method is called.
     """
@@ -108,7 +111,7 @@ class BrokerTransport:
         link.take(flight)
 
     def _link(self, destination: Destination) -> BrokerLink:
-        key = self._key_of(destination)
+        key = destination.tenant, self._key_of(destination)
         link = self._links.get(key)
         if link is None:
             if len(self._links) >= SESSIONS_MAX:

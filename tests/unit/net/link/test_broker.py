@@ -70,6 +70,22 @@ async def test_places_at_one_broker_share_a_connection(bench):
 
 
 @virtual
+async def test_two_tenants_at_one_broker_share_nothing(bench):
+    """One fills its window, and has its connection ended: the other notices neither."""
+    mine, theirs = (a_place(tenant=tenant) for tenant in ("mine", "theirs"))
+    for number in range(20):
+        bench.send(number, destination=theirs)
+    bench.send(20, destination=mine)
+    await asyncio.sleep(1.0)
+    full, free = bench.broker.sessions
+    assert free.ids == ["20"]
+    full.lost(TransportError("reset", "one message was too much"))
+    free.published[0].answer(YES)
+    assert bench.answers[20] is YES
+    assert free.closed == 0
+
+
+@virtual
 async def test_an_answer_inside_publish_comes_after_send_has_returned(bench):
     """Brokers that need no acknowledgement are answered at once, but never from inside."""
     session = await bench.open()

@@ -70,7 +70,7 @@ class MqttSession:
         self._plans: dict[Destination, PublishPlan] = {}
         self._loop = asyncio.get_running_loop()
         self._since_s = self._loop.time()
-        self._widening: asyncio.TimerHandle | None = None
+        self._widening: asyncio.TimerHandle | None = None  # at the end of the slow start
         self._yes = Acknowledgement(protocol, _YES[login.version])
         self._written = Acknowledgement(protocol, "written")
 
@@ -90,6 +90,7 @@ class MqttSession:
         self.retains = numbers.get(mqtt.RETAIN_AVAILABLE, 1) == 1
 
     def _widen(self, window: int) -> None:
+        self._widening = None
         self.window = window
         self._note(False)
 
@@ -146,7 +147,8 @@ class MqttSession:
 
         A broker may end the connection over one message. If several were in flight, the culprit is
         unknown: all are retried, and the next connection starts with a window of 1, where the
-        culprit alone gets the broker's answer. After a message at QoS 0 the culprit stays unknown,
+        culprit alone gets the broker's answer. So does the one after a slow start that was ended
+        too: one culprit may follow the other. After a message at QoS 0 the culprit stays unknown,
         as that is not in flight any more.
         """
         in_flight = self.connection.in_flight
@@ -159,7 +161,8 @@ class MqttSession:
             if not is_its_answer:
                 code = f"DISCONNECT {code}"
             answer = Acknowledgement(self._protocol, code, end.text[:TEXT_CHARS_MAX])
-        self._note(in_flight > 1 and (judged or young))
+        slow_start = in_flight > 0 and self._widening is not None
+        self._note(slow_start or (in_flight > 1 and (judged or young)))
         self._lost(answer)
 
     async def close(self) -> None:
