@@ -146,8 +146,14 @@ def test_a_message_that_ends_its_link_gets_out_and_condemns_no_other(run, way, c
     run(scenario())
 
 
-def test_what_waits_behind_a_message_that_ends_its_link_goes_by_the_next(run, way):
-    """A link with credit for one: the others were never sent, and cost no attempt."""
+@pytest.mark.parametrize(
+    ("settled", "own"), [(False, "link amqp:decode-error"), (True, "accepted")]
+)
+def test_what_waits_behind_a_message_that_ends_its_link_goes_by_the_next(run, way, settled, own):
+    """A link with credit for one: the others were never sent, and cost no attempt.
+
+    Also where the message was sent settled, so that nothing is in flight as the link ends.
+    """
 
     def meagre(link):
         link.accept()
@@ -156,11 +162,9 @@ def test_what_waits_behind_a_message_that_ends_its_link_goes_by_the_next(run, wa
     async def scenario():
         ends = _ends_for({"check-0"}, lambda link: link.close("amqp:decode-error", "garbage"))
         async with FakeAmqp(ends, meagre) as peer, way() as here:
-            target = here.to(peer.port)
+            target = here.to(peer.port, settled=settled)
             answers = await asyncio.gather(*[here.start(target, an_event(n)) for n in range(5)])
-            assert [answer.code for answer in answers] == ["link amqp:decode-error"] + [
-                "accepted"
-            ] * 4
+            assert [answer.code for answer in answers] == [own] + ["accepted"] * 4
 
     run(scenario())
 

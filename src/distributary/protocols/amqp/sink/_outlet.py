@@ -20,6 +20,7 @@ class Outlet:
         slow_start_until_s: End of its slow start, with one message in flight; monotonic. 0.0: none,
             limited by credit only.
         open: Whether the peer has accepted it.
+        used: Whether a message was sent on it.
         waiting: Queue of flights to send, in order.
         unwritten: Flights that were sent settled and are not written to the socket yet.
     """
@@ -29,6 +30,7 @@ class Outlet:
     asked_s: float
     slow_start_until_s: float
     open: bool = False
+    used: bool = False
     waiting: deque[Flight] = field(default_factory=deque)
     unwritten: list[Flight] = field(default_factory=list)
 

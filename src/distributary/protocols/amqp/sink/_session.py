@@ -133,6 +133,7 @@ class AmqpSession(AmqpConnection):
             return
         settled = outlet.settings.settled
         link.send(payload, flight, settled=settled)
+        outlet.used = True
         if settled:
             outlet.unwritten.append(flight)
 
@@ -263,26 +264,27 @@ class AmqpSession(AmqpConnection):
         """Answer flights of a link that the broker ended.
 
         If several were in flight, the culprit is unknown: all are retried, and the next link starts
-        with one message at a time, where the culprit alone gets the broker's answer. Queued flights
-        move to the next link.
+        with one message at a time, where the culprit alone gets the broker's answer. A message that
+        was sent settled is not in flight any more, so it may be the culprit in place of any other.
+        Queued flights move to the next link.
         """
         outlet: Outlet = link.context
         self._drop(outlet)
         ended = link.ended
         assert ended is not None
         answer = _answers.answer_of_link(ended)
+        judged = _answers.condemns(answer)
         under_way, waiting = outlet.under_way, self._taken_back(outlet)
-        if not under_way:
+        if not under_way and not (judged and outlet.used):
             self._tell(waiting, answer)
             return
         now_s = self._monotonic_s()
-        judged = _answers.condemns(answer)
         young = now_s - outlet.asked_s < SLOW_START_S
         if judged or outlet.slow_start_until_s > now_s or (len(under_way) > 1 and young):
             places = self._careful_places.items()
             self._careful_places = {each: until_s for each, until_s in places if until_s > now_s}
             self._careful_places[outlet.settings] = now_s + SLOW_START_S
-        if judged and len(under_way) > 1:
+        if judged and (len(under_way) > 1 or outlet.settings.settled):
             text = f"The link was ended for one message ({ended.condition}): {ended.text}"
             answer = TransportError("reset", text)
         self._wait_again(outlet.settings, waiting)
