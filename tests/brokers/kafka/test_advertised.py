@@ -29,11 +29,11 @@ a busy machine it may connect once more before it does."""
 class OnlyHere(Connector):
     """Takes ``ELSEWHERE`` for an address that nobody must dial."""
 
-    async def checked_addresses(self, host):
+    async def checked_addresses(self, host, port):
         """See ``Connector``."""
         if host == ELSEWHERE:
             raise TransportError("blocked-address", host, retryable=False)
-        return await super().checked_addresses(host)
+        return await super().checked_addresses(host, port)
 
 
 class Liar:

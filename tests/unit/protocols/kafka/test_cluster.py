@@ -12,6 +12,7 @@ from distributary.net import AddressRule, Connector
 from distributary.protocols.kafka.settings import HOSTS_MAX
 from distributary.protocols.kafka.sink import Cluster
 from distributary.protocols.kafka.sink._cluster import check_brokers
+from distributary.resource import OwnAddresses
 from kit.servers import Authority
 
 NAMES = {
@@ -46,8 +47,9 @@ class Noon:
 
 @pytest.fixture
 def connector():
-    """Refuses private addresses; knows no certificates."""
-    return Connector(AddressRule(), Names(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    """Refuses private addresses, and those that it listens on; knows no certificates."""
+    rule = AddressRule(own=OwnAddresses(listeners=(("203.0.114.9", 8080),)))
+    return Connector(rule, Names(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
 
 def settings_of(connector, uri, credential=None, ca_certs=None):
@@ -60,7 +62,7 @@ def settings_of(connector, uri, credential=None, ca_certs=None):
     [
         ("kafka://one.example/orders", "203.0.114.1:9092,203.0.114.2:9092"),
         ("kafka://two.example:19092", "[2001:db9::2]:19092"),
-        ("kafka://one.example:1,two.example:2/t", "203.0.114.1:1,203.0.114.2:1,[2001:db9::2]:2"),
+        ("kafka://one.example:5,two.example:2/t", "203.0.114.1:5,203.0.114.2:5,[2001:db9::2]:2"),
         ("kafka://203.0.114.9,[2001:db9::9]:99/t", "203.0.114.9:9092,[2001:db9::9]:99"),
         ("kafka://nowhere.example,two.example/t", "[2001:db9::2]:9092"),
         ("kafka+ssl://one.example,two.example:2/t", "one.example:9093,two.example:2"),
@@ -87,6 +89,9 @@ def test_as_many_servers_as_a_subscription_may_name(connector):
         ("kafka://one.example,inside.example/t", "blocked-address"),
         ("kafka+ssl://mixed.example/t", "blocked-address"),
         ("kafka://127.0.0.1/t", "blocked-address"),
+        ("kafka://one.example:25/t", "blocked-address"),
+        ("kafka+ssl://two.example,one.example:6379/t", "blocked-address"),
+        ("kafka://203.0.114.9:8080/t", "blocked-address"),
         ("kafka://nowhere.example,elsewhere.example/t", "dns"),
     ],
 )
@@ -197,15 +202,25 @@ class TestBrokers:
     )
     def test_that_may_be_dialled(self, connector, hosts):
         """A name without an address cannot be, and does no harm."""
-        asyncio.run(check_brokers(hosts, connector))
+        asyncio.run(check_brokers([(host, 9092) for host in hosts], connector))
 
     @pytest.mark.parametrize(
-        "host", ["127.0.0.1", "[::1]", "169.254.169.254", "inside.example", "mixed.example"]
+        "broker",
+        [
+            ("127.0.0.1", 9092),
+            ("[::1]", 9092),
+            ("169.254.169.254", 9092),
+            ("inside.example", 9092),
+            ("mixed.example", 9092),
+            ("one.example", 25),
+            ("203.0.114.9", 8080),
+        ],
+        ids=str,
     )
-    def test_that_must_not(self, connector, host):
-        """One is enough."""
+    def test_that_must_not(self, connector, broker):
+        """One is enough, by its address or its port."""
         with pytest.raises(TransportError) as caught:
-            asyncio.run(check_brokers(["one.example", host], connector))
+            asyncio.run(check_brokers([("one.example", 9092), broker], connector))
 
         assert caught.value.reason == "blocked-address"
 

@@ -331,7 +331,7 @@ class Asked:
 
     def list_topics(self, _topic, timeout):
         assert timeout > 0.0
-        return SimpleNamespace(brokers={1: SimpleNamespace(host="inside.example")})
+        return SimpleNamespace(brokers={1: SimpleNamespace(host="inside.example", port=9092)})
 
     def poll(self, _timeout):
         known = {"nodename": "inside.example:9092", "nodeid": 1, "state": "INIT"}
@@ -356,8 +356,8 @@ class TestBrokers:
         monkeypatch.setattr(confluent_kafka, "Producer", functools.partial(Asked, done))
 
         class Checked:
-            async def checked_addresses(self, host):
-                done.append(("checked", host))
+            async def checked_addresses(self, host, port):
+                done.append(("checked", host, port))
                 if refused:
                     raise TransportError("blocked-address", host)
                 return [host]
@@ -371,8 +371,8 @@ class TestBrokers:
                 asyncio.run(run())
         else:
             assert asyncio.run(run()) is None
-        first = [("made", False), ("closed",), ("checked", "inside.example")]
-        then = [] if refused else [("made", True), ("checked", "inside.example")]
+        first = [("made", False), ("closed",), ("checked", "inside.example", 9092)]
+        then = [] if refused else [("made", True), ("checked", "inside.example", 9092)]
         assert done == first + then
 
     @pytest.mark.parametrize(("refused", "ends"), [(False, 0), (True, 1)])
@@ -381,8 +381,8 @@ class TestBrokers:
         asked = []
 
         class Checked:
-            async def checked_addresses(self, host):
-                asked.append(host)
+            async def checked_addresses(self, host, port):
+                asked.append((host, port))
                 if refused:
                     raise TransportError("blocked-address", host, retryable=False)
                 return [host]
@@ -399,7 +399,7 @@ class TestBrokers:
 
         end = asyncio.run(run())
         assert (end is not None) == bool(ends)
-        assert set(asked) <= {"new.example", "2001:db9::7"}
+        assert set(asked) <= {("new.example", 9092), ("2001:db9::7", 9092)}
         assert len(asked) == len(set(asked))
 
     def test_that_are_left_and_asked_anew_stand_twice_under_one_name(self, site):
@@ -407,7 +407,7 @@ class TestBrokers:
         known = '"a:1/bootstrap": {"nodename": "a:1", "nodeid": -1, "state": "INIT"}'
         said = f'{{"brokers": {{{known}, {known}}}}}'
         site.producer.poll_more = lambda: site.client._learn(said)
-        site.client._checked = frozenset("a")
+        site.client._checked = frozenset({("a", 1)})
         site.loop.turn()
 
         assert site.lost == []

@@ -15,7 +15,7 @@ from distributary.core.errors import TransportError
 from distributary.core.policy import Answer
 from distributary.net import Connector
 from distributary.protocols.kafka.sink._answers import answer_of
-from distributary.protocols.kafka.sink._cluster import Settings, check_brokers
+from distributary.protocols.kafka.sink._cluster import Place, Settings, check_brokers
 
 SLICES_S: Final = (0.25, 0.5, 1.0, 2.0, 2.0, 2.0)
 """Waits for the first response of a cluster; errors are checked after each. In total less than
@@ -37,16 +37,16 @@ ASKING_PAUSE_MS: Final = 20
 _IDLE: Final = frozenset({"INIT", "DOWN", "TRY_CONNECT"})
 """librdkafka's states of a broker that is not being connected to."""
 
-_OF_A_BROKER: Final = re.compile(r"(?:\w+://)?(\S+):\d+/\d+: ")
+_OF_A_BROKER: Final = re.compile(r"(?:\w+://)?(\S+:\d+)/\d+: ")
 """How librdkafka's errors begin that are of a connection to a broker of the cluster: its advertised
 address, and its number. Those of bootstrap servers have no number."""
 
 
 class _Connected(NamedTuple):
-    """Result of an attempt to connect: the hosts of brokers, and a client or a refusal."""
+    """Result of an attempt to connect: where brokers are, and a client or a refusal."""
 
     handle: Any = None
-    brokers: frozenset[str] = frozenset()
+    brokers: frozenset[Place] = frozenset()
     refusal: Answer | None = None
 
 
@@ -82,11 +82,11 @@ class KafkaClient:
         }
         self._why: Any = None  # the latest error that named a cause
         self._down = False
-        self._checked: frozenset[str] = frozenset()
-        self._news: frozenset[str] = frozenset()
+        self._checked: frozenset[Place] = frozenset()
+        self._news: frozenset[Place] = frozenset()
         self._told = False  # the cluster has told its brokers
         self._dialling = False
-        self._failed: set[str] = set()  # hosts of brokers, connections to which have failed
+        self._failed: set[Place] = set()  # of brokers, connections to which have failed
         self._looking: asyncio.Task[None] | None = None
         self._refused: TransportError | None = None
         self._forgotten = False
@@ -170,13 +170,13 @@ class KafkaClient:
                 with contextlib.suppress(confluent_kafka.KafkaException):
                     handle.list_topics(timeout=0.0)
         handle.close()
-        hosts = self._news | self._failed
+        places = self._news | self._failed
         if self._told:
             self._why, self._down = None, False  # errors of servers tried before
-            return _Connected(brokers=hosts)
+            return _Connected(brokers=places)
         timed_out = confluent_kafka.KafkaError._TIMED_OUT  # noqa: SLF001 - its name
         why = self._why or confluent_kafka.KafkaError(timed_out)
-        return _Connected(brokers=hosts, refusal=answer_of(why, dialling=True))
+        return _Connected(brokers=places, refusal=answer_of(why, dialling=True))
 
     def _open(self, topic: str) -> _Connected:
         """Make the client, and fetch metadata of *topic* with it."""
@@ -193,8 +193,8 @@ class KafkaClient:
             else:
                 handle.poll(0)
                 self._why, self._down = None, False  # errors of servers tried before this one
-                hosts = frozenset(broker.host for broker in metadata.brokers.values())
-                return _Connected(handle, hosts)
+                brokers = metadata.brokers.values()
+                return _Connected(handle, frozenset((each.host, each.port) for each in brokers))
             if self._down or self._forgotten:
                 break
         handle.close()
@@ -205,7 +205,7 @@ class KafkaClient:
         """Record a ``KafkaError`` of a connection or of the client."""
         broker = _OF_A_BROKER.match(error.str())
         if broker is not None and self.handle is None:
-            self._failed.add(broker[1])
+            self._failed.add(_place(broker[1]))
         if error.fatal():
             self._why, self._down = error, True
         elif error.name() == "_ALL_BROKERS_DOWN":
@@ -236,8 +236,8 @@ class KafkaClient:
             # librdkafka does not escape names: one with quotes could hide other brokers.
             raise ValueError("the names of the brokers are garbled")
         brokers = [msgspec.convert(dict(fields), _Broker) for fields in found]
-        hosts = {broker.nodename.rpartition(":")[0] for broker in brokers}
-        self._news = frozenset(filter(None, hosts))
+        places = [_place(broker.nodename) for broker in brokers if broker.nodename]
+        self._news = frozenset(place for place in places if place[0])
         self._told = any(broker.nodeid >= 0 for broker in brokers)
         self._dialling = any(broker.state not in _IDLE for broker in brokers)
 
@@ -253,13 +253,13 @@ class KafkaClient:
             self._looking = self._loop.create_task(self._look_at(new))
         return None
 
-    async def _look_at(self, hosts: frozenset[str]) -> None:
+    async def _look_at(self, places: frozenset[Place]) -> None:
         try:
-            await check_brokers(hosts, self._connector)
+            await check_brokers(places, self._connector)
         except TransportError as error:
             self._refused = error
         else:
-            self._checked |= hosts
+            self._checked |= places
 
     def forget(self, ended: Callable[[], None] = lambda: None) -> None:
         """Close the client and drop its queue, without waiting for it.
@@ -286,6 +286,12 @@ def _end(kind: str, handle: Any, ended: Callable[[], None]) -> None:
         handle.purge(in_queue=True, in_flight=True, blocking=False)
     handle.close()
     ended()
+
+
+def _place(text: str) -> Place:
+    """Returns where a broker is, by how librdkafka names it."""
+    host, _, port = text.rpartition(":")
+    return host, int(port)
 
 
 class _Broker(msgspec.Struct):

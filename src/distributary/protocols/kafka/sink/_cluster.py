@@ -30,6 +30,9 @@ PAUSE_MS_FIRST: Final = 100
 PAUSE_MS_MAX: Final = 2_000
 """Backoff of librdkafka between attempts to connect; the same as for all transports."""
 
+Place: TypeAlias = tuple[str, int]
+"""Where a broker is, by its own word: host and port."""
+
 Settings: TypeAlias = dict[str, Any]
 """Settings of librdkafka: strings, numbers and callbacks."""
 
@@ -106,7 +109,7 @@ class Cluster:
         unknown: TransportError | None = None
         for server in self.servers:
             try:
-                addresses = await connector.checked_addresses(server.host)
+                addresses = await connector.checked_addresses(server.host, server.port)
             except TransportError as error:
                 if error.reason != "dns":
                     raise
@@ -120,17 +123,17 @@ class Cluster:
         return found
 
 
-async def check_brokers(hosts: Iterable[str], connector: Connector) -> None:
-    """Check the advertised addresses of a cluster's brokers.
+async def check_brokers(brokers: Iterable[Place], connector: Connector) -> None:
+    """Check the advertised addresses and ports of a cluster's brokers.
 
     Skips a name without an address: librdkafka cannot dial it either.
 
     Raises:
         TransportError: ``blocked-address``: one of them must not be dialled.
     """
-    for host in hosts:
+    for host, port in brokers:
         try:
-            await connector.checked_addresses(host.removeprefix("[").removesuffix("]"))
+            await connector.checked_addresses(host.removeprefix("[").removesuffix("]"), port)
         except TransportError as error:
             if error.reason != "dns":
                 raise
