@@ -5,14 +5,16 @@ keeps the stored one, so that clients can write back what they have read.
 """
 
 import base64
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Cause, Object, StatusError, invalid
 from distributary.knative.apiserver.machinery.names import forbidden
 from distributary.knative.apiserver.objects._rules import ObjectRules
 from distributary.knative.apiserver.objects._values import Stored
 from distributary.knative.kinds import SECRET
-from distributary.resource import CA_CERTS, SINKS, KeptSecret, adds_trust, sinks_in
+from distributary.resource import CA_CERTS, SINKS, KeptSecret, Vault, adds_trust, sinks_in
 
 
 class Taken(NamedTuple):
@@ -34,15 +36,16 @@ def take_values(new: Object, before: Stored | None, rules: ObjectRules) -> Taken
         StatusError: ``Invalid``: a value that is kept may not go to other sinks, or to sinks that
             are trusted by other certificates, or it is immutable; ``ServiceUnavailable``: values
             cannot be sealed here.
+        StoreError: The stored values cannot be opened, and are needed.
     """
     vault = rules.vault
     if vault is None:
         raise StatusError("ServiceUnavailable", "this server keeps no secrets")
     data: Object = new.get("data") or {}
-    old = KeptSecret(values={})
-    if before is not None:
-        old = vault.open_kept(before.uid, before.sealed)
     values = {name: base64.b64decode(text) for name, text in data.items()}
+    old = None if before is None else _stored(vault, before, values)
+    if old is None:
+        before, old = None, KeptSecret(values={})
     kept = {name for name, value in values.items() if not value and old.values.get(name)}
     values |= {name: old.values[name] for name in kept}
     secret = KeptSecret(values=values, sinks=_sinks(new))
@@ -54,6 +57,20 @@ def take_values(new: Object, before: Stored | None, rules: ObjectRules) -> Taken
     sealed = before.sealed if before and same else vault.seal_kept(uid, secret)
     content = {**new, "data": dict.fromkeys(data, "")} if data else new
     return Taken(content, sealed)
+
+
+def _stored(vault: Vault, before: Stored, values: Mapping[str, bytes]) -> KeptSecret | None:
+    """The values of *before*; None: they cannot be opened, and *values* replace all of them.
+
+    Raises:
+        StoreError: They cannot be opened: some would be kept, or none may change.
+    """
+    try:
+        return vault.open_kept(before.uid, before.sealed)
+    except StoreError:
+        if before.content.get("immutable") or not all(values.values()):
+            raise
+        return None
 
 
 def _sinks(content: Object) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from distributary.core import database
+from distributary.core.errors import StoreError
 from distributary.core.quotas import Quotas, QuotaTable
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.machinery.limits import OBJECT_BYTES_MAX
@@ -134,6 +135,28 @@ def test_immutable_values_do_not_change(world):
     )
     assert "immutable" in str(error)
     world.edit(made.key, lambda now: {**now, "metadata": {**now["metadata"], "labels": {"a": "b"}}})
+
+
+def test_values_that_no_key_opens_are_replaced_by_all_of_them(make_world, keys):
+    """As the condition asks; to keep one of them, or to change what is fixed, is refused."""
+    world = make_world(vault=Sealer(Keys(keys)))
+    made = put(world, token=coded("canary"), user=coded("me"))
+    fixed = {"metadata": {"name": "fixed"}, "immutable": True, "data": {"token": coded("x")}}
+    fixed = world.run(world.objects.create(SECRET, "shop", fixed)).key
+    world.stop()
+    keys.write_text(coded("n" * 32))
+    world.limits = {"vault": Sealer(Keys(keys))}
+    world._start()
+    with pytest.raises(StoreError):
+        put(world, token="", user=coded("me"))
+    with pytest.raises(StoreError):
+        world.edit(fixed, lambda old: {**old, "data": {"token": coded("y")}})
+    again = put(world, sinks=f"{SINK} {OTHER}", token=coded("canary"), user=coded("me"))
+    assert again.uid == made.uid
+    assert again.version > made.version
+    secret = kept(world, keys)
+    assert secret.values == {"token": b"canary", "user": b"me"}
+    assert secret.sinks == (SINK, OTHER)
 
 
 @pytest.mark.parametrize("limit", ["object", "server", "namespace"])
