@@ -366,7 +366,7 @@ class ReconcilePass:
         faults = await asyncio.gather(*(self._make(plan.route) for _, plan in planned))
         edits: list[_Edit] = []
         for stored, _ in planned:
-            await self.steered.obey(stored)
+            await self.steered.obey(stored, routed=stored.uid in self._standing)
         for (stored, plan), fault in zip(planned, faults, strict=True):
             if fault is not None:
                 again.add(stored.key)

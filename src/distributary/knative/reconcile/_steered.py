@@ -21,6 +21,9 @@ which takes its writer for a millisecond."""
 
 _HOLDS: Final = Finding("True", severity="Info")
 
+_SETTINGS: Final = frozenset((PAUSED, DISABLED, ENABLE))
+"""Orders that set how a route delivers; the others are runs."""
+
 
 class Steered:
     """The orders of Triggers and messaging Subscriptions.
@@ -74,18 +77,34 @@ class Steered:
         kept = {
             name: text
             for name, text in known.items()
-            if name in {PAUSED, DISABLED, ENABLE} or orders.get(name) == text
+            if name in _SETTINGS or orders.get(name) == text
         }
         await self._carry_out(stored, {**kept, **halting})
 
-    async def obey(self, stored: Stored) -> None:
+    async def obey(self, stored: Stored, *, routed: bool) -> None:
         """Carry out what is new in the annotations of *stored*, and what is to be tried again.
+
+        Args:
+            stored: The object.
+            routed: Whether its route stands. Until then runs wait: partitions end those of a route
+                that they do not know.
 
         Raises:
             StoreError: Not now; call it again.
         """
-        if await self.has_orders(stored):
-            await self._carry_out(stored, orders_of(stored.content))
+        if not await self.has_orders(stored):
+            return
+        orders = orders_of(stored.content)
+        if not routed:
+            known = await self._obeyed(stored.uid)
+            orders = {
+                name: text
+                for name, text in orders.items()
+                if name in _SETTINGS or known.get(name) == text
+            }
+            if orders == known:
+                return
+        await self._carry_out(stored, orders)
 
     async def _obeyed(self, uid: str) -> Mapping[str, str]:
         """The orders of *uid* that were carried out."""

@@ -299,6 +299,26 @@ def test_a_value_is_carried_out_once(world):
     assert demands(world) == [*every, ("retry", uid)]
 
 
+def test_runs_wait_for_the_route(world):
+    """Where the Broker comes later: partitions end runs of routes that they do not know."""
+    notes = {"retry": "1", "redrive": "a", "replay": "from=2026-01-01T00:00:00Z", "paused": "true"}
+    annotations = {f"distributary.dev/{name}": text for name, text in notes.items()}
+    spec = {"broker": "late", "subscriber": world.to()}
+    made = world.apply("Trigger", "t", spec, annotations=annotations)
+    assert steering(world, made).halted
+    assert demands(world) == []
+    world.restart()
+    world.settle()
+    assert demands(world) == []
+    world.apply("Broker", "late")
+    uid = made["metadata"]["uid"]
+    every = [("retry", uid), ("redrive", uid), ("replay", uid)]
+    assert demands(world) == every
+    world.restart()
+    world.settle()
+    assert demands(world) == every
+
+
 @pytest.mark.parametrize("between", [{}, {"retry": "2"}], ids=["removed", "another"])
 def test_a_value_that_returns_is_carried_out_again(world, between):
     """After its removal, and after another value; also where a restart lies between."""
