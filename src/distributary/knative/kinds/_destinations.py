@@ -22,6 +22,10 @@ from distributary.resource.uri import check_http_sink, check_reference
 CA_CERTS_CHARS_MAX: Final = 64 * 1024
 """Longest ``CACerts``, characters: some thirty certificates; a destination needs one or two."""
 
+AUDIENCE_CHARS_MAX: Final = 1_024
+"""Longest ``audience``, characters. Each token has it, and a header field has 8 KiB; so has the
+status of each Trigger whose Broker names it with a dead letter sink."""
+
 _API_VERSION: Final = re.compile(r"(?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[a-z][a-z0-9]{0,62}")
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -45,6 +49,9 @@ def check_destination(causes: list[Cause], path: str, value: dict[str, Any]) -> 
         causes.extend(map(of_fault, faults.found))
     if value.get("CACerts"):
         _check_ca_certs(causes, f"{path}.CACerts", value["CACerts"])
+    if len(value.get("audience") or "") > AUDIENCE_CHARS_MAX:
+        why = f"may not be more than {AUDIENCE_CHARS_MAX} characters"
+        causes.append(too_long(f"{path}.audience", why))
 
 
 def check_kreference(causes: list[Cause], path: str, value: dict[str, Any]) -> None:

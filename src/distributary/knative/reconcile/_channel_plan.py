@@ -88,8 +88,13 @@ def resolution_finding(resolution: Resolution, what: str) -> Finding:
     return HOLDS
 
 
-def destination_members(prefix: str, resolution: Resolution | None) -> Object:
+def destination_members(
+    prefix: str, resolution: Resolution | None, *, inherited: bool = False
+) -> Object:
     """Members of a status with this *prefix*; none if there is no destination.
+
+    Certificates of an *inherited* destination stand at the Broker or Channel alone: repeated by
+    each of thousands of Triggers they would fill the server, and nobody would have paid for them.
 
     Source:
         Knative Eventing, "Trigger Lifecycle": the URI is the empty string while the reference
@@ -100,7 +105,7 @@ def destination_members(prefix: str, resolution: Resolution | None) -> Object:
     if not isinstance(resolution, Resolved):
         return {f"{prefix}Uri": ""}
     members: Object = {f"{prefix}Uri": resolution.endpoint.uri}
-    if resolution.endpoint.ca_certs is not None:
+    if resolution.endpoint.ca_certs is not None and not inherited:
         members[f"{prefix}CACerts"] = resolution.endpoint.ca_certs
     if resolution.audience is not None:
         members[f"{prefix}Audience"] = resolution.audience

@@ -145,7 +145,7 @@ def plan_trigger(view: ObjectView, stored: Stored, before: ActiveRoute | None) -
             conditions.DEAD_LETTER_SINK_RESOLVED: dead_letter_finding(dead),
         },
         conditions.ROUTE_READY,
-        destination_members("subscriber", sink) | destination_members("deadLetterSink", dead),
+        destination_members("subscriber", sink) | _dead_letter_members(spec.delivery, dead),
     )
 
 
@@ -170,7 +170,7 @@ def plan_subscription(view: ObjectView, stored: Stored, before: ActiveRoute | No
     physical = (
         destination_members("subscriber", subscriber)
         | destination_members("reply", reply)
-        | destination_members("deadLetterSink", dead)
+        | _dead_letter_members(spec.delivery, dead)
     )
     references = [
         resolution_finding(resolution, what)
@@ -238,6 +238,10 @@ def _dead_letter(
     if own is not None:
         return resolve_dead_letter(view, own)
     return None if source is None else source.dead_letter
+
+
+def _dead_letter_members(own: Delivery | None, dead: Resolution | None) -> Object:
+    return destination_members("deadLetterSink", dead, inherited=own is None)
 
 
 def _settings_of(route: ActiveRoute | None) -> RouteSettings | None:

@@ -61,6 +61,7 @@ BAD = {
     "certificates not ASCII": ({"ref": REF, "CACerts": "é"}, (f"{S}.CACerts", "Invalid")),
     "certificates too long": ({"ref": REF, "CACerts": "a" * 70_000}, (f"{S}.CACerts", "TooLong")),
     "audience not text": ({"ref": REF, "audience": []}, (f"{S}.audience", "TypeInvalid")),
+    "audience too long": ({"ref": REF, "audience": "a" * 1_025}, (f"{S}.audience", "TooLong")),
 }
 
 BAD_DELIVERY = {

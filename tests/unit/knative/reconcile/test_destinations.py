@@ -78,6 +78,21 @@ def test_trust_bundles_are_trusted_by_every_destination_with_https(world, tmp_pa
     assert world.settings(world.get("Trigger", "plain")).sink.trusted is None
 
 
+def test_certificates_of_a_dead_letter_sink_stand_where_it_is_named(world, tmp_path):
+    """Not in the status of each Trigger whose Broker names it; deliveries have them."""
+    own = Authority(tmp_path).ca_certs
+    dead = {"deadLetterSink": world.to("https://dead.example/", CACerts=own)}
+    broker = world.apply("Broker", "b", {"delivery": dead})
+    assert broker["status"]["deadLetterSinkCACerts"] == own
+    spec = {"broker": "b", "subscriber": world.to()}
+    made = world.apply("Trigger", "t", spec)
+    assert made["status"]["deadLetterSinkUri"] == "https://dead.example/"
+    assert "deadLetterSinkCACerts" not in made["status"]
+    assert world.settings(made).dead_letter.ca_certs == own
+    made = world.apply("Trigger", "t", {**spec, "delivery": dead})
+    assert made["status"]["deadLetterSinkCACerts"] == own
+
+
 def test_a_trust_bundle_that_cannot_be_read_is_told_once(world):
     """However many destinations ask for the bundles."""
     labels = {"networking.knative.dev/trust-bundle": "true"}
