@@ -7,6 +7,7 @@ callers.
 
 import asyncio
 import contextlib
+import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
@@ -48,7 +49,9 @@ class PendingWrite(Generic[_Asked, _Answer]):
 
 
 class WriteLoop(Generic[_Asked, _Answer]):
-    """Passes requests to *make*, one batch at a time, in order.
+    """Passes requests to *make*, one batch at a time.
+
+    Holders that have requests waiting take turns; those of one holder keep their order.
 
     Args:
         name: Of its task.
@@ -56,6 +59,7 @@ class WriteLoop(Generic[_Asked, _Answer]):
             get the exception, and the loop continues: nothing else writes.
         batch_max: Maximum weight of a batch; a heavier single request gets its own batch.
         weight: Weight of a request; ``waiting`` is the sum of those queued.
+        holder: Who has a request waiting; by default all are one.
         pause_s: Called when the queue is empty: seconds until *make* is called with an empty
             batch; None: wait for a request.
     """
@@ -67,6 +71,7 @@ class WriteLoop(Generic[_Asked, _Answer]):
         *,
         batch_max: int,
         weight: Callable[[_Asked], int] = lambda _: 1,
+        holder: Callable[[_Asked], str] = lambda _: "",
         pause_s: Callable[[], float | None] = lambda: None,
     ) -> None:
         self.waiting = 0
@@ -75,8 +80,9 @@ class WriteLoop(Generic[_Asked, _Answer]):
         self._make = make
         self._batch_max = batch_max
         self._weight = weight
+        self._holder = holder
         self._pause_s = pause_s
-        self._queue: deque[PendingWrite[_Asked, _Answer]] = deque()
+        self._lines: dict[str, deque[PendingWrite[_Asked, _Answer]]] = {}  # the first is next
         self._wake = asyncio.Event()
         self._closing = False
         self._task: asyncio.Task[None] | None = None
@@ -96,7 +102,7 @@ class WriteLoop(Generic[_Asked, _Answer]):
         self._wake.set()
         if self._task is not None:
             await self._task
-        for waiting in self._queue:
+        for waiting in itertools.chain(*self._lines.values()):
             waiting.refuse(stopping)
 
     async def submit(self, asked: _Asked) -> _Answer:
@@ -106,14 +112,14 @@ class WriteLoop(Generic[_Asked, _Answer]):
         """
         assert self.takes
         done: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
-        self._queue.append(PendingWrite(asked, done))
+        self._lines.setdefault(self._holder(asked), deque()).append(PendingWrite(asked, done))
         self.waiting += self._weight(asked)
         self._wake.set()
         return await done
 
     async def _run(self) -> None:
         while not self._closing:
-            if not self._queue:
+            if not self._lines:
                 self._wake.clear()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), self._pause_s())
@@ -129,13 +135,15 @@ class WriteLoop(Generic[_Asked, _Answer]):
     def _take(self) -> list[PendingWrite[_Asked, _Answer]]:
         batch: list[PendingWrite[_Asked, _Answer]] = []
         left = self._batch_max
-        while self._queue:
-            waiting = self._queue[0]
-            weight = self._weight(waiting.asked)
+        while self._lines:
+            holder, line = next(iter(self._lines.items()))
+            weight = self._weight(line[0].asked)
             if batch and weight > left:
                 break
-            self._queue.popleft()
+            batch.append(line.popleft())
+            del self._lines[holder]
+            if line:
+                self._lines[holder] = line  # last
             self.waiting -= weight
-            batch.append(waiting)
             left -= weight
         return batch

@@ -73,6 +73,28 @@ def test_a_batch_weighs_so_much_at_most() -> None:
     asyncio.run(play())
 
 
+def test_holders_take_turns() -> None:
+    """In a batch and from one to the next; each keeps its order, and may be alone."""
+
+    async def play() -> None:
+        medium = Medium(batch_max=4, holder=lambda text: text[0])
+        tasks = await medium.asked("a0", "a1", "a2", "a3", "a4", "a5", "b1", "c1", "b2", "a6")
+        assert medium.loop.waiting == 6
+        medium.gate.set()
+        await asyncio.gather(*tasks)
+        assert medium.batches == [
+            ["a0", "b1", "c1", "a1"],
+            ["b2", "a2", "a3", "a4"],
+            ["a5", "a6"],
+        ]
+        tasks = await medium.asked("b3")
+        await asyncio.gather(*tasks)
+        assert medium.loop.waiting == 0
+        await medium.loop.close(STOPPING)
+
+    asyncio.run(play())
+
+
 def test_an_error_goes_to_those_of_the_batch_who_were_told_nothing() -> None:
     """The loop alone writes: it goes on with the next batch."""
 

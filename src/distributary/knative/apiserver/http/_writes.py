@@ -80,7 +80,7 @@ class Writes:
         if asked.options.force is not None:
             cause = forbidden("force", "may not be specified for non-apply patch")
             raise invalid_options("PatchOptions", cause)
-        body = await read_body(request)
+        body = await asked.body()
         if content_type == JSON_PATCH:
             operations = await parse_value(request, body)
             change: Change = lambda old: json_patch(old, operations)  # noqa: E731 - one of three
@@ -148,14 +148,21 @@ class _Asked:
         self.view = ListView(target.kind, None, form=form)
         self.warnings: list[str] = []
         self._request = request
+        self._body_bytes = 0
         self._target = target
         self._permit = permit_of(sender_of(request.scope["headers"]), gate)
 
     async def read(self) -> Object:
         """Read and check the object in the body."""
-        obj, duplicates = await parse_object(self._request, await read_body(self._request))
+        obj, duplicates = await parse_object(self._request, await self.body())
         self.check(obj, duplicates)
         return obj
+
+    async def body(self) -> bytes:
+        """Read the body."""
+        body = await read_body(self._request)
+        self._body_bytes = len(body)
+        return body
 
     def write(self, *, applied: bool = False) -> Write:
         """Options for the object store."""
@@ -165,6 +172,7 @@ class _Asked:
             dry_run=self.options.dry_run,
             applied=applied,
             permit=self._permit,
+            body_bytes=self._body_bytes,
         )
 
     def check(self, obj: Object, duplicates: Iterable[str] = ()) -> None:

@@ -81,6 +81,7 @@ class Write:
         orphan: A delete keeps the object's dependents, and removes their reference to it.
         applied: A server-side apply: the change sets ``metadata.managedFields`` itself.
         permit: Whether the sender may write this content; not asked of the server itself.
+        body_bytes: Size of what the client sent.
     """
 
     subresource: str = ""
@@ -92,6 +93,7 @@ class Write:
     orphan: bool = False
     applied: bool = False
     permit: Permit = _anything
+    body_bytes: int = 0
 
 
 class Create(NamedTuple):

@@ -361,6 +361,21 @@ def test_large_bodies_are_read_beside_the_loop(cluster):
     assert sorted(answer.json()["data"]) == ["a", "b"]
 
 
+def test_large_bodies_count_for_more_where_writes_wait(cluster, monkeypatch):
+    """However they come."""
+    monkeypatch.setattr("distributary.knative.apiserver.objects._writer.WAITING_MAX", 64)
+    target, large = "/api/v1/namespaces/default/configmaps", "x" * 300_000
+    small = {"metadata": {"name": "a"}, "data": {"a": "x"}}
+    assert cluster.ask("POST", target, small).status == 201
+    for method, name, body, kind in (
+        ("POST", "", {"metadata": {"name": "b"}, "data": {"a": large}}, "application/json"),
+        ("PATCH", "/a", [{"op": "add", "path": "/data/b", "value": large}], JSON_PATCH),
+        ("PUT", "/a", {**small, "data": {"a": large}}, "application/json"),
+    ):
+        answer = cluster.ask(method, target + name, body, kind)
+        assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+
+
 SECRETS = "/api/v1/namespaces/default/secrets"
 
 

@@ -314,6 +314,53 @@ def test_writes_of_one_namespace_leave_room_for_others(world, monkeypatch):
     assert world.run(race(("few", 8), ("many", 3))) == [4, 2]
 
 
+def test_writes_of_large_objects_delay_no_other_namespace(world, monkeypatch):
+    """They count for more: few share a transaction, then it is the turn of others."""
+    batches, write = [], world.objects._rows.write
+
+    def noted(changes, *rest):
+        batches.append([change.stored.key.namespace for change in changes])
+        write(changes, *rest)
+
+    large = world.make(CONFIG_MAP, "large", "many", data={"x": "x" * 500_000}).key
+    small = world.make(CONFIG_MAP, "small", "few", data={"x": ""}).key
+    monkeypatch.setattr(world.objects._rows, "write", noted)
+
+    def label(key, number):
+        def change(content):
+            labels = {"n": str(number)}
+            return {**content, "metadata": {**content["metadata"], "labels": labels}}
+
+        return world.objects.edit(key, change)
+
+    async def race():
+        writes = [label(large, number) for number in range(12)]
+        writes += [label(small, number) for number in range(3)]
+        await asyncio.gather(*writes)
+
+    world.run(race())
+    assert [batch.count("many") for batch in batches] == [2] * 6
+    assert [batch.count("few") for batch in batches[:2]] == [2, 1]
+
+
+def test_what_a_client_sends_counts_for_its_place_in_line(world, monkeypatch):
+    """Large bodies as large objects; a delete as one request."""
+    monkeypatch.setattr("distributary.knative.apiserver.objects._writer.WAITING_MAX", 64)
+    made = world.make(CONFIG_MAP, "a", data={"x": "x" * 500_000})
+
+    def create(name):
+        content = {"metadata": {"name": name}}
+        return world.objects.create(CONFIG_MAP, name, content, Write(body_bytes=100_000))
+
+    async def race():
+        writes = create("one"), create("two"), create("three"), world.objects.delete(made.key)
+        return await asyncio.gather(*writes, return_exceptions=True)
+
+    one, two, three, gone = world.run(race())
+    assert (one.key.name, two.key.name, gone.key.name) == ("one", "two", "a")
+    assert three.reason == "TooManyRequests"
+
+
 def test_a_caller_that_went_away_before_its_batch_writes_nothing(world, monkeypatch):
     """A request that is cancelled while it waits is let go."""
     rows = world.objects._rows
