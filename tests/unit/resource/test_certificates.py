@@ -7,6 +7,7 @@ import pytest
 
 from distributary.resource import adds_trust, fingerprints_in
 from kit.certificates import Authority
+from kit.little_work import little_work
 
 ONE, TWO = (Authority(name).pem.decode() for name in ("One", "Two"))
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -39,6 +40,14 @@ def test_several_certificates_are_a_set():
     assert len(both) == 2
     assert not adds_trust(fingerprints_in(ONE), both)
     assert adds_trust(both, fingerprints_in(ONE))
+
+
+@pytest.mark.parametrize("filling", [" ", "A", "A "], ids=["blanks", "letters", "both"])
+def test_a_text_without_an_end_takes_no_time(filling):
+    """Whoever writes a Secret chooses it, and consumers that read it serve all."""
+    with little_work():
+        assert fingerprints_in(ONE + BEGIN + "\n" + filling * 200_000) is None
+        assert fingerprints_in((BEGIN + " ") * 5_000 + filling * 100_000) is None
 
 
 def test_what_is_not_known_adds_trust():

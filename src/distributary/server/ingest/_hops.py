@@ -11,7 +11,8 @@ from distributary.core.errors import Fault
 from distributary.core.event import AttributeValue, Event
 from distributary.core.flow import TTL_ATTRIBUTE, TTL_DEFAULT
 
-_INTEGER: Final = re.compile(r"(-?)0*([0-9]+)")
+# Possessive (``*+``), so without backtracking: a publisher chooses the text, up to 64 KiB.
+_INTEGER: Final = re.compile(r"(-?)(?=[0-9])0*+([0-9]*+)")
 _DIGITS_MAX: Final = len(str(TTL_DEFAULT))  # a longer number is above it, whatever it is
 
 
@@ -59,7 +60,7 @@ def _left(value: AttributeValue | None) -> int:
     sign, digits = found.groups()
     if sign:
         return 0
-    return TTL_DEFAULT if len(digits) > _DIGITS_MAX else min(int(digits) - 1, TTL_DEFAULT)
+    return TTL_DEFAULT if len(digits) > _DIGITS_MAX else min(int(digits or 0) - 1, TTL_DEFAULT)
 
 
 def _without_ttl(event: Event) -> Event:

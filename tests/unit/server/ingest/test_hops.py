@@ -6,6 +6,7 @@ import pytest
 
 from distributary.core.event import record
 from distributary.core.flow import TTL_ATTRIBUTE, TTL_DEFAULT, RecordKind, decode_addressed
+from kit.little_work import little_work
 
 BATCH = b"host: localhost\r\ncontent-type: application/cloudevents-batch+json\r\n"
 STRUCTURED = b"host: localhost\r\ncontent-type: application/cloudevents+json\r\n"
@@ -83,6 +84,14 @@ def test_a_structured_event_has_one_pass_less(client, post, value, left):
     assert (found.address, found.ttls) == ("", (left,))
     assert TTL_ATTRIBUTE not in found.events[0].attributes
     assert found.events[0].attributes["id"] == "0"
+
+
+def test_a_long_text_that_is_no_integer_takes_no_time(client, post):
+    """A publisher chooses it, and the receiver serves all: no digit is looked at twice."""
+    long = ["0" * 60_000 + "x", "-" + "0" * 60_000 + "x", "9" * 60_000 + "x"]
+    with little_work():
+        assert sent(client, post, BATCH, body_of(*long * 5)).status == 202
+    assert kept(client).ttls == (TTL_DEFAULT,) * 15
 
 
 @pytest.mark.parametrize(("value", "left"), [("2", 1), ("999", TTL_DEFAULT), ("x", TTL_DEFAULT)])
