@@ -15,11 +15,21 @@ from distributary.core.turns import Places
 from distributary.knative.apiserver.http._protobuf import PROTOBUF, read_protobuf
 from distributary.knative.apiserver.machinery import Object, StatusError
 from distributary.knative.apiserver.machinery.limits import BODY_BYTES_MAX
-from distributary.knative.apiserver.machinery.read import check_depth, read_object, read_value
+from distributary.knative.apiserver.machinery.read import (
+    JSON,
+    check_depth,
+    is_yaml,
+    read_object,
+    read_value,
+)
 
 ASIDE_BYTES: Final = 64 * 1024
 """Bodies of this size and more are parsed off the event loop: a megabyte of YAML takes up to a
 second, for which watches and statuses of deliveries should not wait."""
+
+YAML_ASIDE_BYTES: Final = 4 * 1024
+"""The same for YAML that is no JSON: 64 KiB of it take 70 ms, and hundreds of requests may come at
+once."""
 
 _ASIDE: Final = ThreadPoolExecutor(1, "kubernetes-bodies")
 """Thread for large bodies, one at a time. The loop's own threads serve the store: slow bodies must
@@ -89,19 +99,29 @@ async def parse_object(request: Request, body: bytes) -> tuple[Object, list[str]
     content_type = _content_type(request)
     if content_type.partition(";")[0].strip().lower() == PROTOBUF:
         return await _parse(request, body, _read_protobuf), []
-    return await _parse(request, body, lambda held: read_object(held, content_type))
+    return await _read(request, body, content_type, read_object)
 
 
 async def parse_value(request: Request, body: bytes) -> Any:
     """Any JSON value in *body* (``read_value``)."""
-    content_type = _content_type(request)
-    return await _parse(request, body, lambda held: read_value(held, content_type)[0])
+    value, _ = await _read(request, body, _content_type(request), read_value)
+    return value
 
 
 def _read_protobuf(body: bytes) -> Object:
     found = read_protobuf(body)
     check_depth(found)  # also limits the number of values
     return found
+
+
+async def _read(
+    request: Request, body: bytes, content_type: str, read: Callable[[bytes, str], _Parsed]
+) -> _Parsed:
+    if not (is_yaml(content_type) and YAML_ASIDE_BYTES <= len(body) < ASIDE_BYTES):
+        return await _parse(request, body, lambda held: read(held, content_type))
+    with contextlib.suppress(StatusError):  # most YAML that kubectl sends is JSON
+        return read(body, JSON)
+    return await _aside(request, body, lambda held: read(held, content_type))
 
 
 async def _parse(request: Request, body: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:

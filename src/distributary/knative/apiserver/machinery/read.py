@@ -17,9 +17,14 @@ from distributary.knative.apiserver.machinery.limits import (
 )
 from distributary.knative.apiserver.machinery.status import StatusError
 
-_JSON: Final = "application/json"
+JSON: Final = "application/json"
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yaml", "text/yaml"})
+
+
+def is_yaml(content_type: str) -> bool:
+    """Whether a body of this type is YAML, which JSON is too."""
+    return _media_type(content_type) in _YAML_TYPES
 
 
 def read_object(body: bytes, content_type: str) -> tuple[Object, list[str]]:
@@ -47,7 +52,7 @@ def read_object(body: bytes, content_type: str) -> tuple[Object, list[str]]:
 
 def read_value(body: bytes, content_type: str) -> tuple[Any, list[str]]:
     """As ``read_object``, but any JSON value: a JSON patch is a list."""
-    media_type = content_type.partition(";")[0].strip().lower()
+    media_type = _media_type(content_type)
     if len(body) > BODY_BYTES_MAX:
         message = f"Request entity too large: limit is {BODY_BYTES_MAX}"
         raise StatusError("RequestEntityTooLarge", message)
@@ -64,13 +69,17 @@ def read_value(body: bytes, content_type: str) -> tuple[Any, list[str]]:
         if isinstance(value, dict | list):
             check_depth(value)  # counts values repeated by aliases
         return value, twins
-    if media_type == _JSON or media_type.endswith("+json"):
+    if media_type == JSON or media_type.endswith("+json"):
         return _read_json(body)
     raise StatusError(
         "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: "
-        f"{_JSON}, application/yaml",
+        f"{JSON}, application/yaml",
     )
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def check_depth(value: Any) -> None:

@@ -237,6 +237,25 @@ def test_large_bodies_of_a_tenant_leave_room_and_turns_to_others(cluster, blocke
     assert done == ["shop"] + ["shop", "till"] * 3 + ["shop"] * 4
 
 
+def test_yaml_of_some_kilobytes_is_read_beside_the_loop_too(cluster, blocked):
+    """It takes fifty times as long as JSON, which most of what is sent as YAML is."""
+
+    def parse(body):
+        caller = Caller()
+        caller.headers["content-type"] = "application/apply-patch+yaml"
+        return asyncio.ensure_future(_requests.parse_object(caller, body))
+
+    async def ask():
+        words, text = b"b," * 5_000, b"x" * 10_000
+        slow, quick = parse(b"a: [%sb]" % words), parse(b'{"a": "%s"}' % text)
+        assert await quick == ({"a": text.decode()}, [])
+        assert not slow.done()
+        blocked.set()
+        assert await slow == ({"a": ["b"] * 5_001}, [])
+
+    cluster.run(ask())
+
+
 def test_what_waits_for_a_client_that_left_is_dropped(cluster, blocked):
     """At once: its place is another's, and its bytes are nobody's."""
 
