@@ -37,7 +37,7 @@ class FakeClock:
         return self.now_s
 
     def wall_ms(self) -> int:
-        return 1_767_225_600_000
+        return 1_767_225_600_000 + int((self.now_s - 1000.0) * 1000)
 
 
 class FakeAppends:

@@ -109,6 +109,24 @@ def test_a_revoked_key_is_refused_at_once(guarded):
     assert guarded.statuses(event(more=shown("till"))) == [401]
 
 
+def test_a_key_that_expires_is_refused_within_a_sweep(guarded, connect):
+    """In plain form too, where nobody looks at its time, and which others keep in use."""
+    until_ms = guarded.clock.wall_ms() + 5_000
+    till, reader, *_ = SNAPSHOT.keys
+    keys = (
+        msgspec.structs.replace(till, until_ms=until_ms),
+        msgspec.structs.replace(reader, grants=till.grants),
+    )
+    guarded.context.gate.replace(msgspec.structs.replace(SNAPSHOT, keys=keys))
+    lasting = connect(context=guarded.context)
+    for _ in range(4):
+        assert guarded.statuses(event(more=shown("till"))) == [202]
+    guarded.wait(5)
+    for _ in range(4):
+        assert lasting.statuses(event(more=shown("reader"))) == [202]
+    assert guarded.statuses(event(more=shown("till"))) == [401]
+
+
 def test_who_is_not_known_is_not_refused_for_good_while_keys_may_have_been_made_unheard(guarded):
     """A node that does not hear of keys says 503; it takes those that nobody can revoke."""
     stored = SNAPSHOT.keys[-1]

@@ -50,6 +50,7 @@ def test_an_answer_with_a_length_is_passed_on(client, control):
     assert control.upstreams[0].closed
     assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n") == [200]
     assert client.context.counters.relays_in_flight == 0
+    assert client.context.counters.answers_by_status == {200: 1, 201: 1}
 
 
 @pytest.mark.parametrize("chunked", [True, False], ids=["chunks", "until close"])
@@ -129,6 +130,15 @@ def test_a_broken_answer_cuts_the_client(client, control):
     control.answer(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\na")
     control.end()
     assert client.transport.aborted
+
+
+def test_an_answer_until_close_whose_connection_is_reset_cuts_the_client(client, control):
+    """Only an orderly end is the end of the body."""
+    client.send(GET + b"\r\n")
+    control.answer(b"HTTP/1.1 200 OK\r\n\r\na")
+    control.relays[-1].connection_lost(ConnectionResetError())
+    assert client.transport.aborted
+    assert client.context.counters.relay_failures == 1
 
 
 @pytest.mark.parametrize(
