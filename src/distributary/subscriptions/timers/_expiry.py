@@ -123,7 +123,6 @@ class Endings:
         self._unread |= self._may_have_news()
         if not self._unread and not self._due():
             return self._wait_s()
-        self._unread = True  # until this turn has come to its end
         try:
             full = await self._expire()
             await self._end_used_up()

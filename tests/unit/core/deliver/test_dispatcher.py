@@ -303,6 +303,16 @@ def test_drops_queues_that_nobody_uses(rig):
     assert rig.offer() == [Admission.ADMITTED]
 
 
+def test_a_queue_whose_tasks_wait_is_kept(rig):
+    """However long nothing was sent to its sink."""
+    rig.dispatcher.hold("lease")
+    rig.offer()
+    rig.advance(10_000.0)
+    rig.dispatcher.go_on("lease")
+    rig.advance(1.0)
+    assert len(rig.attempts) == 1
+
+
 def test_a_destination_without_transport_fails_its_task_for_good(rig):
     """A route of a newer version must not stop the queue."""
     to = Destination(URI, protocol="CARRIER-PIGEON")
@@ -421,7 +431,7 @@ def test_taking_a_queue_that_refused_is_followed_by_a_drain_notice(make_rig):
 # -- attempts that were not made ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reason", ["credential-expired", "unreadable-settings"])
+@pytest.mark.parametrize("reason", ["credential-expired", "unreadable-settings", "replies-crowded"])
 def test_an_attempt_that_was_not_made_says_nothing_about_the_sink(rig, reason):
     """Other subscriptions have the same sink: its breaker stays closed for them."""
     rig.script = lambda _event, _destination: Step(TransportError(reason, "x"), 0.01)

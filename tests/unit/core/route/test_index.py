@@ -214,6 +214,18 @@ def test_values_that_never_come_again_are_tested_for_few_routes(matcher, tested,
     assert calls[40:] == [1] * 5
 
 
+def test_nothing_of_a_removed_route_is_tested(matcher, monkeypatch):
+    """Of values that are no longer cached, too: a new route may take its place among the others."""
+    monkeypatch.setattr(_batches, "TRIAL_MISSES_MAX", 10)
+    for number in range(8):
+        matcher.put(put(f"r{number}", {"not": {"exact": {"id": "7"}}}))
+    for number in range(100, 115):
+        matcher.match(event(id=str(number)))
+    matcher.remove("r0")
+    matcher.put(put("new", {"not": {"exact": {"type": "other"}}}))
+    assert matcher.match(event(id="7")) == ("new",)
+
+
 def test_values_that_come_again_now_and_then_stay_known(matcher, tested, monkeypatch):
     """Half of them are enough."""
     monkeypatch.setattr(_batches, "TRIAL_MISSES_MAX", 10)

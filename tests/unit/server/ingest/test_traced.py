@@ -219,6 +219,14 @@ def test_requests_are_traced_in_plain_form_and_parsed() -> None:
     ]
 
 
+def test_requests_that_are_not_drawn_are_published_without_a_trace() -> None:
+    """Parsed, and in plain form."""
+    receiver = Receiver(0.0)
+    assert [receiver.publish() for _ in range(5)] == [202] * 5
+    assert len(receiver.wire.answers) == len(receiver.appends.received) == 5
+    assert receiver.spans == []
+
+
 @pytest.mark.parametrize("name", ["traceparent", "ce-traceparent"])
 def test_a_publishers_context_counts_in_any_form(name: str) -> None:
     """As a header field, and as an attribute, in each of many equal requests."""

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import structlog
 
 from distributary.core import periodic
+from distributary.core.errors import TransportError
 from distributary.subscriptions.consent import _keeper
 from distributary.subscriptions.consent._keeper import (
     AGAIN_MS_MIN,
@@ -15,6 +16,7 @@ from distributary.subscriptions.consent._keeper import (
     KEPT_MS,
 )
 from distributary.subscriptions.consent._steps import (
+    BACKOFF_MS_FIRST,
     BACKOFF_MS_MAX,
     CALLBACK_CONSENT_MS,
     CONSENT_MS,
@@ -100,6 +102,23 @@ def test_private_targets_are_looked_at_and_not_asked(world):
     world.targets.private = set()
     world.pass_ms(PRIVATE_LOOK_MS * 1.2, 60_000)
     assert world.row("http://inside.example/").state == "given"
+
+
+def test_a_target_whose_name_is_not_found_is_looked_at_again(world):
+    """It has given no answer until then."""
+
+    async def is_private(_where):
+        raise TransportError("dns", "no such name")
+
+    world.make(mode="public")
+    look, world.targets.is_private = world.targets.is_private, is_private
+    world.put()
+    world.look()
+    row = world.row()
+    assert (world.asked, row.state, row.reason) == (0, "asked", "no answer (dns)")
+    world.targets.is_private = look
+    world.pass_ms(BACKOFF_MS_FIRST * 1.2)
+    assert world.row().state == "given"
 
 
 def test_many_private_targets_at_one_host_are_not_paced(world):

@@ -300,6 +300,15 @@ def test_after_a_delete_no_timer_event_is_made(world):
     assert len(world.timers) == 0
 
 
+def test_a_timer_that_a_change_took_away_stops(world):
+    """At its next time: the subscription stays."""
+    uid = world.put("mine", interval=2)
+    world.put("mine", broker="default")
+    world.pass_s(2.5)
+    assert world.timer_events.of(uid) == []
+    assert len(world.timers) == 0
+
+
 def test_a_deleted_timer_is_forgotten_before_it_is_due(world):
     """A timer of a year does not stay in memory for a year."""
     world.put("mine", interval=31_536_000)
