@@ -52,7 +52,8 @@ _DAYS_OF_MONTH = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 # RFC 2046 with the syntax of RFC 2045 section 5.1; empty parameters as RFC 9110 allows them.
 _WORD = r"[A-Za-z0-9!#$%&'*+\-.^_`|~]++"
-_PARAMETER = rf'{_WORD}=(?:{_WORD}|"[^"\\]*+(?:\\.[^"\\]*+)*+")'
+_QUOTED = r'"[ !#-\[\]-~]*+(?:\\[ -~][ !#-\[\]-~]*+)*+"'  # in ASCII (RFC 2045 section 5.1)
+_PARAMETER = rf"{_WORD}=(?:{_WORD}|{_QUOTED})"
 _MEDIA_TYPE = re.compile(rf"{_WORD}/{_WORD}(?:[ \t]*+;[ \t]*+(?:{_PARAMETER})?)*[ \t]*+")
 _TOKEN = re.compile(_WORD)
 _COMMON_MEDIA_TYPES = frozenset({"application/json", "application/json; charset=utf-8"})

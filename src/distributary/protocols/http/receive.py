@@ -109,10 +109,7 @@ def attribute_line(field: tuple[bytes, bytes]) -> AttributeLine | None:
 
 
 def content_type_line(field: tuple[bytes, bytes]) -> AttributeLine | None:
-    """The content type of a message in binary mode; None as above, or it cannot be stored.
-
-    What is not ASCII is escaped when it is sent, and not read back: it has no binary form.
-    """
+    """The content type of a message in binary mode; None as above."""
     value = field[1].strip(b" \t")
     try:
         text = value.decode("ascii")

@@ -215,13 +215,12 @@ def test_a_line_is_kept_as_the_sink_gets_it(name, value, line):
     "more",
     [
         (b"ce-specversion", b"0.3"),
-        (b"content-type", b'text/plain; a="\xc3\xbc"'),
         (b"content-type", b""),
         (b"content-type", b"application/cloudevents+json"),
     ],
 )
 def test_what_has_no_binary_form_has_the_other_one(more):
-    """Version 0.3, a content type beyond ASCII or an empty one, structured mode."""
+    """Version 0.3, an empty content type, structured mode."""
     fields = [*({**REQUIRED, more[0]: more[1]}).items()]
     body = b'{"specversion":"1.0","id":"1","source":"/s","type":"t"}'
     events, made = receive(fields, body)

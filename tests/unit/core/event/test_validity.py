@@ -224,6 +224,7 @@ def test_other_times_are_refused(required, places, time):
         "text/plain; charset=utf-8",
         "TEXT/Plain;CharSet=utf-8",
         'multipart/form-data; boundary="a b;c"',
+        r'text/plain; title="a \"b\" [c] \\ ~"',
         "application/vnd.x+json;v=1;w=2",
         "text/plain;",
     ],
@@ -243,12 +244,14 @@ def test_media_types_pass_as_datacontenttype(required, media_type):
         "a b/c",
         "text/plain; charset",
         'a/b; c="d',
+        'a/b; c="é"',
+        'a/b; c="\\é"',
         "a/é",
         "a/" + "b" * 1_023,
     ],
 )
 def test_other_text_is_no_datacontenttype(required, places, media_type):
-    """A content type needs a type, a subtype and whole parameters."""
+    """A content type needs a type, a subtype and whole parameters, in ASCII."""
     faults = validate(required | {"datacontenttype": media_type})
 
     assert places(faults) == [("$.datacontenttype", "media-type")]
