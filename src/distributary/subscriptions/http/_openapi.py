@@ -63,7 +63,11 @@ _ID: Final[Node] = {
     "name": "id",
     "in": "path",
     "required": True,
-    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"},
+    "schema": {
+        "type": "string",
+        "pattern": "^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$",
+        "maxLength": 128,
+    },
 }
 
 _TAGS_SCHEMA: Final[Node] = {
@@ -151,8 +155,8 @@ def _member() -> Node:
                 "200": answer("The subscription.", subscription, _ETAG),
                 "304": answer("It has not changed.", headers=_ETAG),
             }
-            | problems("notfound", "store-failed"),
-            parameters=[_IF_CHANGED],
+            | problems("notfound", "conflict", "store-failed"),
+            parameters=[_IF_MATCH, _IF_CHANGED],
         ),
         "put": operation(
             "replaceSubscription",

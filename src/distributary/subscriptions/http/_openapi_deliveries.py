@@ -52,7 +52,11 @@ ASKED: Final[dict[str, Schema]] = {
 }
 """What every request for a run may say beside its selection."""
 
-LETTER_ID: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,3}-[0-9]{1,18}$"}
+LETTER_ID: Final[Schema] = {
+    "type": "string",
+    "pattern": "^[0-9]{1,3}-[0-9]{1,18}$",
+    "x-expected": "expected the id of a kept dead letter, such as 0-17",
+}
 """Of a kept dead letter: its partition, and its number there."""
 
 SELECTION: Final[Schema] = closed(

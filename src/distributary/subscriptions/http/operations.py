@@ -185,7 +185,9 @@ class Operations:
 
     async def _retrieve(self, call: ApiCall) -> OperationResult:
         found = await self._subscriptions.retrieve(call.id, call.namespace)
-        unless = call.read_precondition().if_none_match
+        precondition = call.read_precondition()
+        Precondition(precondition.if_match).check(found.etag)
+        unless = precondition.if_none_match
         if unless is not None and ("*" in unless or found.etag in unless):
             return OperationResult(Status.NOT_MODIFIED, etag=found.etag)
         (body,) = await self._render([found])

@@ -118,6 +118,19 @@ def test_a_changed_subscription_is_read(api):
     assert answer.status == 200
 
 
+def test_a_read_of_one_revision_alone_is_refused_for_another(api):
+    """RFC 9110, 13.1.1 and 13.2.2: ``If-Match`` counts for a read too, and comes first."""
+    etag = api.put("mine").headers["etag"]
+    newer = api.put("mine").headers["etag"]
+
+    def status(*headers: tuple[str, str]) -> int:
+        return api.request("GET", "/subscriptions/mine", headers=list(headers)).status
+
+    assert status(("if-match", etag)) == 412
+    assert status(("if-match", newer)) == status(("if-match", "*")) == 200
+    assert status(("if-match", etag), ("if-none-match", newer)) == 412
+
+
 @pytest.mark.parametrize("value", ["abc", '"a" "b"', "", '"a', "'a'"])
 @pytest.mark.parametrize("name", ["if-match", "if-none-match"])
 def test_a_condition_that_cannot_be_read_is_not_ignored(api, name, value):
