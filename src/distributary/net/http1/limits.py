@@ -7,7 +7,9 @@ HEADER_COUNT_MAX = 100
 """Header fields of a request: Apache's default. An event has at most 64 attributes."""
 
 HEADER_BYTES_MAX = 8 * 1024
-"""One header field, name and value, without its CRLF: nginx's and Apache's default."""
+"""One header field, name and value, without its CRLF: nginx's and Apache's default. Those of
+attributes (``ce-``) are bounded by the next limit alone: an event of 64 KiB may be one of them
+(CloudEvents 1.0, Size Limits)."""
 
 HEADERS_BYTES_MAX = 64 * 1024
 """All header fields with their CRLFs: eight of the largest; bounds the buffer of a partial head."""

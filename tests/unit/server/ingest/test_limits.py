@@ -34,6 +34,14 @@ def test_one_header(client, event, over):
     assert client.statuses(event(more=more)) == [431 if over > 0 else 202]
 
 
+@pytest.mark.parametrize("name", [b"ce-x", b"CE-X"])
+def test_one_attribute_may_have_nearly_all_of_the_head(client, event, name):
+    """Events of 64 KiB are forwarded, however they spend their bytes (CloudEvents 1.0)."""
+    more = name + b": " + b"y" * (limits.HEADERS_BYTES_MAX - 512) + b"\r\n"
+    assert client.statuses(event(more=more)) == [202]
+    assert client.statuses(event(more=more + b"x: " + b"y" * limits.HEADER_BYTES_MAX)) == [431]
+
+
 @AROUND
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "without its end"])
 def test_all_headers(client, event, over, whole):
