@@ -128,6 +128,15 @@ def test_a_structured_event_is_a_reply(bench):
     )
 
 
+@pytest.mark.parametrize(("coding", "taken"), [(b"gzip", False), (b"Identity", True)])
+def test_a_compressed_reply_is_no_event(bench, coding, taken):
+    """Its body is not the data that its content type declares: it would be routed as such."""
+    answer = bench.feed(binary().replace(b"\r\n", b"\r\ncontent-encoding: %b\r\n" % coding, 1))
+    assert answer.event == (EVENT if taken else None)
+    assert (answer.event_fault or "").startswith("" if taken else "the reply is compressed")
+    assert bench.connection.usable
+
+
 def test_a_reply_may_come_in_any_pieces(bench):
     """Byte by byte, and then the next one on the same connection."""
     for _ in range(2):

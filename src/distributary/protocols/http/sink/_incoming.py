@@ -85,7 +85,7 @@ class IncomingReply:
         crowded: There was no room for it; nothing of it is kept.
     """
 
-    __slots__ = ("_along", "_body", "_fields", "_share", "crowded", "too_long")
+    __slots__ = ("_along", "_body", "_coded", "_fields", "_share", "crowded", "too_long")
 
     def __init__(self, share: Share, fields: Sequence[tuple[bytes, bytes]]) -> None:
         self._share = share
@@ -93,6 +93,9 @@ class IncomingReply:
             field for field in fields if field[0] == b"content-type" or field[0].startswith(b"ce-")
         ]
         self._along = carried.pick(fields)
+        self._coded = any(
+            name == b"content-encoding" and value.lower() != b"identity" for name, value in fields
+        )
         self._body = bytearray()  # not a list of pieces: one of two bytes costs fifty
         self.too_long = False
         self.crowded = False
@@ -125,6 +128,8 @@ class IncomingReply:
         """The event; or None and the fault, for people."""
         if self.too_long:
             return None, f"the reply is longer than {REPLY_BYTES_MAX} bytes"
+        if self._coded:
+            return None, "the reply is compressed (Content-Encoding), which no request allows"
         try:
             events = http.decode(self._fields, bytes(self._body))
         except EventError as error:
