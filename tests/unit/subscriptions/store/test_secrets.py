@@ -14,7 +14,7 @@ from distributary.subscriptions.resource import ApiSubscriptionSpec, SecretSetti
 from distributary.subscriptions.store import Directory, Keys, Sealer
 from distributary.subscriptions.store.credentials_rows import CredentialRows
 from distributary.subscriptions.store.store import Store
-from distributary.subscriptions.store.stored import Applied, Put
+from distributary.subscriptions.store.stored import Applied, Delete, Put
 
 PLAIN = {"credentialType": "PLAIN", "identifier": "me", "secret": "canary"}
 REFRESH = {
@@ -38,6 +38,15 @@ def seen(directory: Directory, uid: str = "u1") -> Credential | None:
     """The credential that a reader has after a look."""
     directory.refresh()
     return directory.credential(uid)
+
+
+def test_what_one_batch_makes_and_deletes_leaves_no_secret(store, spec, url):
+    """As what a later batch deletes."""
+    made, gone = store.apply([Put("a", spec(sinkCredential=PLAIN), "u1"), Delete("a")], 5)
+    assert isinstance(made, Applied)
+    assert isinstance(gone, Applied)
+    with closing(sqlite3.connect(url.database)) as connection:
+        assert connection.execute("SELECT uid FROM credential").fetchall() == []
 
 
 # -- whom a secret is for ---------------------------------------------------------------------

@@ -15,13 +15,18 @@ from distributary.core.errors import (
     ResourceError,
 )
 from distributary.core.flow import decode_route
+from distributary.core.policy import DeliveryPolicy
 from distributary.core.quotas import Quotas, QuotaTable
 from distributary.core.tenant import broker_address, is_namespace
 from distributary.knative.apiserver.objects import AddressBook
+from distributary.routes import DropRoute, PutRoute, RouteEndpoint, RouteSettings
 from distributary.routes import tables as _tables
 from distributary.subscriptions.store import Directory, Listed
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Applied, Delete, Precondition, Put
+
+SINK = RouteEndpoint("http://127.0.0.1:9/")
+POLICY = DeliveryPolicy()
 
 
 def put(store, spec, uid, namespace, id_="a", **more) -> Applied:
@@ -264,9 +269,10 @@ def test_stored_bytes_have_a_quota(store, spec):
 
 def test_timers_have_a_quota_together(store, spec):
     """Of events a second; changes and deletes of one batch count at once."""
-    keep_within(store, timer_events_per_s=1.0)
+    keep_within(store, timer_events_per_s=0.5)
     timer = lambda seconds: spec(source="/s", config={"interval": seconds})  # noqa: E731 - short
     put(store, timer(2), "u1", "mine", "a")
+    keep_within(store, timer_events_per_s=1.0)
     put(store, timer(4), "u2", "mine", "b")
     assert "timer_events_per_s = 1; its subscriptions use 0.75" in refused(
         store, timer(2), "u3", id_="c"
@@ -307,6 +313,20 @@ def test_a_refused_change_makes_no_namespace_known(store, spec, url):
     assert isinstance(outcomes[0], RequestError)
     assert isinstance(outcomes[1], Applied)
     assert "mine" not in counts(url)
+
+
+def test_routes_of_objects_count_in_their_namespace(store, url):
+    """Each with the bytes of its settings, until it is dropped."""
+    route = lambda name: PutRoute(  # noqa: E731 - short
+        "r", "at", (), (), RouteSettings(name=name, sink=SINK, policy=POLICY, namespace="mine")
+    )
+    sizes = []
+    for change in (route("Trigger mine/t"), route("Trigger mine/" + "t" * 60), DropRoute("r")):
+        store.apply([change], 5)
+        sizes.append(counts(url)["mine"])
+    (made, first), (changed, longer), gone = sizes
+    assert (made, changed, longer - first) == (1, 1, 59)
+    assert gone == (0, 0)
 
 
 def address_of(applied):
