@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import msgspec
 import pytest
 
 from distributary.access import (
@@ -12,6 +13,7 @@ from distributary.access import (
     Verb,
     encode_identity,
 )
+from distributary.core.deliver.consent import AWAITS_CONSENT
 from distributary.core.errors import StoreError
 from distributary.core.outcome import FailingRoute, Tally, write_failing
 from distributary.subscriptions.service import _status as status
@@ -65,6 +67,23 @@ def test_what_delivers_again_in_another_partition_does_not_fail(api):
     found = api.request("GET", "/subscriptions/a/status").json()
     assert (found["state"], found["failing"]) == ("ready", None)
     assert states(api, "/subscriptions") == [("a", "ready")]
+
+
+def test_the_whole_status_reads_the_files_of_failing_routes(api):
+    """Of all partitions, and before any tally says so; to wait for consent is no failure."""
+    uid = put(api, "a")
+    row = FailingRoute(
+        route=uid, since_ms=1_000, last_ms=2_000, count=4, reason="status-503", dest="http://x/"
+    )
+    write_failing(api.failing[0], [row])
+    write_failing(api.failing[1], [msgspec.structs.replace(row, last_ms=3_000, reason="timeout")])
+    found = api.request("GET", "/subscriptions/a/status").json()
+    assert (found["state"], found["failing"]["reason"]) == ("failing", "timeout")
+    assert found["failing"]["count"] == 8
+    for path in api.failing:
+        write_failing(path, [msgspec.structs.replace(row, reason=AWAITS_CONSENT)])
+    found = api.request("GET", "/subscriptions/a/status").json()
+    assert (found["state"], found["failing"]) == ("ready", None)
 
 
 def test_every_subscription_says_how_it_stands(api):
@@ -141,6 +160,7 @@ def test_a_list_may_be_of_one_state(api, monkeypatch):
     for number in range(5):
         put(api, f"fails{number}", FAILING)
         put(api, f"works{number}", Tally(delivered=1))
+    put(api, "waits", Tally(waiting=1))
     paused = put(api, "paused", FAILING)
     api.store.pause(paused, "ann", 5)
     api.watcher.turn()
@@ -153,7 +173,10 @@ def test_a_list_may_be_of_one_state(api, monkeypatch):
         patch.setattr(api.store, "some", lambda ids, *rest: read.extend(ids) or some(ids, *rest))
         assert states(api, "/subscriptions?state=paused") == [("paused", "paused")]
     assert read == ["paused"]
-    assert len(states(api, "/subscriptions?state=ready")) == 5
+    assert [id_ for id_, _ in states(api, "/subscriptions?state=ready")] == [
+        "waits",
+        *(f"works{number}" for number in range(5)),
+    ]
     first = api.request("GET", "/subscriptions?state=failing&limit=3")
     rest = first.headers["link"].split(";")[0].strip("<>")
     assert "state=failing" in rest
