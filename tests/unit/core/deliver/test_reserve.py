@@ -133,6 +133,23 @@ def test_a_queue_that_was_told_and_sends_nothing_leaves_the_room_to_the_next(rig
     assert not rig.dispatcher.queue(waiting[-1]).starved
 
 
+def test_who_was_told_and_comes_late_is_told_first_the_next_time(rig):
+    """Its events had to be read; another one, which had them, took the room."""
+    answers(rig, 0, 30.0)
+    told = to(fill(rig))
+    assert offer(rig, to("third")) is FULL
+    rig.advance(30.5)
+    assert rig.drained == [told.queue, to("third").queue]
+    answers(rig, "quick", 30.0)
+    assert offer(rig, to("quick")) is ADMITTED
+    assert offer(rig, to("new")) is FULL
+    rig.advance(10.0)
+    assert offer(rig, told) is FULL
+    rig.drained.clear()
+    rig.advance(21.0)
+    assert rig.drained == [told.queue, to("new").queue]
+
+
 def test_a_large_event_does_not_wait_for_ever_behind_nothing(rig):
     """It is larger than all limits together, and goes alone."""
     answers(rig, 0, 30.0)
@@ -150,6 +167,7 @@ def test_what_is_taken_back_makes_room(rig):
         offer(rig, slow)
     fill(rig)
     assert len(rig.dispatcher.take_queued(slow.queue)) > 3
+    assert rig.dispatcher.queue(slow.queue).queued_bytes == 0
     rig.advance(0.1)
     assert to(0).queue not in rig.drained
     assert len(rig.drained) == 2  # that queue itself, and the one that was refused
