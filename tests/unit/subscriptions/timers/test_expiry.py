@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from distributary.core.errors import NotFoundError, StoreError
+from distributary.core.errors import ConflictError, NotFoundError, StoreError
 from distributary.subscriptions.service import Subscriptions
 from distributary.subscriptions.store.schedule import ENDINGS_MAX, Schedule
 from distributary.subscriptions.store.store import Store
@@ -256,6 +256,23 @@ def test_what_expired_in_a_downtime_ends_before_anything_starts(unstarted, spec)
     world.start()
     assert [record.op for record in world.log.applied(0)] == ["put", "delete"]
     assert world.ended("expired") == 1
+
+
+def test_a_start_leaves_to_another_writer_what_that_changes(unstarted, spec, monkeypatch):
+    """It does not look for the same ones for ever."""
+    world = unstarted
+    world.store.apply([Put("mine", spec(config={"expires": "2100-01-01T00:00:00Z"}), "u")], 0)
+    world.clock.jump(4_102_444_800_000)
+    asked = []
+
+    def lost(changes, _now_ms):
+        assert not asked
+        asked.extend(changes)
+        return [ConflictError("another revision")]
+
+    monkeypatch.setattr(world.store, "apply", lost)
+    world.endings.end_before_start(world.store)
+    assert [change.id for change in asked] == ["mine"]
 
 
 def test_a_subscription_ends_when_its_deliveries_are_used_up(world):
