@@ -43,6 +43,23 @@ def test_a_route_whose_object_went_unseen_is_dropped_at_the_start(world):
     assert world.standing() == {}
 
 
+def test_a_fault_of_the_reconciler_is_told_and_its_objects_are_tried_again(world, monkeypatch):
+    """Only this loop creates routes: it goes on."""
+    told, edit_all = [], world.objects.edit_all
+
+    async def edit_all_but_the_first(*arguments):
+        told.append(world.reconciler.behind)
+        if len(told) == 1:
+            raise RuntimeError("canary")
+        return await edit_all(*arguments)
+
+    monkeypatch.setattr(world.objects, "edit_all", edit_all_but_the_first)
+    made = trigger(world)
+    assert told[:2] == [None, "reconciling failed: RuntimeError"]
+    assert world.ready(made) == "True"
+    assert world.reconciler.behind is None
+
+
 def test_deletes_in_one_namespace_delay_no_other(world, monkeypatch):
     """A pass ends the routes of the objects that it has taken; the others take turns."""
     monkeypatch.setattr(_reconciler, "TURN_MAX", 8)
