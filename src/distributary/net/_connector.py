@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from distributary.core.deliver import endpoint as _endpoint
 from distributary.core.deliver.credential import ClientCertificate
@@ -21,8 +21,9 @@ from distributary.core.deliver.endpoint import Endpoint
 from distributary.core.deliver.transport import BLOCKED
 from distributary.core.errors import TransportError
 from distributary.core.protocol import protocols
+from distributary.core.turns import Places
 from distributary.net import _addresses
-from distributary.net._resolver import Resolver
+from distributary.net._resolver import Resolver, domain_of
 from distributary.net.own_nodes import OwnNodes
 
 ADDRESSES_TRIED_MAX: Final = 4
@@ -35,9 +36,17 @@ CONTEXTS_MAX: Final = 64
 """TLS contexts cached for sinks with custom certificates: each holds the system's too, about a
 megabyte. The least recently used is evicted first."""
 
+CONTEXTS_MADE_MAX: Final = 1
+"""Contexts made at a time, each in a thread: one reads the system's certificates, some 20 ms of a
+processor. Domains take turns, so that one with many sinks of its own certificates delays no other."""
+
 DIAL_S_EACH: Final = 3.0
 """Time for one address before the next one is dialled, if there is one; a lost SYN is resent after
 1 s."""
+
+
+_Certificates: TypeAlias = tuple[str | None, ClientCertificate | None]
+"""What a context is made of: certificates trusted besides the system's, and the one that is shown."""
 
 
 async def hand_over(
@@ -94,7 +103,9 @@ class Connector:
         self._here = dataclasses.replace(rule, stays_here=True)
         self._resolver = resolver
         self._tls = tls
-        self._contexts: dict[tuple[str | None, ClientCertificate | None], ssl.SSLContext] = {}
+        self._contexts: dict[_Certificates, ssl.SSLContext] = {}
+        self._making: dict[_Certificates, asyncio.Task[ssl.SSLContext]] = {}
+        self._makers = Places(CONTEXTS_MADE_MAX)
 
     def staying_here(self) -> "Connector":
         """Returns a connector for addresses of loopback alone, for a client that dials itself."""
@@ -137,8 +148,7 @@ class Connector:
             TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``, ``tls``. The
                 factory may have been called for ``tls``.
         """
-        certificate = endpoint.client_certificate
-        tls = self.tls_context(endpoint.ca_certs, certificate) if endpoint.tls else None
+        tls = await self.tls_context(endpoint) if endpoint.tls else None
         if self._nodes is not None and endpoint.own and endpoint.dialled[0].startswith("/"):
             # That path is one of the server's machine: another server may have it on this one.
             await self._nodes.open(factory)
@@ -244,42 +254,58 @@ class Connector:
             text = f"{host} must not be dialled: {refusal}"
             raise TransportError(BLOCKED, text, retryable=not self._rule.final(address))
 
-    def tls_context(
-        self, ca_certs: str | None, client_certificate: ClientCertificate | None = None
-    ) -> ssl.SSLContext:
-        """Returns a TLS context that verifies certificates and names.
+    async def tls_context(self, endpoint: Endpoint) -> ssl.SSLContext:
+        """Returns a TLS context for *endpoint* that verifies certificates and names.
 
-        Args:
-            ca_certs: PEM of certificates trusted besides the system's; None: none.
-            client_certificate: Shown to the far side, if it asks for one; None: none.
+        It trusts the certificates of *endpoint* besides the system's, and shows its client
+        certificate to a far side that asks for one.
 
         Raises:
-            TransportError: ``tls``: *ca_certs* or *client_certificate* cannot be used.
+            TransportError: ``tls``: one of these cannot be used.
         """
-        if ca_certs is not None or client_certificate is not None:
-            return self._own_context(ca_certs, client_certificate)
-        if self._tls is None:
-            self._tls = ssl.create_default_context()  # reads the trust store: once, when needed
-        return self._tls
-
-    def _own_context(
-        self, ca_certs: str | None, client_certificate: ClientCertificate | None
-    ) -> ssl.SSLContext:
-        key = ca_certs, client_certificate
+        key = endpoint.ca_certs, endpoint.client_certificate
+        if key == (None, None):
+            if self._tls is None:
+                self._tls = ssl.create_default_context()  # reads the trust store: when needed
+            return self._tls
         context = self._contexts.pop(key, None)
-        if context is None:
-            context = ssl.create_default_context()
-            try:
-                if ca_certs is not None:
-                    context.load_verify_locations(cadata=ca_certs)
-            except (ssl.SSLError, ValueError, TypeError) as error:  # empty; not ASCII
-                raise TransportError("tls", f"The sink's CA certificates: {error}") from error
-            if client_certificate is not None:
-                _show(context, client_certificate)
-            if len(self._contexts) >= CONTEXTS_MAX:
-                del self._contexts[next(iter(self._contexts))]
-        self._contexts[key] = context  # the last in the order, as the one used last
-        return context
+        if context is not None:
+            self._contexts[key] = context  # the last in the order, as the one used last
+            return context
+        making = self._making.get(key)
+        if making is None:
+            making = asyncio.get_running_loop().create_task(self._make(endpoint.host, key))
+            self._making[key] = making
+            making.add_done_callback(lambda made: self._keep(key, made))
+        # Shielded: the timeout of one attempt must not end it for the others.
+        return await asyncio.shield(making)
+
+    async def _make(self, host: str, key: _Certificates) -> ssl.SSLContext:
+        async with self._makers.one(domain_of(host)):
+            return await asyncio.to_thread(_context_of, *key)
+
+    def _keep(self, key: _Certificates, made: asyncio.Task[ssl.SSLContext]) -> None:
+        del self._making[key]
+        if made.cancelled() or made.exception() is not None:
+            return
+        if len(self._contexts) >= CONTEXTS_MAX:
+            del self._contexts[next(iter(self._contexts))]
+        self._contexts[key] = made.result()
+
+
+def _context_of(
+    ca_certs: str | None, client_certificate: ClientCertificate | None
+) -> ssl.SSLContext:
+    """Make a context, in a thread."""
+    context = ssl.create_default_context()
+    try:
+        if ca_certs is not None:
+            context.load_verify_locations(cadata=ca_certs)
+    except (ssl.SSLError, ValueError, TypeError) as error:  # empty; not ASCII
+        raise TransportError("tls", f"The sink's CA certificates: {error}") from error
+    if client_certificate is not None:
+        _show(context, client_certificate)
+    return context
 
 
 def _show(context: ssl.SSLContext, client: ClientCertificate) -> None:

@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import ipaddress
+import threading
 
 import pytest
 
 from distributary.core.errors import TransportError
-from distributary.net import AddressRule, CachingResolver, Connector
+from distributary.net import AddressRule, CachingResolver, Connector, _connector
 from distributary.testing.virtual import VirtualClock
 
 
@@ -294,3 +295,83 @@ def test_what_stays_here_is_dialled_here():
         assert asyncio.run(found.checked_addresses("a.example")) == [address]
     with pytest.raises(TransportError):
         asyncio.run(connector(stays_here=True).checked_addresses("a.example"))
+
+
+class Maker:
+    """Makes contexts of TLS that are texts, and says where and when."""
+
+    def __init__(self, monkeypatch):
+        self.made = []
+        self.threads = set()
+        self.wrong = None
+        monkeypatch.setattr(_connector, "_context_of", self)
+
+    def __call__(self, ca_certs, _client_certificate):
+        self.threads.add(threading.current_thread())
+        self.made.append(ca_certs)
+        if ca_certs == self.wrong:
+            raise TransportError("tls", "rubbish")
+        return f"trusts {ca_certs}"
+
+
+def of_sink(host, ca_certs):
+    """The endpoint of a sink with certificates of its own."""
+    return connector().endpoint(f"https://{host}/")._replace(ca_certs=ca_certs)
+
+
+def test_a_context_is_made_once_and_never_on_the_loop(monkeypatch):
+    """The system's certificates are read for each: 20 ms in which nothing would be delivered."""
+    maker, found = Maker(monkeypatch), connector()
+
+    async def scenario():
+        asked = [found.tls_context(of_sink("a.example", "one")) for _ in range(3)]
+        asked += [asyncio.wait_for(found.tls_context(of_sink("a.example", "one")), 0.0)]
+        *contexts, late = await asyncio.gather(*asked, return_exceptions=True)
+        assert contexts == ["trusts one"] * 3
+        assert isinstance(late, TimeoutError)
+        assert await found.tls_context(of_sink("b.example", "one")) == "trusts one"
+
+    asyncio.run(scenario())
+    assert maker.made == ["one"]
+    assert threading.current_thread() not in maker.threads
+
+
+def test_a_context_that_cannot_be_made_is_told_to_all_who_asked_and_made_again(monkeypatch):
+    """Each by an error of its own attempt."""
+    maker, found = Maker(monkeypatch), connector()
+    maker.wrong = "one"
+
+    async def scenario():
+        for _ in range(2):
+            asked = [found.tls_context(of_sink("a.example", "one")) for _ in range(2)]
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            assert [answer.reason for answer in answers] == ["tls"] * 2
+
+    asyncio.run(scenario())
+    assert maker.made == ["one"] * 2
+
+
+def test_a_domain_with_many_certificates_of_its_own_delays_no_other(monkeypatch):
+    """Domains take turns."""
+    maker, found = Maker(monkeypatch), connector()
+
+    async def scenario():
+        many = [of_sink(f"{number}.many.example", f"many {number}") for number in range(20)]
+        asked = [found.tls_context(each) for each in [*many, of_sink("other.example", "other")]]
+        await asyncio.gather(*asked)
+
+    asyncio.run(scenario())
+    assert maker.made.index("other") <= 2
+
+
+def test_contexts_are_bounded(monkeypatch):
+    """The one that was not used for longest makes room."""
+    monkeypatch.setattr(_connector, "CONTEXTS_MAX", 2)
+    maker, found = Maker(monkeypatch), connector()
+
+    async def scenario():
+        for ca_certs in ("one", "two", "one", "three", "one", "two"):
+            await found.tls_context(of_sink("a.example", ca_certs))
+
+    asyncio.run(scenario())
+    assert maker.made == ["one", "two", "three", "two"]

@@ -86,8 +86,10 @@ class Cluster:
             TransportError: ``blocked-address``: one of the servers must not be dialled;
                 ``dns``: none of them has an address; ``tls``: the certificates cannot be read.
         """
+        servers = await self._checked(connector)
+        trusting = self.servers[0]._replace(ca_certs=self.ca_certs)
         return {
-            "bootstrap.servers": ",".join(await self._checked(connector)),
+            "bootstrap.servers": ",".join(servers),
             "log_level": 0,  # errors reach ``error_cb``; log lines would go to stderr
             "socket.keepalive.enable": True,
             "socket.connection.setup.timeout.ms": SETUP_MS_MAX,
@@ -96,7 +98,7 @@ class Cluster:
             "reconnect.backoff.max.ms": PAUSE_MS_MAX,
             "enable.metrics.push": False,  # brokers must not collect our metrics
             **_security(self.tls, self.credential, clock),
-            **(_trust(connector.tls_context(self.ca_certs)) if self.tls else {}),
+            **(_trust(await connector.tls_context(trusting)) if self.tls else {}),
             **_shown(self.client_certificate),
         }
 

@@ -10,7 +10,7 @@ import json
 import secrets
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, cast
 
 from distributary.core.deliver import Destination, Endpoint
@@ -102,7 +102,7 @@ class NatsConnection(asyncio.Protocol):
     async def log_in(
         self,
         endpoint: Endpoint,
-        context: Callable[[], ssl.SSLContext],
+        context: Callable[[], Awaitable[ssl.SSLContext]],
         credential: Credential | None,
     ) -> Acknowledgement | None:
         """Do the handshake, after the dial.
@@ -137,7 +137,7 @@ class NatsConnection(asyncio.Protocol):
         self,
         info: dict[str, Any],
         endpoint: Endpoint,
-        context: Callable[[], ssl.SSLContext],
+        context: Callable[[], Awaitable[ssl.SSLContext]],
         credential: Credential | None,
     ) -> None:
         required = info.get("tls_required") is True
@@ -145,7 +145,7 @@ class NatsConnection(asyncio.Protocol):
             if endpoint.tls and not (required or info.get("tls_available") is True):
                 raise TransportError("tls", "The server offers no TLS")
             if endpoint.tls or required:
-                await self._begin_tls(endpoint.host.rstrip("."), context())
+                await self._begin_tls(endpoint.host.rstrip("."), context)
         self.headers = info.get("headers") is True
         self.jetstream = info.get("jetstream") is True
         bytes_max = info.get("max_payload")
@@ -168,13 +168,13 @@ class NatsConnection(asyncio.Protocol):
         self._read()
         await answered
 
-    async def _begin_tls(self, host: str, context: ssl.SSLContext) -> None:
+    async def _begin_tls(self, host: str, context: Callable[[], Awaitable[ssl.SSLContext]]) -> None:
         assert self._transport is not None
+        self._transport.pause_reading()  # as ``start_tls`` does
+        made = await context()
         self._parser.clear()  # bytes before TLS are not trusted
         try:
-            upgraded = await self._loop.start_tls(
-                self._transport, self, context, server_hostname=host
-            )
+            upgraded = await self._loop.start_tls(self._transport, self, made, server_hostname=host)
         except OSError as error:  # ssl.SSLError and its certificate errors are among them
             raise TransportError("tls", f"No TLS with {host}: {error}") from error
         self._transport = cast("asyncio.Transport", upgraded)
@@ -381,7 +381,7 @@ async def connect(
     try:
         refusal = await connection.log_in(
             endpoint,
-            lambda: connector.tls_context(endpoint.ca_certs, endpoint.client_certificate),
+            lambda: connector.tls_context(endpoint),
             destination.credential,
         )
     except BaseException:
