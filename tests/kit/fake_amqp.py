@@ -62,6 +62,17 @@ def trickles(link: AmqpLink, _incoming: IncomingMessage) -> None:
     say_something()
 
 
+def drain(link: AmqpLink, count: int) -> None:
+    """Let a link send *count* messages, and ask for the credit back that it does not use."""
+    link._c.pn_link_drain(link._pointer, count)  # noqa: SLF001 - our own receivers never ask
+    link.engine.flush_soon()
+
+
+def is_draining(link: AmqpLink) -> bool:
+    """Whether the credit that was asked for has not come back yet."""
+    return bool(link._c.pn_link_draining(link._pointer))  # noqa: SLF001 - as above
+
+
 def answers(outcome: Outcome) -> Callable[[AmqpLink, IncomingMessage], None]:
     """Give every message this outcome."""
 

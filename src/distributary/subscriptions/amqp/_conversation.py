@@ -128,6 +128,7 @@ class Conversation:
         self._waiting: deque[IncomingMessage] = deque()
         self._work: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._sending_on: AmqpLink | None = None
         self._opened = self._ended = self._writing = self._stopping = False
 
     def expect_opening(self) -> None:
@@ -178,8 +179,10 @@ class Conversation:
             del self._answer_links[link.context]
         self._changed.set()
 
-    def credited(self, _link: AmqpLink) -> None:
+    def credited(self, link: AmqpLink) -> None:
         self._changed.set()
+        if link is not self._sending_on:
+            link.return_credit()
 
     def received(self, _link: AmqpLink, incoming: IncomingMessage) -> None:
         if self._stopping:
@@ -345,6 +348,14 @@ class Conversation:
 
     async def _send(self, link: AmqpLink, payload: bytes) -> None:
         """Send on *link* once it has credit; returns when the message is in the socket."""
+        self._sending_on = link
+        try:
+            await self._send_on(link, payload)
+        finally:
+            self._sending_on = None
+        link.return_credit()
+
+    async def _send_on(self, link: AmqpLink, payload: bytes) -> None:
         while link.ended is None and link.credit <= 0:
             await self._change()
         if link.ended is not None:  # the client closed it

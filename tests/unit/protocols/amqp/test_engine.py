@@ -16,7 +16,7 @@ from distributary.protocols.amqp.engine import (
     encode_message,
 )
 from kit.amqp_client import join
-from kit.fake_amqp import FakeAmqp, hangs
+from kit.fake_amqp import FakeAmqp, drain, hangs, is_draining
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="NOT RUN: amqp: proton is not installed")
 
@@ -462,3 +462,28 @@ def test_a_session_that_is_not_answered_is_not_ended_before_it_is():
         assert pair.client._core._sessions._count == 1
 
     played(scene)
+
+
+def test_credit_that_is_asked_back_is_given_back_once_what_waits_is_sent():
+    """A peer that asks (section 2.6.7) may wait for that."""
+
+    async def scene(pair):
+        link = pair.client.open_sender("there", "link")
+        await pair.turns()
+        assert (link.credit, is_draining(pair.peer.links[0])) == (9, True)
+        link.send(PAYLOAD, 1)
+        link.return_credit()
+        await pair.turns()
+        assert len(pair.peer.messages) == 1
+        assert (link.credit, is_draining(pair.peer.links[0])) == (0, False)
+        pair.peer.links[0].grant(5)
+        await pair.turns()
+        link.return_credit()
+        await pair.turns()
+        assert link.credit == 5, "nobody asks"
+
+    def on_link(link):
+        link.accept()
+        drain(link, 9)
+
+    played(scene, on_link=on_link, on_message=hangs)

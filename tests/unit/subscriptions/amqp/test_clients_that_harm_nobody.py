@@ -20,6 +20,7 @@ from distributary.subscriptions.amqp import (
     REQUEST_LINKS_MAX,
 )
 from kit.amqp_client import AmqpClient, join
+from kit.fake_amqp import drain, is_draining
 
 pytest.importorskip("cproton", reason="Qpid Proton is not installed")
 
@@ -147,6 +148,28 @@ def test_who_waits_for_the_outcome_may_give_credit_afterwards(served):
         join(client.engine, served.server.meet())
         assert (await client.ask("Discover")).status == "ok"
         assert (await client.ask("Query")).status == "nocontent"
+
+    served.run(ask)
+
+
+def test_who_asks_for_unused_credit_back_gets_it_or_the_answer(served, quiet):
+    """A client that looks for an answer, and does not wait for one, asks so each time."""
+
+    async def ask() -> None:
+        client = served.connect(credit=0)
+        await quiet()
+        link = client._answers
+        for _ in range(2):
+            drain(link, 1)
+            await quiet()
+            assert not is_draining(link)
+        asked = asyncio.ensure_future(client.ask("Discover"))
+        await quiet()
+        assert not asked.done()
+        drain(link, 3)
+        await quiet()
+        assert (await asked).status == "ok"
+        assert not is_draining(link)
 
     served.run(ask)
 

@@ -22,7 +22,7 @@ class Handler(Protocol):
         """
 
     def credited(self, link: AmqpLink) -> None:
-        """Called when the credit of a sending link changes."""
+        """Called when the credit of a sending link changes; see ``AmqpLink.return_credit``."""
 
     def received(self, link: AmqpLink, incoming: IncomingMessage) -> None:
         """Called with a complete message."""

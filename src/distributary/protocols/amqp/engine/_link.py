@@ -118,6 +118,15 @@ class AmqpLink:
             self._c.pn_link_flow(self._pointer, count)
             self._core.wake()
 
+    def return_credit(self) -> None:
+        """Give unused credit back if the peer asks for that, by ``drain`` (section 2.6.7).
+
+        Call it in ``Handler.credited``, once nothing waits to be sent: a peer that asks may wait.
+        """
+        if self.ended is None and self._c.pn_link_get_drain(self._pointer):
+            self._c.pn_link_drained(self._pointer)
+            self._core.wake()
+
     def send(self, payload: bytes, token: object, *, settled: bool = False) -> None:
         """Send one message; requires ``credit``.
 

@@ -154,6 +154,8 @@ class AmqpSession(AmqpConnection):
             except EventError as error:
                 text = f"Cannot encode: {error}"
                 flight.answer(TransportError("protocol", text, retryable=False))
+        if not waiting:
+            outlet.link.return_credit()
 
     def _open_outlet(self, settings: AmqpSettings) -> Outlet:
         engine = self.engine
