@@ -49,24 +49,25 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
 
     The properties are the content type and one user property for each other attribute, encoded,
     without their length prefix. In structured mode where binary mode cannot carry it
-    (``content.is_an_event``).
+    (``content.is_an_event``), or a value is longer than a string of MQTT: 65,535 bytes.
 
     Raises:
-        EventError: A value has more than 65,535 bytes, the limit of a string of MQTT; or *event*
-            was built by hand and is invalid.
+        EventError: *event* was built by hand and is invalid.
     """
     if content.is_an_event(event):
         return encode_structured(event)
-    event = content.in_binary_mode(event)
-    attributes = event.attributes
+    sent = content.in_binary_mode(event)
+    attributes = sent.attributes
     parts: list[bytes] = []
     try:
         for name, value in attributes.items():
             raw = _raw(value)
             parts += (_start(name), len(raw).to_bytes(2, "big"), raw)
-    except (UnicodeEncodeError, OverflowError, TypeError, ValueError) as error:
-        refuse(validate(attributes, _PREFIX) or _too_long(event) or [_fault(error)])
-    return b"".join(parts), event.data or b""
+    except OverflowError:
+        return encode_structured(event)
+    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        refuse(validate(attributes, _PREFIX) or [_fault(error)])
+    return b"".join(parts), sent.data or b""
 
 
 def encode_structured(event: Event) -> tuple[bytes, bytes]:
@@ -157,15 +158,6 @@ def _start(name: str) -> bytes:
         raise ValueError("no attribute can have this name")
     raw = name.encode("ascii")
     return _USER_PROPERTY + len(raw).to_bytes(2, "big") + raw
-
-
-def _too_long(event: Event) -> list[Fault]:
-    message = "a string of MQTT has at most 65,535 bytes"
-    return [
-        Fault(_PREFIX + shown(name), "too-long", message)
-        for name, value in event.attributes.items()
-        if len(canonical(value).encode()) > 65_535
-    ]
 
 
 def _fault(error: Exception) -> Fault:

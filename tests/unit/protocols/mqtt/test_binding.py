@@ -52,23 +52,25 @@ def test_what_no_event_may_hold_is_not_written(value):
     assert [fault.path for fault in caught.value.faults] == ["properties.subject"]
 
 
-@pytest.mark.parametrize("length", [65_534, 65_535, 65_536])
-def test_a_value_has_as_many_bytes_as_a_string_of_mqtt(length):
-    """Its length stands in two bytes."""
-    event = Event(MINIMAL | {"subject": "x" * length}, None)
-    if length <= 65_535:
-        assert len(mqtt.encode_binary(event)[0]) > length
-        return
-    with pytest.raises(EventError) as caught:
-        mqtt.encode_binary(event)
-    (fault,) = caught.value.faults
-    assert (fault.path, fault.code) == ("properties.subject", "too-long")
-
-
-def test_bytes_count_and_not_characters():
-    """As the wire has it."""
-    with pytest.raises(EventError):
-        mqtt.encode_binary(Event(MINIMAL | {"subject": "é" * 40_000}, None))
+@pytest.mark.parametrize(
+    ("subject", "binary"),
+    [("x" * 65_535, True), ("x" * 65_536, False), ("é" * 32_767, True), ("é" * 40_000, False)],
+    ids=["longest", "longer", "bytes count", "and not characters"],
+)
+@pytest.mark.parametrize("old", [False, True], ids=["1.0", "0.3 with base64"])
+def test_what_is_longer_than_a_string_of_mqtt_is_sent_in_structured_mode(subject, binary, old):
+    """Its length stands in two bytes; the event is whole, with the attribute that binary drops."""
+    event = Event(MINIMAL | {"subject": subject, "datacontenttype": "text/plain"}, b"eA==")
+    if old:
+        past = {"specversion": "0.3", "datacontentencoding": "base64"}
+        event = Event({**event.attributes, **past}, event.data)
+    block, payload = mqtt.encode_binary(event)
+    if binary:
+        assert len(block) > 65_534
+        assert payload == (b"x" if old else b"eA==")
+    else:
+        assert (block, payload) == mqtt.encode_structured(event)
+        assert mqtt.decode("application/cloudevents+json", [], payload) == event
 
 
 @pytest.mark.parametrize("value", [1.5, None, b"x", ["a"]], ids=repr)
