@@ -11,11 +11,12 @@ from distributary.core.event import Event
 from distributary.net.link._session import Flight
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _session
-from distributary.protocols.nats.sink._holders import RESULT_S_MAX
+from distributary.protocols.nats.sink._holders import DENIED_S, RESULT_S_MAX
 from distributary.protocols.nats.sink._session import NatsSession
 
 NO_EVENT = Event({"specversion": "1.0", "id": "\ud800", "source": "/s", "type": "t"}, None)
 DENIED = 'Permissions Violation for Publish to "{}"'
+DEAF = 'Permissions Violation for Subscription to "_INBOX.me.*"'
 
 
 class FakeConnection:
@@ -363,5 +364,48 @@ def test_an_event_with_more_headers_than_a_stream_takes_is_structured(run, jetst
             assert mode in message[:length]
             assert len(message) < 64 * 1024
         assert not {"with 7000", "with 7500"} & set(site.answers)
+
+    run(scenario)
+
+
+def test_a_connection_that_may_not_hear_listens_again_after_a_while(run):
+    """Permissions change while it stands, and attempts keep it from being idle."""
+
+    async def scenario(site):
+        site.publish("first", now_s=1.0)
+        site.session.denied(DEAF)
+        site.publish("soon", now_s=2.0)
+        site.publish("still", now_s=2.0 + DENIED_S - 0.1)
+        assert set(site.answers.values()) == {"permissions-violation-for-subscription"}
+        assert not site.sent
+        site.publish("later", now_s=2.0 + DENIED_S)
+        site.session.denied(DEAF)
+        assert site.answers["later"] == "permissions-violation-for-subscription"
+        site.publish("again", now_s=40.0)
+        site.publish("allowed", now_s=40.0 + DENIED_S)
+        assert "allowed" not in site.answers
+        site.holds("S")
+        assert site.sent == ["allowed"]
+        assert site.messages == [("HPUB", True)]
+
+    run(scenario)
+
+
+def test_who_may_not_ask_asks_again_after_a_while(run):
+    """Until then the response to each message decides; afterwards core NATS is there again."""
+
+    async def scenario(site):
+        site.publish("first", now_s=1.0)
+        site.session.denied(DENIED.format("$JS.API.STREAM.NAMES"))
+        assert site.messages == [("HPUB", True)]
+        site.publish("soon", now_s=10.0)
+        site.publish("still", now_s=DENIED_S)
+        assert len(site.connection.questions) == 1
+        site.publish("later", now_s=10.0 + DENIED_S)
+        assert len(site.connection.questions) == 2
+        site.holds()
+        site.publish("last", now_s=11.0 + DENIED_S)
+        assert site.sent == ["first", "soon", "still", "later", "last"]
+        assert site.messages[3:] == [("HPUB", False)] * 2
 
     run(scenario)

@@ -18,6 +18,10 @@ RESULT_S_MAX: Final = 20.0
 """Age beyond which a result is not used: events wait for the next lookup. Lookups go by events, so
 the result of a subject without any grows old: a stream created meanwhile would be passed over."""
 
+DENIED_S: Final = 30.0
+"""How long a denial of the server's is taken for its word: permissions change while a connection
+stands, and the server does not tell. Then it is tried again, which costs a line in its log."""
+
 SUBJECTS_MAX: Final = 10_000
 """Subjects in the cache; as many as destinations."""
 
@@ -45,6 +49,21 @@ class Holder:
     waiting: deque[Flight] = field(default_factory=deque)
 
 
+class Denial:
+    """A denial by the server's permissions, which holds for ``DENIED_S``."""
+
+    __slots__ = ("_since_s",)
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether it is to be tried again; the time counts from the first call."""
+        if self._since_s is None:
+            self._since_s = now_s
+        return now_s - self._since_s >= DENIED_S
+
+
 class Holders:
     """Cache of the subjects of one connection.
 
@@ -57,9 +76,11 @@ class Holders:
         self._by_subject: dict[str, Holder] = {}
         self._asked: dict[bytes, Holder] = {}
         self._may_ask = True
+        self._denial = Denial()
 
     def of(self, subject: str, now_s: float) -> Holder:
         """Returns the entry of *subject*; starts a lookup if it is new or expired."""
+        self._may_ask = self._may_ask or self._denial.is_over(now_s)
         holder = self._by_subject.get(subject)
         if holder is None:
             if len(self._by_subject) >= SUBJECTS_MAX:
@@ -111,11 +132,12 @@ class Holders:
             self._by_subject.pop(subject, None)
 
     def ask_no_more(self) -> list[Holder]:
-        """Stop lookups, which are not permitted, and assume a stream for each subject.
+        """Stop lookups, which are not permitted for now, and assume a stream for each subject.
 
         Returns the entries with a pending lookup.
         """
         self._may_ask = False
+        self._denial = Denial()
         asked, self._asked = self._asked, {}
         return list(asked.values())
 

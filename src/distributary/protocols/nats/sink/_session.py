@@ -27,7 +27,7 @@ from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _answers
 from distributary.protocols.nats.sink._connection import NatsConnection
-from distributary.protocols.nats.sink._holders import Holder, Holders
+from distributary.protocols.nats.sink._holders import Denial, Holder, Holders
 
 WINDOW: Final = 1_024
 """Messages in flight: JetStream acknowledges 20,000 a second or more, so this is a twentieth of a
@@ -69,6 +69,7 @@ class NatsSession:
         self._connection: NatsConnection | None = None
         self._inbox = b""  # with the dot before the token; empty: not subscribed yet
         self._deaf: Acknowledgement | None = None  # refusal of the inbox: no reply can reach us
+        self._denial = Denial()  # of it
         self._number = 0  # of the latest message
         self._flying: dict[bytes, _Sent] = {}  # by token, until the stream answers
         self._flying_bytes = 0
@@ -91,8 +92,10 @@ class NatsSession:
             self._publish_core(flight, settings.subject)
             return
         if self._deaf is not None:
-            flight.answer(self._deaf)
-            return
+            if not self._denial.is_over(flight.sent_s):
+                flight.answer(self._deaf)
+                return
+            self._deaf, self._inbox, self._holders = None, b"", Holders(self._ask)
         holder = self._holders.of(settings.subject, flight.sent_s)
         if holder.held is None or holder.old:
             self._count(_data_bytes(flight))
@@ -282,7 +285,7 @@ class NatsSession:
             self._deny_oldest(subject, answer)
 
     def _be_deaf(self, answer: Acknowledgement) -> None:
-        self._deaf = answer
+        self._deaf, self._denial = answer, Denial()
         for holder in self._holders.clear():
             holder.held = None  # what it says is of no use without acknowledgements
             self._found(holder, answer)
