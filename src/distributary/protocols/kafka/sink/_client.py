@@ -80,6 +80,8 @@ class KafkaClient:
             "stats_cb": self._learn,
             "error_cb": self._trouble,
         }
+        me = re.escape(str(settings.get("client.id", "")))
+        self._statistics_head = re.compile(rf'{{ "name": "{me}#\w+-\d+", "client_id": "{me}", ')
         self._why: Any = None  # the latest error that named a cause
         self._down = False
         self._checked: frozenset[Place] = frozenset()
@@ -229,11 +231,15 @@ class KafkaClient:
 
     def _learn(self, statistics: str) -> None:
         """Record the brokers in librdkafka's statistics."""
+        # librdkafka does not escape names: ours may have quotes, which stands at the head.
+        head = self._statistics_head.match(statistics)
+        if head is not None:
+            statistics = "{" + statistics[head.end() :]
         # One that is left and asked anew stands there twice, under one name.
         whole = json.loads(statistics, object_pairs_hook=list)
         found = [fields for name, each in whole if name == "brokers" for _, fields in each]
         if len(found) != statistics.count('"nodename":'):
-            # librdkafka does not escape names: one with quotes could hide other brokers.
+            # A name with quotes could hide other brokers.
             raise ValueError("the names of the brokers are garbled")
         brokers = [msgspec.convert(dict(fields), _Broker) for fields in found]
         places = [_place(broker.nodename) for broker in brokers if broker.nodename]
