@@ -38,7 +38,7 @@ megabyte. The least recently used is evicted first."""
 
 CONTEXTS_MADE_MAX: Final = 1
 """Contexts made at a time, each in a thread: one reads the system's certificates, some 20 ms of a
-processor. Domains take turns, so that one with many sinks of its own certificates delays no other."""
+processor. Domains take turns, so that one with many such sinks delays no other."""
 
 DIAL_S_EACH: Final = 3.0
 """Time for one address before the next one is dialled, if there is one; a lost SYN is resent after
@@ -46,7 +46,7 @@ DIAL_S_EACH: Final = 3.0
 
 
 _Certificates: TypeAlias = tuple[str | None, ClientCertificate | None]
-"""What a context is made of: certificates trusted besides the system's, and the one that is shown."""
+"""What a context is made of: certificates trusted besides the system's, and the one to show."""
 
 
 async def hand_over(
