@@ -1,8 +1,10 @@
-"""Why there is no connection to a cluster."""
+"""Why there is no connection to a cluster, and what a client learns of it."""
 
 import asyncio
+import json
 
 import confluent_kafka
+import pytest
 from confluent_kafka import KafkaError
 
 from distributary.protocols.kafka.sink import _client
@@ -34,3 +36,17 @@ def test_what_went_wrong_first_is_told_however_often_it_goes_wrong_again(monkeyp
         return await client.connect("t", asyncio.get_running_loop())
 
     assert asyncio.run(run()).reason == "tls"
+
+
+@pytest.mark.parametrize(
+    "client_id", ["plain", 'my "id"', "back\\slash", 'x", "brokers": {"a": {"nodeid": 7}}, "y": "']
+)
+def test_brokers_are_known_whatever_we_are_called(client_id):
+    """The library does not escape the client id, which may have any printable ASCII."""
+    client = _client.KafkaClient("Producer", {"client.id": client_id}, None)
+    broker = {"nodename": "new.example:9092", "state": "UP"}
+    brokers = json.dumps({"brokers": {"new.example:9092/1": broker}}).removeprefix("{")
+    client._learn(f'{{ "name": "{client_id}#producer-12", "client_id": "{client_id}", {brokers}')
+
+    assert client._news == {("new.example", 9092)}
+    assert not client._told

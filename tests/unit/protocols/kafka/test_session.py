@@ -413,20 +413,6 @@ class TestBrokers:
         assert site.lost == []
 
     @pytest.mark.parametrize(
-        "client_id",
-        ["plain", 'my "id"', "back\\slash", 'x", "brokers": {"a": {"nodeid": 7}}, "y": "'],
-    )
-    def test_are_read_whatever_we_are_called(self, client_id):
-        """The library does not escape the client id, which may have any printable ASCII."""
-        client = _client.KafkaClient("Producer", {"client.id": client_id}, None)
-        said = statistics("new.example:9092").removeprefix("{")
-        name = f'"name": "{client_id}#producer-12", "client_id": "{client_id}", '
-        client._learn(f"{{ {name}{said}")
-
-        assert client._news == {("new.example", 9092)}
-        assert not client._told
-
-    @pytest.mark.parametrize(
         "said",
         [
             "{",
