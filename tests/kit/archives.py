@@ -20,4 +20,4 @@ def wanted(
     def note(contents: Contents) -> None:
         log.note(to, contents)
 
-    return Wanted(log, to, newest, skip_damaged, step, note=note)
+    return Wanted(log, to, newest, skip_damaged, step, note=note, noted=lambda: log.noted(to))

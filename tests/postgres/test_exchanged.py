@@ -8,17 +8,18 @@ import pytest
 from contract.status_page import test_status_pages as pages_of_files
 from distributary.core import database
 from distributary.core.cluster import KafkaPlace, SharedPlaces
-from distributary.core.errors import LogUnavailableError
+from distributary.core.errors import FencedError, LogUnavailableError
 from distributary.core.flow import RouteRecord
 from distributary.core.log.kafka.store_archived import (
     StoredStretches,
+    noted_positions,
     prepare_archived,
     read_positions,
     write_archived,
 )
 from distributary.core.log.kafka.store_readers import ReaderRow, ReaderRows
 from distributary.core.log.reader_notes import ReaderNote, UnreadNote
-from distributary.core.postgres_lease import CONTROL, PostgresLease
+from distributary.core.postgres_lease import CONTROL, PostgresLease, prepare_leases
 from distributary.core.route import RouteTable
 from distributary.datadir import DataDir, StatusField
 from distributary.partitions import cluster_places, shared_page
@@ -401,6 +402,24 @@ def test_stretches_of_an_archive_are_known_to_owners(emptied_url):
             connection.exec_driver_sql("DELETE FROM distributary.log_archived")
             connection.exec_driver_sql("INSERT INTO distributary.log_archived VALUES ('/a', 0, 9)")
         assert stored.read() == []
+
+
+def test_a_job_whose_lease_was_taken_notes_nothing(emptied_url):
+    """It was stopped for long: what a later one has noted would be unknown again, and is needed."""
+    with contextlib.ExitStack() as opened:
+        writer = database.open_writer(emptied_url, "tests")
+        opened.callback(writer.dispose)
+        prepare_leases(writer)
+        first = PostgresLease(emptied_url, "archive", renews=False, ttl_s=0.0)
+        opened.callback(first.release)
+        write_archived(emptied_url, "/a", {0: 10}, {}, first.check_in)
+        later = PostgresLease(emptied_url, "archive", renews=False)
+        opened.callback(later.release)
+        write_archived(emptied_url, "/a", {0: 20}, {}, later.check_in)
+        with pytest.raises(FencedError, match="generation 1"):
+            write_archived(emptied_url, "/a", {0: 10}, {}, first.check_in)
+        assert noted_positions(emptied_url, "/a") == {0: 20}
+        assert noted_positions(emptied_url, "/b") == {}
 
 
 def test_readers_of_a_shared_log_say_in_the_store_how_far_they_are(emptied_url):

@@ -108,7 +108,7 @@ def _rows(folder, day):
     return {(row["partition"], row["offset"], row["index"]) for row in rows_}
 
 
-def test_each_event_is_in_the_archive_byte_for_byte(session, log, event, tmp_path):
+def test_each_event_is_in_the_archive_byte_for_byte(session, log, event, tmp_path, monkeypatch):
     """All forms of events, with who published them, in folders by day; a second job has no work."""
     made = _fill(log, event)
     paths = DataDir(log.data_dir)
@@ -117,8 +117,17 @@ def test_each_event_is_in_the_archive_byte_for_byte(session, log, event, tmp_pat
     book.note(0, first[1], ["shop"])
     book.flush()
     to = tmp_path / "archive"
-    steps = []
+    steps, synced = [], set()
+
+    def fsync(fd, sync=os.fsync):
+        synced.add(Path(f"/proc/self/fd/{fd}").readlink())
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
     done = archive(session, _wanted(log, to), steps.append)
+    files = {path for path in to.rglob("*") if path.is_file() and path.name != "_SUCCESS"}
+    assert {path for path in files if path.parent.name != "events"} <= synced
+    assert any(path.suffix == ".crc" for path in files)  # Hadoop's own, without which it reads none
     assert done.events == len(made)
     assert len(steps) > 1  # more than one manifest
     archived = _tables(to)

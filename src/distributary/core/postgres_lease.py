@@ -257,6 +257,16 @@ class PostgresLease:
         if self._lost or self._now_s() >= self._until_s:
             raise FencedError(f"the lease {self.name} of generation {self.generation} has run out")
 
+    def check_in(self, connection: Connection) -> None:
+        """Compare in a transaction: whoever takes the lease next waits until it has ended.
+
+        Raises:
+            FencedError: Another holder has taken it.
+        """
+        held = sa.select(_lease.c.name).where(self._mine()).with_for_update(read=True)
+        if connection.execute(held).scalar() is None:
+            raise FencedError(f"the lease {self.name} of generation {self.generation} was taken")
+
     def renew(self) -> bool:
         """Hold it for its whole time again; False: another holder has it. Blocks.
 

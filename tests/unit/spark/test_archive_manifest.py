@@ -5,12 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.core.errors import LogDamagedError, LogFormatError, SettingsError
+from distributary.core.errors import (
+    LogDamagedError,
+    LogFormatError,
+    LogUnavailableError,
+    SettingsError,
+)
 from distributary.spark.archive import manifest as archive
 from distributary.spark.archive.manifest import ArchivedFile, ArchivedRange, Known, Manifest
 
 
-def _range(partition, first, last, attempt="0" * 16, checksum=7):
+def _range(partition, first, last, attempt="0" * 16, checksum=7, *, log=""):
     name = archive.range_name(partition, first, last, attempt)
     return ArchivedRange(
         partition=partition,
@@ -23,6 +28,7 @@ def _range(partition, first, last, attempt="0" * 16, checksum=7):
         last_checksum=checksum,
         name=name,
         files=(ArchivedFile(f"day=2026-11-24/range={name}/a.parquet", 10, last - first),),
+        log=log,
     )
 
 
@@ -103,6 +109,27 @@ def test_what_retention_deleted_before_is_told_and_left_out():
     log = {0: Known(10, 45, [10, 20])}
     assert archive.lost(contents, log) == [(0, 5, 10)]
     assert archive.plan(contents, log, newest=False) == [(0, 10, 20)]
+
+
+def test_an_archive_of_another_log_is_refused_though_no_record_can_be_compared():
+    """The log may begin behind all that is archived; earlier versions noted no log."""
+    contents = archive.contents_of(
+        [_manifest(1, _range(0, 0, 5)), _manifest(2, _range(0, 5, 9, log="a"), _range(1, 0, 3))]
+    )
+    archive.check_log(contents, {0: Known(20, 45, [20], "a"), 1: Known(8, 9, [8], "b")})
+    archive.check_log(contents, {0: Known(0, 0, [])})
+    with pytest.raises(SettingsError, match="of another log: partition 0"):
+        archive.check_log(contents, {0: Known(20, 45, [20], "b"), 1: Known(8, 9, [8], "b")})
+
+
+def test_an_archive_that_is_gone_is_not_begun_anew():
+    """It would be hidden once its file system is mounted, with what the log has no more."""
+    contents = archive.contents_of([_manifest(1, _range(0, 0, 5))])
+    archive.check_there(contents, {0: 5}, "/mnt/a")
+    for never in ({}, {0: 0}):
+        archive.check_there(archive.contents_of([]), never, "/mnt/a")
+    with pytest.raises(LogUnavailableError, match="no archive at /mnt/a any more"):
+        archive.check_there(archive.contents_of([]), {0: 0, 1: 5}, "/mnt/a")
 
 
 def test_an_archive_ahead_of_the_log_is_of_another_one():

@@ -97,6 +97,24 @@ class Reader:
         """
         return self._list()
 
+    def stamp(self) -> int:
+        """Return the random number that every record of the partition carries; 0: there is none.
+
+        Raises:
+            LogUnavailableError: The files cannot be read.
+        """
+        firsts = self._list()
+        if not firsts:
+            return 0
+        try:
+            segment = Segment(self._disk, self._folder, firsts[-1])
+            try:
+                return segment.stamp()
+            finally:
+                segment.close()
+        except OSError as error:
+            raise unavailable(error, self._folder, "read") from error
+
     def offset_within(self, bytes_max: int) -> int:
         """Return the first offset of the newest segments with at most *bytes_max* bytes together.
 

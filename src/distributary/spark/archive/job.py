@@ -13,7 +13,7 @@ A job that is killed at any point leaves files that no manifest names, and nothi
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final
@@ -69,6 +69,7 @@ class Wanted:
         delete_before: What was appended before this day (by UTC) is deleted of the archive; None:
             nothing is.
         note: Told what the archive holds, at the begin and after each step.
+        noted: Returns to where each partition is archived by what ``note`` was told last.
         check: Called before anything is named or deleted; raises where another job may work.
         left_s: Age from which on what no manifest names is deleted: below it, another job may
             just have written it.
@@ -81,6 +82,7 @@ class Wanted:
     ranges_per_step: int
     delete_before: date | None = None
     note: Callable[[Contents], None] = lambda _contents: None
+    noted: Callable[[], Mapping[int, int]] = dict
     check: Callable[[], None] = lambda: None
     left_s: float = 0.0
 
@@ -120,14 +122,17 @@ def archive(
 
     Raises:
         DistributaryError: The log or the archive cannot be read, records are damaged, what was
-            read back is not what the log has, the archive is of another log, or another job works.
+            read back is not what the log has, the archive is gone or of another log, or another job
+            works.
         OSError: The file system of the archive failed.
     """
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     place = Place(spark, wanted.to)
     contents = place.contents()
+    manifest.check_there(contents, wanted.noted(), place.url)
     known = wanted.log.known(contents.positions())
+    manifest.check_log(contents, known)
     _compare_ends(contents, wanted.log, known)
     stretches = manifest.plan(contents, known, newest=wanted.newest)
     lost = tuple(manifest.lost(contents, known))
@@ -138,7 +143,7 @@ def archive(
     wanted.note(contents)
     for start in range(0, len(stretches), wanted.ranges_per_step):
         step = _Step(spark, place, wanted, stretches[start : start + wanted.ranges_per_step])
-        added = step.run(contents.count + 1)
+        added = step.run(contents.count + 1, known)
         contents.add(added)
         done = replace(
             done,
@@ -196,8 +201,8 @@ class _Step:
         self._check = wanted.check
         self._source = rows.Source(wanted.log, wanted.skip_damaged)
 
-    def run(self, number: int) -> Manifest:
-        """Write, compare and name; returns the manifest *number*."""
+    def run(self, number: int, known: Mapping[int, Known]) -> Manifest:
+        """Write, compare and name, of a log of which *known* is known; returns the manifest."""
         self._write()
         totals = self._totals()
         files = self._compare(totals)
@@ -213,6 +218,7 @@ class _Step:
                 last_checksum=totals[name].last_checksum,
                 name=name,
                 files=tuple(files.get(name, ())),
+                log=known[stretch.partition].log,
             )
             for name, stretch in self._ranges.items()
         )

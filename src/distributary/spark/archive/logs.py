@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from distributary.core.cluster import KafkaPlace
 from distributary.core.log import Reader, read_folder
 from distributary.datadir import DataDir
-from distributary.datadir.archived import ArchivedStretch, write_archived
+from distributary.datadir.archived import ArchivedStretch, read_archived, write_archived
 from distributary.datadir.publishers import Publishers
 from distributary.spark._logs import Records
 from distributary.spark.archive.manifest import Contents, Known
@@ -89,7 +89,9 @@ class FolderLog:
             with closing(Reader(self.paths.log, partition)) as reader:
                 end = reader.durable_end()
                 bounds = [each for each in reader.segments() if each <= end]
-                found[partition] = Known(reader.start(), end, bounds)
+                stamp = reader.stamp()
+                log = f"{stamp:08x}" if stamp else ""
+                found[partition] = Known(reader.start(), end, bounds, log)
         return found
 
     @contextlib.contextmanager
@@ -108,6 +110,10 @@ class FolderLog:
         """
         write_archived(self.paths.archived, to, contents.positions(), stretches_of(contents))
 
+    def noted(self, to: str) -> dict[int, int]:
+        """Returns to where each partition is archived in *to*, by what was noted last."""
+        return read_archived(self.paths.archived, to)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicLog:
@@ -125,8 +131,12 @@ class TopicLog:
         """See ``ArchivedLog``."""
         from distributary.core.log.kafka import KafkaEnds  # noqa: PLC0415 - loads Kafka's client
 
-        count = KafkaEnds(self.place).count()
-        return {number: self._known(number, archived.get(number, 0)) for number in range(count)}
+        ends = KafkaEnds(self.place)
+        log = ends.identity()
+        return {
+            number: self._known(number, archived.get(number, 0))._replace(log=log)
+            for number in range(ends.count())
+        }
 
     def _known(self, partition: int, archived: int) -> Known:
         with self.opened(partition) as (records, _who):

@@ -12,7 +12,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from distributary.core.errors import LogDamagedError, LogFormatError, SettingsError
+from distributary.core.errors import (
+    LogDamagedError,
+    LogFormatError,
+    LogUnavailableError,
+    SettingsError,
+)
 
 FORMAT: Final = 1
 """Of manifests and rows; a larger one is refused, never guessed at."""
@@ -61,6 +66,7 @@ class ArchivedRange(msgspec.Struct, frozen=True, kw_only=True):
         last_checksum: Checksum of the newest record; 0: not known.
         name: Of the folders of its files.
         files: Its files.
+        log: ``Known.log`` of its partition; empty: an earlier version wrote it.
     """
 
     partition: int
@@ -73,6 +79,7 @@ class ArchivedRange(msgspec.Struct, frozen=True, kw_only=True):
     last_checksum: int
     name: str
     files: tuple[ArchivedFile, ...]
+    log: str = ""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,11 +287,13 @@ class Known(NamedTuple):
         start: Offset of its oldest record.
         end: After its newest one.
         bounds: Offsets at which segments begin, ascending.
+        log: What no partition of another log has; empty: it has no record yet.
     """
 
     start: int
     end: int
     bounds: Sequence[int]
+    log: str = ""
 
 
 def plan(contents: Contents, log: Mapping[int, Known], *, newest: bool) -> list[Stretch]:
@@ -326,6 +335,39 @@ def lost(contents: Contents, log: Mapping[int, Known]) -> list[Stretch]:
         if 0 < archived < known.start:
             found.append(Stretch(partition, archived, known.start))
     return found
+
+
+def check_log(contents: Contents, log: Mapping[int, Known]) -> None:
+    """See that what is archived is of this log, though it may have none of these records any more.
+
+    Raises:
+        SettingsError: It is of another one.
+    """
+    for partition, known in log.items():
+        archived = {each.log for each in contents.ranges.get(partition, ()) if each.log}
+        if known.log and archived - {known.log}:
+            raise not_of_this_log(f"partition {partition} there is that of another one")
+
+
+def check_there(contents: Contents, noted: Mapping[int, int], url: str) -> None:
+    """See that an archive that has held something is still there.
+
+    A folder that is not mounted has no manifests. An archive that was begun in its place would be
+    hidden once it is mounted, with records that the log has no more.
+
+    Args:
+        contents: What was found.
+        noted: Partition -> offset to which it was archived there, as far as the log's side knows.
+        url: Of the archive.
+
+    Raises:
+        LogUnavailableError: It is gone.
+    """
+    if not contents.count and any(noted.values()):
+        raise LogUnavailableError(
+            f"there is no archive at {url} any more: is it mounted? If it was deleted, name another"
+            " folder"
+        )
 
 
 def not_of_this_log(reason: str) -> SettingsError:

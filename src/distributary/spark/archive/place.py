@@ -175,7 +175,9 @@ class Place:
         if self.local is None:
             return
         folders = set()
-        for path in paths:
+        # Hadoop reads no file whose own checksums, beside it, were torn by a power cut.
+        beside = [path.with_name(f".{path.name}.crc") for path in paths]
+        for path in (*paths, *(each for each in beside if (self.local / each).exists())):
             fd = os.open(self.local / path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)

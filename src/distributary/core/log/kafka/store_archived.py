@@ -7,12 +7,12 @@ next job writes the table again. Not imported with the package.
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from distributary.core import database
 
@@ -57,14 +57,19 @@ def write_archived(
     archive: str,
     positions: Mapping[int, int],
     stretches: Mapping[int, Sequence[Stretch]],
+    check: Callable[[Connection], None] = lambda _connection: None,
 ) -> None:
     """Write what of each partition is in *archive*; durable on return. Blocks.
+
+    A job that was stopped for long must not write what it knew: records that a later one has
+    archived, and that are deleted of the log, would be nowhere.
 
     Args:
         url: Of the store.
         archive: Path or URL of the archive, as the setting ``archive`` has it.
         positions: Partition -> offset of the first record that is not archived.
         stretches: Partition -> what can be read there, in order; what was deleted is not in it.
+        check: Called in the transaction; raises where a later job may have written.
 
     Raises:
         StoreError: Nothing was written; or the message says that this is not known.
@@ -73,6 +78,7 @@ def write_archived(
     try:
         prepare_archived(writer)
         with database.writing(writer) as connection:
+            check(connection)
             connection.execute(sa.delete(_archived).where(_archived.c.archive == archive))
             now_ns = time.time_ns()
             rows = [
@@ -107,6 +113,19 @@ def read_positions(reader: sa.Engine, archive: str) -> dict[int, int]:
         query = sa.select(_archived.c.partition, _archived.c.position)
         rows = connection.execute(query.where(_archived.c.archive == archive))
         return {row.partition: row.position for row in rows}
+
+
+def noted_positions(url: sa.URL, archive: str) -> dict[int, int]:
+    """As ``read_positions``, for who asks once of the store at *url*.
+
+    Raises:
+        StoreError: It cannot be read now.
+    """
+    reader = database.open_reader(url, _STORE)
+    try:
+        return read_positions(reader, archive)
+    finally:
+        reader.dispose()
 
 
 class StoredStretches:

@@ -111,6 +111,7 @@ def _wanted(order: ArchiveOrder, paths: DataDir) -> Iterator["Wanted"]:
         RANGES_PER_STEP,
         order.delete_before,
         note=lambda contents: log.note(order.to, contents),
+        noted=lambda: log.noted(order.to),
     )
     if order.shared is None:
         yield wanted
@@ -124,7 +125,10 @@ def _of_nodes(wanted: "Wanted", shared: SharedPlaces) -> Iterator["Wanted"]:
     """*wanted*, of the log that nodes share."""
     # Clients of Kafka and PostgreSQL are loaded where there are some.
     from distributary.core.database import database_url  # noqa: PLC0415
-    from distributary.core.log.kafka.store_archived import write_archived  # noqa: PLC0415
+    from distributary.core.log.kafka.store_archived import (  # noqa: PLC0415
+        noted_positions,
+        write_archived,
+    )
     from distributary.core.postgres_lease import PostgresLease  # noqa: PLC0415
     from distributary.partitions.executor import LeaseHolder  # noqa: PLC0415
     from distributary.spark.archive.logs import TopicLog, stretches_of  # noqa: PLC0415
@@ -140,8 +144,9 @@ def _of_nodes(wanted: "Wanted", shared: SharedPlaces) -> Iterator["Wanted"]:
             wanted,
             log=TopicLog(shared.log, int((time.time() - OLD_S) * 1000)),
             note=lambda contents: write_archived(
-                url, wanted.to, contents.positions(), stretches_of(contents)
+                url, wanted.to, contents.positions(), stretches_of(contents), lease.check_in
             ),
+            noted=lambda: noted_positions(url, wanted.to),
             check=lease.check,
             left_s=LEFT_S,
         )
