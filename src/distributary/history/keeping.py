@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from distributary.core.clock import Clock
+from distributary.core.clock import AgeClock, Clock
 from distributary.core.meter import Meter
 from distributary.history.folder import HistoryFolder, StoredFile
 from distributary.history.merging import MergeJob
@@ -51,7 +51,7 @@ class Keeper:
         settings: How much is kept.
         merging: Merges local files.
         scratch: A folder for local copies; its content is deleted.
-        clock: The time.
+        clock: The time; nothing is too old for an hour after it has leapt.
         meter: Counts what is deleted and merged.
         log: Takes lines for people.
     """
@@ -72,6 +72,7 @@ class Keeper:
         self._merging = merging
         self._scratch = scratch
         self._clock = clock
+        self._ages = AgeClock(clock, from_start=True)
         self._meter = meter
         self._log = log
         self._merged_bytes_max = MERGED_BYTES_MAX
@@ -97,7 +98,8 @@ class Keeper:
     def _look(self) -> bool:
         now_s = self._clock.wall_ms() / 1000
         stored = self._without_superseded(self._folder.files())
-        stored = self._delete(expired(stored, now_s - self._settings.age_max_s), stored, "age")
+        oldest_s = self._ages.now_ms() / 1000 - self._settings.age_max_s
+        stored = self._delete(expired(stored, oldest_s), stored, "age")
         stored = self._delete(beyond(stored, self._settings.bytes_max), stored, "bytes")
         self._meter.gauges["history_bytes"] = sum(each.bytes for each in stored)
         self._meter.gauges["history_files"] = len(stored)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from distributary.core.clock import TRUST_S
 from distributary.core.meter import Meter
 from distributary.history.keeping import LOOK_S, Keeper
 from distributary.history.names import HistoryFile
@@ -165,6 +166,21 @@ def test_files_beyond_their_age_are_deleted_and_counted(world):
     keeper.look()
     assert len(world.folder.content) == 1
     _later(world, DAY_S)
+    keeper.look()
+    assert world.folder.content == {}
+
+
+def test_nothing_is_too_old_by_a_clock_that_leapt(world):
+    """For an hour, in which it may be set right."""
+    keeper = _keeper(world, age_max_s=3 * DAY_S)
+    world.add(_files(1)[0])
+    keeper.look()
+    world.clock.jump(int(400 * DAY_S * 1000))
+    keeper.look()
+    _later(world, TRUST_S - 1.0)
+    keeper.look()
+    assert len(world.folder.content) == 1
+    _later(world, 1.0)
     keeper.look()
     assert world.folder.content == {}
 

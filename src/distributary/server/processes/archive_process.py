@@ -4,21 +4,13 @@ A failure changes nothing: the next job goes on where this one's last manifest e
 """
 
 import sys
-import time
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from distributary.server.processes.pipeline.archive_job import ArchiveOrder, run_archive
 from distributary.server.processes.pipeline.job_process import JobStart, run_job
 from distributary.server.processes.pipeline_process import take_spark_conf
-
-
-def _first_day(age_max_s: float) -> date | None:
-    """The first day of which something is younger than *age_max_s*; None: all days stay."""
-    if not age_max_s:
-        return None
-    return datetime.fromtimestamp(time.time() - age_max_s, UTC).date()
 
 
 def run(start: JobStart, log: Any) -> None:
@@ -32,7 +24,7 @@ def run(start: JobStart, log: Any) -> None:
         to=start.to,
         spark_conf=take_spark_conf(),
         java_home=Path(start.java_home) if start.java_home else None,
-        delete_before=_first_day(start.age_max_s),
+        delete_before=date.fromisoformat(start.delete_before) if start.delete_before else None,
     )
     done = run_archive(order, lambda _done: None)
     if done.days_deleted:

@@ -324,14 +324,14 @@ class Alone:
     ) -> None:
         """See ``Form.upkeep``: jobs of the archive; receivers look after their parts of the log."""
         del meter  # a failed job is in the log, and in retention's gauge
-        paths, partitions, now_s = self._paths, self.partitions, SystemClock().monotonic_s
+        paths, partitions, clock = self._paths, self.partitions, SystemClock()
         async with asyncio.TaskGroup() as group:
             group.create_task(
                 keep_archiving(
                     settings,
                     lambda to: has_work(paths, partitions, to),
-                    lambda chosen: archive_child(chosen, paths, line),
-                    now_s,
+                    lambda chosen, now_ms: archive_child(chosen, paths, line, now_ms=now_ms),
+                    clock,
                 )
             )
             group.create_task(
@@ -339,7 +339,7 @@ class Alone:
                     settings,
                     lambda: is_recall_wanted(paths, partitions),
                     lambda chosen: archive_child(chosen, paths, line, recalls=True),
-                    now_s,
+                    clock.monotonic_s,
                 )
             )
 

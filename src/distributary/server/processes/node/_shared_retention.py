@@ -215,7 +215,7 @@ class LeaderRetention:
 
         rows = ReaderRows(self._store.url)
         opened.callback(rows.close)
-        readers = RegisteredReaders(rows, clock, self._lines)
+        readers = RegisteredReaders(rows, clock.wall_ms, self._lines)
 
         def free(partition: int) -> int:
             held = readers.held(

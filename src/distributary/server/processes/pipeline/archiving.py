@@ -8,8 +8,10 @@ Spark.
 import asyncio
 import contextlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from distributary.core.clock import AgeClock, Clock
 from distributary.core.cluster import SharedPlaces, encode_places
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import LogError
@@ -55,22 +57,25 @@ def has_work(paths: DataDir, partitions: int, to: str) -> bool:
 async def keep_archiving(
     settings: Callable[[], Settings],
     has_work: Callable[[str], bool],
-    make: Callable[[Settings], Child],
-    now_s: Callable[[], float],
+    make: Callable[[Settings, int], Child],
+    clock: Clock,
 ) -> None:
     """Start a job whenever it is due, until cancelled, which ends the one under way.
 
     Args:
         settings: Returns those in force.
         has_work: Whether there is anything to archive; blocks.
-        make: Returns the process of a job, not started.
-        now_s: Monotonic clock.
+        make: Returns the process of a job, not started; gets the time by which days are old, wall
+            clock in milliseconds, 0 while it may be wrong.
+        clock: The clocks.
     """
+    now_s, ages = clock.monotonic_s, AgeClock(clock, from_start=False)
     begun_s = now_s()
     job: Child | None = None
     try:
         while True:
             await asyncio.sleep(LOOK_S)
+            age_ms = ages.now_ms()
             if job is not None and (pid := job.pid) is not None:
                 if now_s() - begun_s > JOB_S_MAX:
                     job.kill(pid)
@@ -82,7 +87,7 @@ async def keep_archiving(
             begun_s = now_s()
             with contextlib.suppress(LogError):  # retention tells of a log that cannot be read
                 if await asyncio.to_thread(has_work, chosen.archive):
-                    job = make(chosen)
+                    job = make(chosen, age_ms)
                     await asyncio.to_thread(job.start)
     finally:
         if job is not None:
@@ -155,6 +160,7 @@ def archive_child(
     line: Callable[[str], None],
     *,
     recalls: bool = False,
+    now_ms: int = 0,
     shared: Shared | None = None,
 ) -> Child:
     """Returns the process of one job, not started; nobody starts it again.
@@ -164,6 +170,7 @@ def archive_child(
         paths: Paths of the data directory.
         line: Called with each line of its standard error.
         recalls: Whether it recalls; otherwise it archives.
+        now_ms: By which days of the archive are old, wall clock; 0: none is.
         shared: The log, where nodes share it; None: it is in the data directory.
     """
     role = "recall" if recalls else "archive"
@@ -172,7 +179,7 @@ def archive_child(
         to=settings.archive,
         java_home=str(settings.java_home or ""),
         log_level=settings.log_level,
-        age_max_s=settings.archive_age_max_s,
+        delete_before=_first_day(settings.archive_age_max_s, now_ms),
         partitions=shared.partitions if shared else 0,
     )
     conf = {
@@ -186,3 +193,10 @@ def archive_child(
         withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(settings.sources)),
         ended=lambda _code: False,
     )
+
+
+def _first_day(age_max_s: float, now_ms: int) -> str:
+    """The first day of which something is younger than *age_max_s*; empty: all days stay."""
+    if not (age_max_s and now_ms):
+        return ""
+    return str(datetime.fromtimestamp(now_ms / 1000 - age_max_s, UTC).date())

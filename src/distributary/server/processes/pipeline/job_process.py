@@ -26,7 +26,8 @@ class JobStart(msgspec.Struct, frozen=True, kw_only=True):
         to: Path or URL of the archive.
         java_home: Java to run Spark on; empty: one is looked for.
         log_level: Least level that is logged.
-        age_max_s: Age above which days of the archive are deleted; 0: never.
+        delete_before: Days of the archive before this one (``2026-01-31``) are deleted; empty:
+            none is.
         partitions: Of a log that nodes share, whose place is in the environment; else 0.
     """
 
@@ -34,7 +35,7 @@ class JobStart(msgspec.Struct, frozen=True, kw_only=True):
     to: str
     java_home: str
     log_level: str
-    age_max_s: float = 0.0
+    delete_before: str = ""
     partitions: int = 0
 
 

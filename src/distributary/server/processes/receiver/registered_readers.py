@@ -8,7 +8,6 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from distributary.core.clock import Clock
 from distributary.core.log.reader_notes import NEVER_MS, ReaderNote, UnreadNote
 
 READERS_S_MAX: Final = 7 * 86400.0
@@ -44,13 +43,14 @@ class RegisteredReaders:
 
     Args:
         notes: Their notes.
-        clock: Gives the age of notes and records.
+        now_ms: Returns the time by which notes and records have an age, wall clock, milliseconds;
+            0 while it may be wrong: none is old then.
         log: Takes lines for people.
     """
 
-    def __init__(self, notes: Notes, clock: Clock, log: Any) -> None:
+    def __init__(self, notes: Notes, now_ms: Callable[[], int], log: Any) -> None:
         self._notes = notes
-        self._clock = clock
+        self._now_ms = now_ms
         self._log = log
         self._told_lost: dict[tuple[str, int], int] = {}
         self._told_unread: set[str] = set()
@@ -64,7 +64,7 @@ class RegisteredReaders:
             bound: Returns from where on it may be held at most; gets the time, wall clock in
                 milliseconds, before which no record is held.
         """
-        since_ms = self._clock.wall_ms() - int(READERS_S_MAX * 1000)
+        since_ms = self._now_ms() - int(READERS_S_MAX * 1000)
         positions = []
         for name, note in self._read().items():
             if note.at_ms < since_ms:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from distributary.core.clock import Clock
+from distributary.core.clock import AgeClock, Clock
 from distributary.core.log import Reader, Retained, partition_dir, read_folder, retain
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir, MappedStatusPage, StatusField, unless_held
@@ -112,7 +112,8 @@ class Retention:
         paths: Paths of the data directory.
         partitions: Numbers of the partitions that this process appends to.
         limits: How much is kept.
-        clock: Gives the age of segments.
+        clock: Gives the age of segments; none is old, and no reader silent, for an hour after it
+            has leapt.
         meter: Counts failures by partition, and has a gauge of those that fail now.
         log: Takes lines for people.
         disk_bytes: Returns the size of the disk of the log, bytes; None: it is looked up.
@@ -131,10 +132,10 @@ class Retention:
     ) -> None:
         self._paths = paths
         self._disk_bytes = disk_bytes or (lambda: shutil.disk_usage(paths.log).total)
-        self._readers = RegisteredReaders(ReaderFiles(paths.readers), clock, log)
+        self._ages = AgeClock(clock, from_start=True)
+        self._readers = RegisteredReaders(ReaderFiles(paths.readers), self._ages.now_ms, log)
         self._partitions = partitions
         self._limits = limits
-        self._clock = clock
         self._meter = meter
         self._log = log
         self._late = LateArchive(limits.archive, meter, log)
@@ -176,7 +177,7 @@ class Retention:
         if not limits.archive:
             return ALL
         archived = read_archived(self._paths.archived, limits.archive).get(partition, NOTHING)
-        since_ms = self._clock.wall_ms() - int(limits.age_max_s * 1000)
+        since_ms = self._ages.now_ms() - int(limits.age_max_s * 1000)
         with contextlib.closing(Reader(self._paths.log, partition)) as reader:
             over = max(reader.offset_within(limits.bytes_max), reader.offset_at(since_ms))
             # The newest segment stays in any case.
@@ -224,7 +225,7 @@ class Retention:
             keep_from(),
             bytes_max=self._limits.bytes_max,
             age_max_s=self._limits.age_max_s,
-            now_ms=self._clock.wall_ms(),
+            now_ms=self._ages.now_ms(),
             snapshot_at_cut=routes_at,
             keep_from_again=keep_from,
         )

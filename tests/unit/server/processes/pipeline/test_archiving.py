@@ -77,7 +77,8 @@ class Job:
 def world(monkeypatch):
     """``keep_archiving`` in virtual time: a pause moves the clock."""
     found = SimpleNamespace(
-        now_s=0.0,
+        clock=VirtualClock(),
+        days=[],
         settings=SimpleNamespace(archive="/archive", archive_every_s=60.0),
         work=True,
         jobs=[],
@@ -89,25 +90,27 @@ def world(monkeypatch):
             raise found.work
         return found.work
 
-    def make(chosen):
+    def make(chosen, now_ms=0):
         found.jobs.append(Job(chosen.archive))
+        found.days.append(now_ms)
         return found.jobs[-1]
 
     turn = asyncio.sleep
 
     async def sleep(seconds):
-        found.now_s += seconds
+        found.clock.move_to(found.clock.monotonic_s() + seconds)
         await turn(0)
 
     monkeypatch.setattr(archiving.asyncio, "sleep", sleep)
 
     async def run(until_s, keep):
+        now_s = found.clock.monotonic_s
         jobs = {
-            keep_archiving: (has_work, make),
-            keep_recalling: (lambda: bool(found.work), make),
+            keep_archiving: (has_work, make, found.clock),
+            keep_recalling: (lambda: bool(found.work), make, now_s),
         }
-        task = asyncio.create_task(keep(lambda: found.settings, *jobs[keep], lambda: found.now_s))
-        while found.now_s < until_s:
+        task = asyncio.create_task(keep(lambda: found.settings, *jobs[keep]))
+        while now_s() < until_s:
             await turn(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -140,6 +143,37 @@ def test_the_next_job_begins_after_the_one_before(world, monkeypatch):
     monkeypatch.setattr(Job, "start", lambda _self: None)
     world.run(200.0)
     assert len(world.jobs) == 3
+
+
+def test_no_day_is_old_by_a_clock_that_may_be_wrong(world, monkeypatch):
+    """What is deleted of the archive is gone: not in the first hour, nor in one after a leap."""
+
+    def start(_job):
+        if len(world.jobs) == 11:
+            world.clock.jump(400 * 86_400_000)
+
+    monkeypatch.setattr(Job, "start", start)
+    world.settings.archive_every_s = 600.0
+    begun_ms = world.clock.wall_ms()
+    world.run(11_000.0)
+    known = [bool(each) for each in world.days]
+    assert known == [False] * 5 + [True] * 6 + [False] * 6 + [True]
+    assert world.days[5] == begun_ms + 3_600_000
+
+
+def test_days_are_old_by_the_time_that_a_job_is_given(tmp_path):
+    """Whole days, by UTC; none where nobody asked for it, or the time is not known."""
+    asked = {"data_dir": str(tmp_path), "archive": "/archive", "archive_every_s": "1h"}
+    now_ms = 1_700_006_400_000  # 2023-11-15T00:00:00Z
+
+    def deleted(age, now_ms):
+        chosen = settings.load(asked | {"archive_age_max_s": age}, {}, None)
+        child = archive_child(chosen, DataDir(tmp_path), lambda _line: None, now_ms=now_ms)
+        return msgspec.json.decode(child._arguments[-1])["delete_before"]
+
+    assert deleted("2d", now_ms) == "2023-11-13"
+    assert deleted("2d", now_ms - 1) == "2023-11-12"
+    assert deleted("2d", 0) == deleted("0", now_ms) == ""
 
 
 @pytest.mark.parametrize("work", [False, LogUnavailableError("there is no log yet")])

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from distributary.core.clock import TRUST_S
 from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, open_folder
 from distributary.core.log.reader_notes import READERS_MAX, UnreadNote
@@ -111,6 +112,20 @@ def test_records_are_held_so_long_and_a_silent_reader_is_forgotten(world):
     assert world.cut() > 50
     assert ("reader-forgotten", {"reader": "slow"}) in world.told
     assert ReaderFiles(world.paths.readers).read() == {}
+
+
+def test_no_reader_is_silent_by_a_clock_that_leapt(world):
+    """Nor is what it needs too old; for an hour, in which the clock may be set right."""
+    world.read_to("slow", 35)
+    assert world.cut() <= 35
+    world.clock.jump(int(2 * READERS_S_MAX * 1000))
+    assert world.cut() <= 35
+    world.wait(TRUST_S - 1.0)
+    assert world.cut() <= 35
+    assert world.told == []
+    world.wait(1.0)
+    assert world.cut() > 50
+    assert world.told == [("reader-forgotten", {"reader": "slow"})]
 
 
 def test_a_partition_that_was_added_since_is_held_from_its_beginning(world):
