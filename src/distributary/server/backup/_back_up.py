@@ -157,6 +157,8 @@ def back_up(
             f"what {data_dir} holds has moved to a log and a store that machines share: a server"
             " on a copy would deliver it again. Back up PostgreSQL by its own means"
         )
+    if paths.restoring.exists():
+        raise BackupError(f"a restore to {data_dir} did not finish: a copy would lack something")
     partitions = read_folder(paths.log)
     _prepare(data_dir, target)
     copy = _Copy(paths, target, progress, rate)

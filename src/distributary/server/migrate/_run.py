@@ -90,6 +90,7 @@ def look(data_dir: Path, places: SharedPlaces, *, key_file: str = "") -> Moved:
     """
     source = Source(data_dir, key_file)
     try:
+        _check_mark(source, places)
         reader = database.open_reader(database.database_url(places.store), _record.STORE)
         record = _record.read(reader)
         if record is not None:
@@ -133,6 +134,7 @@ def migrate(
     """
     source = Source(data_dir, key_file)
     try:
+        _check_mark(source, places)
         targets = _Targets(places)
         now_ms = SystemClock().wall_ms()
         _record.begin(targets.writer, source.identity, now_ms)
@@ -232,8 +234,34 @@ def _mark(source: Source, places: SharedPlaces) -> None:
     """
     said: Mapping[str, Any] = {
         "identity": source.identity,
-        "log": f"{','.join(places.log.servers)}/{places.log.prefix}",
-        "store": places.store.url,
+        **_places_said(places),
         "process": os.getpid(),
     }
     write_atomically(source.paths.migrated, msgspec.json.encode(said), durable=True)
+
+
+def _places_said(places: SharedPlaces) -> dict[str, str]:
+    log = places.log
+    return {"log": f"{','.join(log.servers)}/{log.prefix}", "store": places.store.url}
+
+
+def _check_mark(source: Source, places: SharedPlaces) -> None:
+    """See that what moves is not at other places already: nodes there may deliver it.
+
+    Raises:
+        MigrationError: It may be.
+    """
+    path = source.paths.migrated
+    try:
+        said = msgspec.json.decode(path.read_bytes(), type=dict)
+    except FileNotFoundError:
+        return
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        said = {}
+    asked = _places_said(places)
+    if {name: said.get(name) for name in asked} != asked:
+        raise MigrationError(
+            f"what {source.paths.root} holds has moved to {said.get('log')} and"
+            f" {said.get('store')}: nodes on two such places would both deliver it. If none runs"
+            f" there, nor will, delete {path}, and migrate again"
+        )

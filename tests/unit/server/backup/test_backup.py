@@ -147,10 +147,15 @@ def test_every_file_of_a_data_directory_is_copied_or_left_out_on_purpose() -> No
     assert names == COPIED | MADE_AGAIN | LEFT_OUT | REFUSED | PLACES
 
 
-def test_what_has_moved_elsewhere_has_no_backup(data_dir: Path, tmp_path: Path) -> None:
-    """A server on its copy would deliver it again."""
-    DataDir(data_dir).migrated.write_bytes(b"")
-    with pytest.raises(BackupError, match="has moved"):
+@pytest.mark.parametrize(
+    ("mark", "said"), [("MIGRATED", "has moved"), ("RESTORING", "did not finish")]
+)
+def test_what_no_server_starts_on_has_no_backup(
+    data_dir: Path, tmp_path: Path, mark: str, said: str
+) -> None:
+    """One on a copy would deliver again what has moved, or lack what was not restored."""
+    (data_dir / mark).write_bytes(b"")
+    with pytest.raises(BackupError, match=said):
         back_up(data_dir, tmp_path / "b")
     assert not (tmp_path / "b").exists()
 

@@ -2,12 +2,14 @@
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from distributary.core.clock import SystemClock
+from distributary.core.cluster import KafkaPlace, PostgresPlace, SharedPlaces
 from distributary.core.database import sqlite_url
 from distributary.core.errors import SettingsError, StoreError
 from distributary.core.flow import DoneKey, Logged, RecordKind
@@ -26,7 +28,15 @@ from distributary.core.outcome import (
 )
 from distributary.datadir import DataDir
 from distributary.server import settings
-from distributary.server.migrate import FATES, MigrationError, _moving, _partition, _resources
+from distributary.server.migrate import (
+    FATES,
+    MigrationError,
+    _moving,
+    _partition,
+    _resources,
+    look,
+    migrate,
+)
 from distributary.server.migrate._source import PartitionSource, Source
 from distributary.server.processes import faults_before_start
 from distributary.server.processes.base.ground import make_folder
@@ -241,3 +251,28 @@ def test_no_server_starts_where_everything_has_moved_away(tmp_path: Path) -> Non
     assert [fault for fault in faults_before_start(chosen) if "has moved" in fault]
     with pytest.raises(SettingsError, match="has moved"):
         make_folder(tmp_path)
+
+
+@pytest.mark.parametrize("work", [look, migrate])
+def test_what_has_moved_moves_to_no_second_place(
+    made: tuple[Path, list[str]], tmp_path: Path, work: Callable[..., object]
+) -> None:
+    """Nodes at both would deliver it. Once more to the first one, or without the mark: as before."""
+    folder = tmp_path / "data"
+    shutil.copytree(made[0], folder)
+    store = PostgresPlace(url="no-such-database://host/a")
+    first, second = (
+        SharedPlaces(log=KafkaPlace(servers=("host:1",), prefix=prefix), store=store)
+        for prefix in "ab"
+    )
+    said = {"log": "host:1/a", "store": store.url}
+    for content in (msgspec.json.encode(said), b"{"):
+        DataDir(folder).migrated.write_bytes(content)
+        with pytest.raises(MigrationError, match="has moved to"):
+            work(folder, second)
+    DataDir(folder).migrated.write_bytes(msgspec.json.encode(said))
+    with pytest.raises(SettingsError, match="cannot be used"):
+        work(folder, first)
+    DataDir(folder).migrated.unlink()
+    with pytest.raises(SettingsError, match="cannot be used"):
+        work(folder, second)
