@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from distributary.core.errors import LogUnavailableError
+from distributary.core.errors import LogUnavailableError, SettingsError
 from distributary.core.event import record
 from distributary.core.event.binary import encode as encode_binary
 from distributary.core.flow import RecordKind, events_of
@@ -13,6 +13,7 @@ from distributary.core.log.recalled import Recalled, list_recalled
 from distributary.datadir import DataDir
 from distributary.datadir.archived import StretchesFile
 from distributary.spark.archive.job import archive
+from distributary.spark.archive.logs import FolderLog
 from distributary.spark.archive.recall import Needed, Recaller
 from kit import archives
 
@@ -64,8 +65,9 @@ def test_what_is_recalled_is_what_the_log_has(archived, tmp_path):
     Whether the file system of the archive is this machine's or another.
     """
     session, paths, to = archived
+    logs = FolderLog(paths).logs()
     for partition, there in itertools.product(range(2), ("", ELSEWHERE)):
-        recaller = Recaller(session, f"{there}{to}")
+        recaller = Recaller(session, f"{there}{to}", logs)
         folder = tmp_path / f"recalled{partition}{len(there)}"
         stretches = StretchesFile(paths.archived, str(to), partition).read()
         asked = [Needed(partition, each.to_offset - 1, folder) for each in stretches]
@@ -94,12 +96,19 @@ def test_what_is_recalled_is_what_the_log_has(archived, tmp_path):
                 assert record.decode(mine.body) == record.decode(theirs.body)
 
 
+def test_nothing_is_recalled_of_another_log(archived):
+    """Its archive may have been mounted at the place of this one: these are not our events."""
+    session, _, to = archived
+    with pytest.raises(SettingsError, match="of another log: partition 1 there"):
+        Recaller(session, str(to), {1: "another"})
+
+
 def test_what_is_gone_or_damaged_is_left_out_and_told(archived):
     """A day that was deleted by hand holds nobody up, nor does a wrong byte."""
     session, paths, to = archived
     folder = paths.recalled(0)
     stretch, *_ = StretchesFile(paths.archived, str(to), 0).read()
-    recaller = Recaller(session, str(to))
+    recaller = Recaller(session, str(to), {})
     nobody = recaller.recall([Needed(0, 1 << 40, folder)])
     assert nobody.stretches == 0
     for path in (to / "events").rglob("*.parquet"):
@@ -129,7 +138,7 @@ def test_a_day_that_is_gone_or_broken_is_a_hole_between_the_others(archived, log
         if each.from_offset <= firsts[0] and firsts[-1] < each.to_offset
     )
     folder = paths.recalled(0)
-    recaller = Recaller(session, str(to))
+    recaller = Recaller(session, str(to), {})
     asked = [Needed(0, stretch.from_offset, folder)]
     files = sorted((to / "events").rglob(f"range=p0000-{stretch.from_offset:020d}-*/*.parquet"))
 
@@ -139,7 +148,7 @@ def test_a_day_that_is_gone_or_broken_is_a_hole_between_the_others(archived, log
     def spoil_elsewhere():
         files[1].with_name(f".{files[1].name}.crc").unlink()
 
-    elsewhere = Recaller(session, f"{ELSEWHERE}{to}")
+    elsewhere = Recaller(session, f"{ELSEWHERE}{to}", {})
     for change, by in (
         (spoil, recaller),
         (spoil_elsewhere, elsewhere),

@@ -32,10 +32,10 @@ def made(tmp_path):
 def test_a_log_is_told_from_any_other_also_once_its_oldest_records_are_gone(made):
     """So no archive gets the records of two; a partition without records is like any other."""
     paths = made("one")
-    one, other = FolderLog(paths).known({}), FolderLog(made("other")).known({})
-    assert one[0].log
-    assert one[0].log != other[0].log
-    assert one[1].log == other[1].log == ""
+    one, other = FolderLog(paths).logs(), FolderLog(made("other")).logs()
+    assert one[0]
+    assert one[0] != other[0]
+    assert one[1] == other[1] == ""
     cut = retain(
         partition_dir(paths.log, 0),
         100,
@@ -45,7 +45,7 @@ def test_a_log_is_told_from_any_other_also_once_its_oldest_records_are_gone(made
         snapshot_at_cut=lambda _cut: b"",
     )
     later = FolderLog(paths).known({})[0]
-    assert (later.start, later.log) == (cut.start, one[0].log)
+    assert (later.start, later.log) == (cut.start, one[0])
     assert cut.segment_count
 
 

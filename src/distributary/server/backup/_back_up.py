@@ -10,7 +10,7 @@ it from the rules. In short: what says that something is done is copied before w
 4. At one moment in which nobody may write the resource store: a snapshot of it, and the end of
    each partition of the log. So every route record of the copied log is of a change in the copied
    store, and every change that the store calls appended is in the log.
-5. The store, and the log up to these ends.
+5. The key that opens the store, the store, and the log up to these ends.
 """
 
 import contextlib
@@ -167,8 +167,7 @@ def back_up(
         with contextlib.ExitStack() as holds:
             for partition in range(partitions):
                 holds.enter_context(holding_retention(paths.retention_hold(partition)))
-            ends = _copy_all(copy, partitions)
-        key = _copy_key(copy, with_key=with_key)
+            ends, key = _copy_all(copy, partitions, with_key=with_key)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise BackupError(f"the backup failed: {where}{error.strerror or error}") from error
@@ -200,8 +199,8 @@ def _prepare(data_dir: Path, target: Path) -> None:
         raise BackupError(f"{target} cannot be made: {error.strerror}") from error
 
 
-def _copy_all(copy: _Copy, partitions: int) -> list[int]:
-    """Copy everything but the key, in the order that is said above; returns the ends of the log."""
+def _copy_all(copy: _Copy, partitions: int, *, with_key: bool) -> tuple[list[int], str]:
+    """Copy everything in the order that is said above; returns the ends of the log, and the key."""
     paths = copy.paths
     for partition in range(partitions):
         copy.add_journal(partition)
@@ -226,6 +225,8 @@ def _copy_all(copy: _Copy, partitions: int) -> list[int]:
         ]
         _check_space(copy, files)
         target = copy.target / paths.state_db.relative_to(paths.root)
+        # At once: a key that replaces this one while the log is copied opens nothing of the store.
+        key = _copy_key(copy, with_key=with_key)
         snapshot.copy(target, copy.note)
         copy.add_made(target)
     for file in files:
@@ -234,7 +235,7 @@ def _copy_all(copy: _Copy, partitions: int) -> list[int]:
     for line_file in sorted(paths.audit.parent.glob("audit*.jsonl")):
         with contextlib.suppress(FileNotFoundError):  # turned over meanwhile
             copy.add(line_file)
-    return [end or 0 for end in ends]
+    return [end or 0 for end in ends], key
 
 
 def _end(copy: _Copy, partition: int) -> int | None:

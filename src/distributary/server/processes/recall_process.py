@@ -191,6 +191,7 @@ def _run(paths: DataDir, start: JobStart, places: SharedPlaces | None, log: Any)
         to_owners = opened.enter_context(_to_owners(paths, start, places))
         os.environ.update(java_environment(java, paths.recall_scratch / "java"))
         # Imported here: it imports pyspark, which needs to know its Java.
+        from distributary.spark.archive.logs import FolderLog, TopicLog  # noqa: PLC0415 - see above
         from distributary.spark.archive.recall import Needed, Recaller  # noqa: PLC0415 - see above
         from distributary.spark.archive.session import started  # noqa: PLC0415 - see above
 
@@ -201,7 +202,8 @@ def _run(paths: DataDir, start: JobStart, places: SharedPlaces | None, log: Any)
             classes=usable_class_archive(java),
             short=is_path(start.to),  # Spark reads nothing of it: see ``Recaller``.
         )
-        recaller = Recaller(opened.enter_context(session), start.to)
+        log_read = FolderLog(paths) if places is None else TopicLog(places.log, 0)
+        recaller = Recaller(opened.enter_context(session), start.to, log_read.logs())
 
         def recall(asked: list[Needed]) -> "Brought":
             brought = recaller.recall(asked)

@@ -132,7 +132,7 @@ def archive(
     contents = place.contents()
     manifest.check_there(contents, wanted.noted(), place.url)
     known = wanted.log.known(contents.positions())
-    manifest.check_log(contents, known)
+    manifest.check_log(contents, {number: each.log for number, each in known.items()})
     _compare_ends(contents, wanted.log, known)
     stretches = manifest.plan(contents, known, newest=wanted.newest)
     lost = tuple(manifest.lost(contents, known))

@@ -54,6 +54,13 @@ def stretches_of(contents: Contents) -> dict[int, list[ArchivedStretch]]:
 class ArchivedLog(Protocol):
     """A log of which an archive is made."""
 
+    def logs(self) -> dict[int, str]:
+        """Returns ``Known.log`` of each partition.
+
+        Raises:
+            LogError: There is no log, or it cannot be reached.
+        """
+
     def known(self, archived: Mapping[int, int]) -> dict[int, Known]:
         """Returns what there is of each partition.
 
@@ -81,6 +88,10 @@ class FolderLog:
     """
 
     paths: DataDir
+
+    def logs(self) -> dict[int, str]:
+        """See ``ArchivedLog``."""
+        return {number: each.log for number, each in self.known({}).items()}
 
     def known(self, archived: Mapping[int, int]) -> dict[int, Known]:  # noqa: ARG002 - of topics
         """See ``ArchivedLog``."""
@@ -127,15 +138,18 @@ class TopicLog:
     place: KafkaPlace
     old_ms: int
 
-    def known(self, archived: Mapping[int, int]) -> dict[int, Known]:
+    def logs(self) -> dict[int, str]:
         """See ``ArchivedLog``."""
         from distributary.core.log.kafka import KafkaEnds  # noqa: PLC0415 - loads Kafka's client
 
         ends = KafkaEnds(self.place)
-        log = ends.identity()
+        return dict.fromkeys(range(ends.count()), ends.identity())
+
+    def known(self, archived: Mapping[int, int]) -> dict[int, Known]:
+        """See ``ArchivedLog``."""
         return {
             number: self._known(number, archived.get(number, 0))._replace(log=log)
-            for number in range(ends.count())
+            for number, log in self.logs().items()
         }
 
     def _known(self, partition: int, archived: int) -> Known:

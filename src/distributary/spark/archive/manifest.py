@@ -337,15 +337,19 @@ def lost(contents: Contents, log: Mapping[int, Known]) -> list[Stretch]:
     return found
 
 
-def check_log(contents: Contents, log: Mapping[int, Known]) -> None:
+def check_log(contents: Contents, logs: Mapping[int, str]) -> None:
     """See that what is archived is of this log, though it may have none of these records any more.
+
+    Args:
+        contents: What is archived.
+        logs: Partition -> ``Known.log``.
 
     Raises:
         SettingsError: It is of another one.
     """
-    for partition, known in log.items():
+    for partition, log in logs.items():
         archived = {each.log for each in contents.ranges.get(partition, ()) if each.log}
-        if known.log and archived - {known.log}:
+        if log and archived - {log}:
             raise not_of_this_log(f"partition {partition} there is that of another one")
 
 

@@ -13,7 +13,7 @@ anybody reads.
 
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -35,7 +35,14 @@ from distributary.core.flow import (
 from distributary.core.log.recalled import RecalledName, RecalledWriter
 from distributary.spark._bounded import settle
 from distributary.spark.archive import rows
-from distributary.spark.archive.manifest import EVENTS, ArchivedRange, day_at, day_in, day_of
+from distributary.spark.archive.manifest import (
+    EVENTS,
+    ArchivedRange,
+    check_log,
+    day_at,
+    day_in,
+    day_of,
+)
 from distributary.spark.archive.place import Place
 
 BATCH_MAX: Final = 4
@@ -98,15 +105,19 @@ class Recaller:
     Args:
         spark: The session, with the settings of ``job.SETTINGS``.
         to: Path or URL of the archive.
+        logs: Partition -> ``Known.log``: nothing is brought of another log, whatever is mounted.
 
     Raises:
+        SettingsError: The archive is of another log.
         OSError: The file system cannot be reached.
     """
 
-    def __init__(self, spark: SparkSession, to: str) -> None:
+    def __init__(self, spark: SparkSession, to: str, logs: Mapping[int, str]) -> None:
         self._spark = spark
         self._place = Place(spark, to)
+        self._logs = logs
         self._contents = self._place.contents()
+        check_log(self._contents, logs)
 
     def recall(self, asked: Sequence[Needed]) -> Brought:
         """Bring the stretches of *asked*, at most ``BATCH_MAX``; those that nobody knows are not.
@@ -146,12 +157,14 @@ class Recaller:
         """Read the manifests again.
 
         Raises:
+            SettingsError: They are of another log.
             LogError: There are none any more, or they do not fit. An archive that is not mounted
                 has no missing files: nobody passes what it has.
         """
         contents = self._place.contents()
         if contents.count < self._contents.count or not contents.count:
             raise LogUnavailableError(f"there is no archive at {self._place.url}")
+        check_log(contents, self._logs)
         self._contents = contents
 
     def _known(self, asked: Sequence[Needed]) -> list[tuple[Path, ArchivedRange]]:

@@ -23,16 +23,13 @@ from distributary.core.log import (
     SYSTEM_DISK,
     Appender,
     Reader,
-    Retained,
     open_folder,
     partition_dir,
 )
 from distributary.core.log.copying import files_below
-from distributary.core.meter import Meter
-from distributary.datadir import DataDir, MappedStatusPage, holding_retention, unless_held
+from distributary.datadir import DataDir, holding_retention, unless_held
 from distributary.datadir.publishers import PublisherBook, Publishers
 from distributary.server.backup import BackupError, back_up, check, restore
-from distributary.server.processes.receiver import retention as retaining
 from kit.tarballs import unpack
 
 EARLIER = Path(__file__).parents[3] / "directories" / "state-4.tar.xz"
@@ -263,6 +260,19 @@ def test_a_log_without_what_is_called_delivered_is_not_backed_up(
         back_up(data_dir, tmp_path / "b")
 
 
+def test_the_key_is_that_which_sealed_what_is_copied(data_dir: Path, tmp_path: Path) -> None:
+    """A backup takes hours: somebody may replace the key, and seal all again, while it runs."""
+    before = DataDir(data_dir).key_file().read_bytes()
+
+    def replaced(_done: int, _total: int) -> None:
+        if list((tmp_path / "b").rglob("*.seg")):
+            DataDir(data_dir).key_file().write_bytes(b"another")
+
+    assert back_up(data_dir, tmp_path / "b", progress=replaced).key == "included"
+    assert DataDir(data_dir).key_file().read_bytes() != before
+    assert DataDir(tmp_path / "b").key_file().read_bytes() == before
+
+
 def test_without_the_key_nothing_opens_the_credentials(data_dir: Path, tmp_path: Path) -> None:
     """The manifest says so, and so it does where the key was never in the folder."""
     assert back_up(data_dir, tmp_path / "b", with_key=False).key == "left-out"
@@ -478,23 +488,3 @@ def test_the_log_is_cut_where_the_store_stands(data_dir: Path, tmp_path: Path) -
         Appender.open(tmp_path / "new" / "log", 0, clock=SystemClock())
     ) as copied:
         assert copied.next_offset == end
-
-
-def test_retention_deletes_nothing_while_a_backup_holds_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of that partition; once the backup has ended it deletes as before."""
-    paths = DataDir(tmp_path / "data")
-    deleted = Retained(1, 1, 4096)
-    monkeypatch.setattr(retaining, "retain", lambda *_args, **_options: deleted)
-    limits = retaining.RetentionLimits(bytes_max=4096, age_max_s=60.0)
-    retention = retaining.Retention(
-        paths, [0, 1], limits, clock=SystemClock(), meter=Meter(), log=None
-    )
-    for partition in (0, 1):
-        paths.run.mkdir(parents=True, exist_ok=True)
-        MappedStatusPage(paths.status_page(partition)).close()
-    with holding_retention(paths.retention_hold(0)):
-        assert retention.retain_partition(0) == retaining.NOTHING_DELETED
-        assert retention.retain_partition(1) == deleted
-    assert retention.retain_partition(0) == deleted
