@@ -31,7 +31,7 @@ def _fill(log, event, count):
 def test_an_archive_that_is_not_mounted_is_not_begun_anew(session, log, event, tmp_path):
     """What would be archived in its place were hidden later, and gone from the log by then."""
     made = _fill(log, event, 300)
-    to, away = tmp_path / "archive", tmp_path / "away"
+    to, away = tmp_path / "an archive #1, 100%25", tmp_path / "away"
     before = archive(session, _wanted(log, to, newest=False))
     noted = DataDir(log.data_dir).archived.read_bytes()
     to.rename(away)

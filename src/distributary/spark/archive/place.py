@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
@@ -52,9 +51,10 @@ class Place:
         with os_errors():
             root = self._hadoop.Path(url.rstrip("/"))
             self._system: Any = root.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
-            self.url: str = self._system.makeQualified(root).toString()
-        local = urlsplit(self.url)
-        self.local = Path(unquote(local.path)) if local.scheme == "file" else None
+            qualified: Any = self._system.makeQualified(root)
+            self.url: str = qualified.toString()
+            where = qualified.toUri()
+            self.local = Path(where.getPath()) if where.getScheme() == "file" else None
 
     @property
     def events(self) -> str:
