@@ -17,7 +17,7 @@ import contextlib
 import os
 import struct
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +32,9 @@ NAMES_MAX: Final = 65_000
 """Names of a file; the next flush begins another file. Whoever comes before is not noted."""
 NAME_BYTES_MAX: Final = 1024
 """Longer names are cut: those of tokens hold a subject that its issuer chose."""
+NOTED_RECORDS_MAX: Final = 65_536
+"""Records whose notes are read at once for who asks of most: 10 MB, where two publishers take turns.
+A partition may have some ten million."""
 PARSED_MAX: Final = 16
 """Files that a reader keeps parsed: some megabytes each at most."""
 
@@ -215,23 +218,36 @@ class Publishers:
         return None
 
     def noted(self) -> Callable[[int], str | None]:
-        """Returns what answers as ``of`` does, as of now, for whoever asks of most records.
+        """Returns what answers as ``of`` does, for whoever asks of most records, in their order.
 
-        Keeps the notes of a partition in memory: some 100 bytes for each run of one publisher.
+        Reads the notes of ``NOTED_RECORDS_MAX`` at a time.
         """
         runs: list[_Run] = []
-        with contextlib.suppress(OSError):
-            for first in list_firsts(self._folder):
-                with contextlib.suppress(FileNotFoundError):  # retention has deleted it just now
-                    runs += _parse((self._folder / f"{first:020d}{_SUFFIX}").read_bytes())
-        runs.sort()
+        begin = end = 0
 
         def of(offset: int) -> str | None:
+            nonlocal runs, begin, end
+            if not begin <= offset < end:
+                begin, end = offset, offset + NOTED_RECORDS_MAX
+                runs = self._between(begin, end)
             at = bisect_right(runs, offset, key=lambda run: run.first) - 1
             found = at >= 0 and offset < runs[at].first + runs[at].count
             return runs[at].name if found else None
 
-        return of if runs else lambda _offset: None
+        return of
+
+    def _between(self, begin: int, end: int) -> list[_Run]:
+        """The runs with records from *begin* to before *end*, in order."""
+        runs: list[_Run] = []
+        with contextlib.suppress(OSError):
+            firsts = list_firsts(self._folder)
+            oldest = max(bisect_right(firsts, begin) - 2, 0)  # as in ``of``
+            for first in firsts[oldest : bisect_left(firsts, end)]:
+                with contextlib.suppress(FileNotFoundError):  # retention has deleted it just now
+                    content = (self._folder / f"{first:020d}{_SUFFIX}").read_bytes()
+                    mine = (run for run in _parse(content) if run.first < end)
+                    runs += (run for run in mine if run.first + run.count > begin)
+        return sorted(runs)
 
     def _runs(self, path: Path) -> list[_Run]:
         size = path.stat().st_size

@@ -44,15 +44,39 @@ def test_what_is_told_is_what_was_noted(
             book = PublisherBook({0: folder})  # what was not flushed is lost
             noted = dict(written)
     reader = Publishers(folder)
-    assert {each: reader.of(each) for each in range(offset)} == {
-        each: written.get(each) for each in range(offset)
-    }
+    for of in (reader.of, reader.noted()):
+        assert {each: of(each) for each in range(offset)} == {
+            each: written.get(each) for each in range(offset)
+        }
     files = sorted(folder.glob("*.who"))
     if files:
         content = files[-1].read_bytes()
         files[-1].write_bytes(content[: max(len(content) - cut, 0)] + bytes(cut % 50))
         after = Publishers(folder)
         assert all(after.of(each) in (None, written.get(each)) for each in range(offset))
+
+
+def test_who_asks_of_all_records_holds_the_notes_of_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And reads each file a few times: two publishers that take turns make a note of each record."""
+    monkeypatch.setattr(publishers, "FILE_BYTES", 400)
+    monkeypatch.setattr(publishers, "NOTED_RECORDS_MAX", 50)
+    book = PublisherBook({0: tmp_path})
+    by = ["key:a" if offset % 2 else "key:b" for offset in range(1_000)]
+    for offset, each in enumerate(by):
+        book.note(0, offset, [each])
+        book.flush()
+    files = len(list(tmp_path.iterdir()))
+    assert files > 40
+    read: list[int] = []
+    whole = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(1), whole(path))[1])
+    of = Publishers(tmp_path).noted()
+    assert of(500) == by[500]
+    assert len(read) <= 6
+    assert [of(offset) for offset in range(1_000)] == by
+    assert len(read) < 4 * files
 
 
 def test_a_commit_has_events_of_several_publishers(tmp_path: Path) -> None:

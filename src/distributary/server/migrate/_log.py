@@ -54,11 +54,12 @@ def copy(place: KafkaPlace, sources: list[PartitionSource], progress: Progress) 
     target = TopicCopy(place)
     try:
         for source in sources:
+            who = source.publishers.noted()
             for offset, logged in _records(source, source.start + there[source.partition]):
                 if logged is None:
                     target.leave_out(source.partition, 0)
                 else:
-                    by = source.publishers.of(offset) or ""
+                    by = who(offset) or ""
                     target.append(source.partition, logged.kind, logged.body, logged.time_ms, by)
                 done += 1
                 if done % STEP_RECORDS == 0:
