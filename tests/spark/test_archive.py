@@ -206,6 +206,20 @@ def test_old_days_are_deleted_and_reads_go_on_without_them(spark, session, log, 
     assert archive(session, wanted).days_deleted == ()
 
 
+def test_no_day_is_deleted_that_is_yet_to_come(session, log, event, tmp_path):
+    """By a clock that was years ahead, or a slip of the pen: else nothing were archived again."""
+    _fill(log, event, count=20)
+    to = tmp_path / "archive"
+    archive(session, _wanted(log, to))
+    done = archive(session, replace(_wanted(log, to), delete_before=date(2123, 1, 1)))
+    assert done.days_deleted
+    assert not _tables(to, exist=True)
+    log.clock.now_ms += DAY_MS
+    log.append(0, event("tomorrow"))
+    archive(session, _wanted(log, to))
+    assert [each["id"] for each in _tables(to, exist=True)] == ["tomorrow"]
+
+
 def test_days_that_are_archived_after_they_were_deleted_are_left_out(
     spark, session, log, event, tmp_path
 ):

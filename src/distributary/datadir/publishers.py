@@ -33,8 +33,8 @@ NAMES_MAX: Final = 65_000
 NAME_BYTES_MAX: Final = 1024
 """Longer names are cut: those of tokens hold a subject that its issuer chose."""
 NOTED_RECORDS_MAX: Final = 65_536
-"""Records whose notes are read at once for who asks of most: 10 MB, where two publishers take turns.
-A partition may have some ten million."""
+"""Records whose notes are read at once for who asks of most: 10 MB, where two publishers take
+turns. A partition may have some ten million."""
 PARSED_MAX: Final = 16
 """Files that a reader keeps parsed: some megabytes each at most."""
 

@@ -59,7 +59,7 @@ def test_what_is_told_is_what_was_noted(
 def test_who_asks_of_all_records_holds_the_notes_of_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And reads each file a few times: two publishers that take turns make a note of each record."""
+    """And reads each file a few times: of two publishers that take turns each record is noted."""
     monkeypatch.setattr(publishers, "FILE_BYTES", 400)
     monkeypatch.setattr(publishers, "NOTED_RECORDS_MAX", 50)
     book = PublisherBook({0: tmp_path})

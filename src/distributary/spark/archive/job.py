@@ -15,7 +15,7 @@ A job that is killed at any point leaves files that no manifest names, and nothi
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -137,7 +137,7 @@ def archive(
     stretches = manifest.plan(contents, known, newest=wanted.newest)
     lost = tuple(manifest.lost(contents, known))
     wanted.check()
-    days = _delete(place, contents, wanted.delete_before)
+    days = _delete(place, contents, _first_day(wanted, known))
     swept = tuple(place.sweep(contents.names(), contents.deleted_before, left_s=wanted.left_s))
     done = Done(0, 0, 0, lost, swept, contents.positions(), days)
     wanted.note(contents)
@@ -155,6 +155,22 @@ def archive(
         wanted.note(contents)
         told(done)
     return done
+
+
+def _first_day(wanted: Wanted, known: Mapping[int, Known]) -> date | None:
+    """The first day that stays; none after that behind the newest record of the log.
+
+    What a wrong clock or a slip of the pen asks for goes, and nothing that is yet to come.
+    """
+    if wanted.delete_before is None:
+        return None
+    newest_ms = 0
+    for partition, there in known.items():
+        with wanted.log.opened(partition) as (records, _who):
+            for entry in records.read(max(there.start, there.end - 1), there.end):
+                newest_ms = max(newest_ms, entry.time_ms)
+    behind = date.fromisoformat(manifest.day_at(newest_ms)) + timedelta(days=1)
+    return min(wanted.delete_before, behind) if newest_ms else wanted.delete_before
 
 
 def _delete(place: Place, contents: Contents, before: date | None) -> tuple[str, ...]:

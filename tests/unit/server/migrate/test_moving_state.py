@@ -257,7 +257,7 @@ def test_no_server_starts_where_everything_has_moved_away(tmp_path: Path) -> Non
 def test_what_has_moved_moves_to_no_second_place(
     made: tuple[Path, list[str]], tmp_path: Path, work: Callable[..., object]
 ) -> None:
-    """Nodes at both would deliver it. Once more to the first one, or without the mark: as before."""
+    """Nodes at both would deliver it. Once more to the first, or without the mark: as before."""
     folder = tmp_path / "data"
     shutil.copytree(made[0], folder)
     store = PostgresPlace(url="no-such-database://host/a")
