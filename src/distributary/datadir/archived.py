@@ -1,8 +1,9 @@
 """What of the log is archived, for retention and for the owners of partitions: written by the job.
 
-The manifests of the archive are the truth; this file repeats what they say, so that a receiver
+The manifests of an archive are the truth; this file repeats what they say, so that a receiver
 and an owner need neither Spark nor the file system of the archive. Without it nothing counts as
-archived, and the next job writes it again.
+archived, and the next job writes it again. A log may have several archives: a job for one leaves
+what the others hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from distributary.core.files import write_atomically
+
+ARCHIVES_MAX: Final = 4
+"""Archives of a log that are remembered, those of the newest jobs: one in use, and copies of it."""
 
 NOTHING: Final = 0
 """Offset to which a partition is archived that is not."""
@@ -35,13 +39,18 @@ class ArchivedStretch(NamedTuple):
     to_ms: int
 
 
-class _Archived(msgspec.Struct, frozen=True):
-    to: str
+class _Held(msgspec.Struct, frozen=True):
     partitions: dict[int, int]
     stretches: dict[int, list[ArchivedStretch]] = {}
 
 
-_NONE: Final = _Archived("", {})
+class _Archived(_Held, frozen=True, kw_only=True):
+    to: str = ""
+    others: dict[str, _Held] = {}
+    """Of other archives, the newest first. Earlier versions know of none."""
+
+
+_NONE: Final = _Archived({})
 
 
 def write_archived(
@@ -50,7 +59,7 @@ def write_archived(
     positions: Mapping[int, int],
     stretches: Mapping[int, Sequence[ArchivedStretch]] | None = None,
 ) -> None:
-    """Write what the archive *to* holds; durable on return.
+    """Write what the archive *to* holds; durable on return. For one job at a time.
 
     Args:
         path: ``DataDir.archived``.
@@ -62,8 +71,11 @@ def write_archived(
         OSError: It cannot be written.
     """
     by_partition = {number: list(each) for number, each in (stretches or {}).items()}
-    content = msgspec.json.encode(_Archived(to, dict(positions), by_partition))
-    write_atomically(path, content, durable=True, mode=0o640)
+    before = _read(path)
+    others = {before.to: _Held(before.partitions, before.stretches), **before.others}
+    kept = [(name, held) for name, held in others.items() if name not in {to, ""}]
+    found = _Archived(dict(positions), by_partition, to=to, others=dict(kept[: ARCHIVES_MAX - 1]))
+    write_atomically(path, msgspec.json.encode(found), durable=True, mode=0o640)
 
 
 def read_archived(path: Path, to: str) -> dict[int, int]:
@@ -73,7 +85,7 @@ def read_archived(path: Path, to: str) -> dict[int, int]:
         path: ``DataDir.archived``.
         to: Where the archive lies; what another one holds does not count.
     """
-    return _read(path, to).partitions
+    return _held(path, to).partitions
 
 
 class StretchesFile:
@@ -100,14 +112,18 @@ class StretchesFile:
             return []
         sign = stat.st_mtime_ns, stat.st_ino
         if sign != self._sign:
-            self._found = _read(self._path, self._to).stretches.get(self._partition, [])
+            self._found = _held(self._path, self._to).stretches.get(self._partition, [])
             self._sign = sign
         return self._found
 
 
-def _read(path: Path, to: str) -> _Archived:
+def _held(path: Path, to: str) -> _Held:
+    found = _read(path)
+    return found if found.to == to else found.others.get(to, _NONE)
+
+
+def _read(path: Path) -> _Archived:
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_Archived)
+        return msgspec.json.decode(path.read_bytes(), type=_Archived)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return _NONE
-    return found if found.to == to else _NONE

@@ -1,11 +1,17 @@
 """What an owner recalls of the archive: requests, a bounded cache, and reads beside the log."""
 
+import msgspec
 import pytest
 
 from distributary.core.flow import RecordKind
 from distributary.core.log import iter_frames
 from distributary.core.log.recalled import ABSENT, RecalledName, RecalledWriter, list_recalled
-from distributary.datadir.archived import ArchivedStretch, StretchesFile, write_archived
+from distributary.datadir.archived import (
+    ARCHIVES_MAX,
+    ArchivedStretch,
+    StretchesFile,
+    write_archived,
+)
 from distributary.partitions.recall_requests import RequestsFile, read_requests
 from distributary.partitions.recalls import ASKED_S, LOOK_S, UNUSED_S, KeptRecords, Recalls
 from distributary.testing.memory_log import MemoryLog
@@ -213,7 +219,7 @@ def test_a_cut_within_a_stretch_bounds_what_is_as_late(kept):
 
 
 def test_the_file_of_stretches_is_read_again_when_it_changes(tmp_path):
-    """What another archive has does not count."""
+    """What another archive has does not count, nor does it make this one unknown."""
     path = tmp_path / "archived.json"
     stretches = StretchesFile(path, "/archive", 0)
     assert stretches.read() == []
@@ -221,5 +227,22 @@ def test_the_file_of_stretches_is_read_again_when_it_changes(tmp_path):
     assert stretches.read() == STRETCHES[:1]
     write_archived(path, "/archive", {0: 30}, {0: STRETCHES})
     assert stretches.read() == STRETCHES
-    write_archived(path, "/elsewhere", {0: 30}, {0: STRETCHES})
-    assert stretches.read() == []
+    write_archived(path, "/elsewhere", {0: 10}, {0: STRETCHES[:1]})
+    assert stretches.read() == STRETCHES
+    assert StretchesFile(path, "/elsewhere", 0).read() == STRETCHES[:1]
+    assert StretchesFile(path, "/nowhere", 0).read() == []
+    for number in range(ARCHIVES_MAX - 1):
+        assert stretches.read() == STRETCHES
+        write_archived(path, f"/copy-{number}", {}, {})
+    assert stretches.read() == []  # so many are remembered
+
+
+def test_what_an_earlier_version_noted_of_an_archive_counts(tmp_path):
+    """It knew of one; and it reads that of which the newest job was."""
+    path = tmp_path / "archived.json"
+    path.write_bytes(b'{"to":"/archive","partitions":{"0":10},"stretches":{"0":[[0,10,1,2]]}}')
+    assert StretchesFile(path, "/archive", 0).read() == [(0, 10, 1, 2)]
+    write_archived(path, "/elsewhere", {0: 5})
+    assert StretchesFile(path, "/archive", 0).read() == [(0, 10, 1, 2)]
+    found = msgspec.json.decode(path.read_bytes())
+    assert (found["to"], found["partitions"]) == ("/elsewhere", {"0": 5})
