@@ -392,6 +392,25 @@ def test_a_stream_or_a_consumer_that_cannot_be_read_is_told(run, nats_server, na
     run(scenario())
 
 
+def test_a_consumer_of_another_subject_is_told(run, nats_server, name, reader):
+    """As after a change of the settings: it would bring what is not asked for, and not what is."""
+
+    async def scenario():
+        await nats_server.create_stream(name, f"{name}.>")
+        await published(nats_server, f"{name}.a", as_json(1))
+        await published(nats_server, f"{name}.b", as_json(2))
+        async with reader.reading(nats_server, f"{name}.a"):
+            await reader.until(lambda: reader.messages)
+        async with reader.reading(nats_server, f"{name}.b") as running:
+            with pytest.raises(TransportError, match=rf"reads {name}\.a: .* to read {name}\.b"):
+                await raised(running)
+        assert len(reader.messages) == 1
+        async with reader.reading(nats_server, f"{name}.b", durable="other"):
+            await reader.until(lambda: len(reader.messages) == 2)
+
+    run(scenario())
+
+
 def test_a_consumer_that_is_deleted_ends_the_run(run, nats_server, name, reader):
     """The next run makes it anew."""
 

@@ -114,6 +114,13 @@ class StreamReading:
         if settings.get("deliver_subject") or settings.get("ack_policy") != "explicit":
             text = f"The consumer {self._durable} must be a pull consumer that acknowledges each"
             raise TransportError("protocol", text)
+        place = self._spec.place
+        # Of a stream that holds several; an operator's own consumer may read all of it.
+        subjects = settings.get("filter_subjects") or [settings.get("filter_subject") or place]
+        if subjects != [place]:
+            read = ", ".join(map(str, subjects))[:TEXT_CHARS_MAX]
+            text = f"The consumer {self._durable} reads {read}: delete it, or set another durable"
+            raise TransportError("protocol", f"{text} to read {place}")
         ack_wait = settings.get("ack_wait")
         return ack_wait / _SECOND if isinstance(ack_wait, int) and ack_wait > 0 else ACK_WAIT_S
 
