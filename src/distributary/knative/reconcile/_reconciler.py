@@ -205,6 +205,7 @@ class Reconciler:
             change.type != "MODIFIED"
             or before is None
             or before.sealed != stored.sealed
+            or before.early != stored.early
             or (_read_by_others(before.content) != _read_by_others(stored.content))
         ):
             self._queue.add_all(self._pass.dependents.of(stored.key))

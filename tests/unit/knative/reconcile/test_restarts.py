@@ -342,6 +342,8 @@ def test_what_an_older_version_stored_keeps_its_policy_until_it_is_written(world
     world.settle()
     assert [world.settings(each).policy.retry for each in (of_broker, made)] == [10, 10]
     trigger(world, delivery={"timeout": "PT5S"}, filter={"attributes": {"type": "a"}})
+    world.apply("Broker", "b", {"delivery": {"timeout": "PT6S"}}, labels={"only": "this"})
+    assert [world.settings(each).policy.retry for each in (of_broker, made)] == [0, 0]
     world.apply("Broker", "b", {"delivery": {"timeout": "PT7S"}})
     assert [world.settings(each).policy.retry for each in (of_broker, made)] == [0, 0]
     assert world.settings(of_broker).policy.timeout_s == 7.0
