@@ -18,6 +18,7 @@ import structlog
 
 from distributary.core import database
 from distributary.core.errors import DistributaryError, FencedError, LogLockedError
+from distributary.core.periodic import keep_turning
 from distributary.core.postgres_lease import LeaseRow, PostgresLease, read_leases
 from distributary.server.nodes import Leader
 from distributary.sources import Step, next_step
@@ -149,24 +150,25 @@ class SourceLeases:
     async def follow(self) -> None:
         """Take, run and give sources; never returns."""
         threading.Thread(target=self._guard, name="source-leases", daemon=True).start()
-        await asyncio.gather(self._watch(), self._turn_again())
+        await asyncio.gather(
+            keep_turning(self._watch, "lapsing-sources"),
+            keep_turning(self._turn_again, "source-leases"),
+        )
 
-    async def _turn_again(self) -> None:
-        while True:
-            try:
-                await self.turn()
-            except DistributaryError as error:
-                if not self._trouble:
-                    self._log.warning("sources-alone", reason=str(error))
-                self._trouble = True
-            else:
-                self._trouble = False
-            await asyncio.sleep(TURN_S)
+    async def _turn_again(self) -> float:
+        try:
+            await self.turn()
+        except DistributaryError as error:
+            if not self._trouble:
+                self._log.warning("sources-alone", reason=str(error))
+            self._trouble = True
+        else:
+            self._trouble = False
+        return TURN_S
 
-    async def _watch(self) -> None:
-        while True:
-            await self.drop_lapsing()
-            await asyncio.sleep(LOOK_S)
+    async def _watch(self) -> float:
+        await self.drop_lapsing()
+        return LOOK_S
 
     def _guard(self) -> None:
         """End the process where a source runs beyond its lease: the loop hangs, or has slept."""
@@ -225,7 +227,11 @@ class SourceLeases:
             lease = await asyncio.to_thread(self._table.take, SOURCE + name)
         except LogLockedError:
             return  # another node was first
-        source = self._make(name)
+        try:
+            source = self._make(name)
+        except BaseException:  # nobody would ever read it: the lease renews itself
+            await asyncio.to_thread(lease.release)
+            raise
         self._held[name] = lease, source
         self._log.info("source-taken", source=name)
         source.start()

@@ -95,6 +95,7 @@ class World:
         self.table = Table()
         self.readers: dict[str, str] = {}
         self.fenced: list[str] = []
+        self.faults: list[Exception] = []
         self.nodes = {node: self.node(node) for node in nodes}
 
     def node(self, name: str) -> SourceLeases:
@@ -103,10 +104,15 @@ class World:
             self.table.of(name),
             name,
             NAMES,
-            lambda source: Reading(self, name, source),
+            lambda source: self._make(name, source),
             ended=lambda _name: None,
             fenced=lambda: self.fenced.append(name),
         )
+
+    def _make(self, node: str, source: str) -> Reading:
+        if self.faults:
+            raise self.faults.pop()
+        return Reading(self, node, source)
 
     async def turns(self, *without: str, count: int = 4) -> None:
         """A second each: all renew, look at the clock, and act; but for those *without*."""
@@ -123,6 +129,27 @@ class World:
     def count(self, node: str) -> int:
         """How many sources *node* reads."""
         return list(self.readers.values()).count(node)
+
+
+def test_a_source_that_cannot_be_made_is_left_to_others_and_tried_again(monkeypatch) -> None:
+    """Whatever is wrong with it at this node: its lease does not renew itself for nobody."""
+    monkeypatch.setattr("distributary.core.periodic.AGAIN_S", 0.0)
+
+    async def run() -> None:
+        world = World("x")
+        world.faults += [RuntimeError("can't start new thread")] * 2
+        with pytest.raises(RuntimeError):
+            await world.nodes["x"].turn()
+        (left_s,) = (row.left_s for row in world.table.of("y").read() if row.name == f"{SOURCE}a")
+        assert left_s == 0.0
+        follow = asyncio.create_task(world.nodes["x"].follow())
+        while world.count("x") < len(NAMES):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+        assert not world.faults
+        follow.cancel()
+        await asyncio.gather(follow, return_exceptions=True)
+
+    asyncio.run(run())
 
 
 def test_one_node_runs_all_and_shares_with_the_next() -> None:
