@@ -43,7 +43,7 @@ from distributary.core.flow import (
     encode_route,
 )
 from distributary.testing.ledger_checker import Key
-from distributary.testing.naive_routes import matches, published
+from kit.simulation.naive_routes import matches, published
 
 __all__ = [
     "ActiveRoutes",

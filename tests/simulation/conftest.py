@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.testing.life_checker import LifeChecker, transitions
-from distributary.testing.simulation import Partition
+from kit.simulation.life_checker import LifeChecker, transitions
+from kit.simulation.partition import Partition
 
 met = LifeChecker.met
 

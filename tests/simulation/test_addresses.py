@@ -1,7 +1,7 @@
 """Brokers and Channels: who sees what was published where, live, late, moved and after crashes."""
 
 from distributary.core.policy import DeliveryPolicy
-from distributary.testing.simulation import answers, hangs
+from kit.simulation.partition import answers, hangs
 
 A, B, C = "http://a.example/", "http://b.example/", "http://c.example/"
 PATIENT = DeliveryPolicy(retry=0, timeout_s=50.0)

@@ -16,9 +16,9 @@ from distributary.datadir.archived import ArchivedStretch
 from distributary.partitions.ports import BackfillBudget
 from distributary.partitions.recall_requests import RequestsFile, read_requests
 from distributary.partitions.recalls import Recalls
-from distributary.testing.simulated_events import expect_history
-from distributary.testing.simulated_shared import SharedPartition
-from distributary.testing.simulation import Partition, answers
+from kit.simulation.events import expect_history
+from kit.simulation.partition import Partition, answers
+from kit.simulation.shared import SharedPartition
 
 A, B = "http://a.example/", "http://b.example/"
 POLICY = DeliveryPolicy(retry=2, backoff_delay_s=0.1, timeout_s=1.0)

@@ -10,9 +10,9 @@ from distributary.core.policy import DeliveryPolicy
 from distributary.core.quotas import Quotas, QuotaTable
 from distributary.partitions import _flusher, _unwritten
 from distributary.partitions.ports import BackfillBudget
-from distributary.testing import simulation
-from distributary.testing.simulated_ports import LateWork
-from distributary.testing.simulation import answers, hangs
+from kit.simulation import partition as simulation
+from kit.simulation.partition import answers, hangs
+from kit.simulation.ports import LateWork
 
 A, B = "http://a.example/", "http://b.example/"
 PATIENT = DeliveryPolicy(retry=1_000, backoff_delay_s=10.0, backoff_max_s=60.0, timeout_s=1.0)

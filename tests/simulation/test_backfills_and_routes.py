@@ -7,7 +7,7 @@ from distributary.core.engine import EngineLimits
 from distributary.core.flow import Stage
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.datadir import StatusField
-from distributary.testing.simulation import answers, hangs
+from kit.simulation.partition import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 STEADY = DeliveryPolicy(

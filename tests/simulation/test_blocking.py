@@ -10,10 +10,12 @@ from distributary.core.engine import EngineLimits
 from distributary.core.errors import StoreError
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import StatusField
-from distributary.testing import simulated_ports, simulated_runs, simulation
 from distributary.testing.memory_log import MemoryLog
-from distributary.testing.simulation import answers
 from distributary.testing.virtual import VirtualTimers
+from kit.simulation import partition as simulation
+from kit.simulation import ports as simulated_ports
+from kit.simulation import runs as simulated_runs
+from kit.simulation.partition import answers
 
 A, B = "http://a.example/", "http://b.example/"
 

@@ -15,7 +15,7 @@ from distributary.datadir import StatusField
 from distributary.partitions import _intake
 from distributary.partitions._reload import Reload
 from distributary.testing.scripted_transport import Step
-from distributary.testing.simulation import answers, hangs
+from kit.simulation.partition import answers, hangs
 
 FAST, SLOW = "http://fast.example/", "http://slow.example/"
 PATIENT = DeliveryPolicy(timeout_s=600.0)

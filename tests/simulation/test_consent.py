@@ -8,7 +8,7 @@ from distributary.core.deliver.consent import AWAITS_CONSENT, Consent
 from distributary.core.errors import TransportError
 from distributary.core.outcome import read_failing
 from distributary.testing.scripted_transport import Step
-from distributary.testing.simulated_sinks import replies
+from kit.simulation.sinks import replies
 
 A, B, DEAD, REPLY = (
     "http://a.example/",

@@ -12,7 +12,7 @@ from distributary.core.flow import (
 )
 from distributary.core.outcome import Tally, read_failing, write_failing
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
-from distributary.testing.simulation import answers, replies
+from kit.simulation.partition import answers, replies
 
 SINK, BACK = "http://sink.example/", "http://back.example/"
 QUICK = DeliveryPolicy(

@@ -6,8 +6,8 @@ from distributary.core import outcome
 from distributary.core.deliver import Limits
 from distributary.core.policy import DeliveryPolicy
 from distributary.partitions import _flusher, _unwritten
-from distributary.testing import simulation
-from distributary.testing.simulation import answers, hangs
+from kit.simulation import partition as simulation
+from kit.simulation.partition import answers, hangs
 
 A, B = "http://a.example/", "http://b.example/"
 ONCE = DeliveryPolicy(retry=0, timeout_s=1.0)

@@ -11,7 +11,7 @@ from distributary.core.outcome import (
     ReservationRequest,
 )
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
-from distributary.testing.simulation import answers, hangs
+from kit.simulation.partition import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 STEADY = DeliveryPolicy(

@@ -7,7 +7,7 @@ The gate plays 20 seeds. To play others, or one again::
 
 import os
 
-from distributary.testing import simulated_runs
+from kit.simulation import runs as simulated_runs
 from simulation.test_seeds import SMALL
 
 SEED_COUNT = int(os.environ.get("DISTRIBUTARY_SEEDS", "20"))

@@ -5,7 +5,7 @@ import pytest
 from distributary.core.deliver import Limits
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import StatusField
-from distributary.testing.simulation import answers
+from kit.simulation.partition import answers
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 POLICY = DeliveryPolicy(retry=2, timeout_s=1.0)

@@ -6,7 +6,7 @@ import pytest
 
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import StatusField
-from distributary.testing.simulation import answers, hangs
+from kit.simulation.partition import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 POLICY = DeliveryPolicy(retry=2, backoff_delay_s=1.0, timeout_s=1.0)

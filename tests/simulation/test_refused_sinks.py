@@ -7,7 +7,7 @@ import pytest
 from distributary.core.errors import TransportError
 from distributary.core.policy import Reply
 from distributary.testing.scripted_transport import Step
-from distributary.testing.simulation import replies
+from kit.simulation.partition import replies
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 BACK = "http://reply.example/"

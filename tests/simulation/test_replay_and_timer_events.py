@@ -6,8 +6,8 @@ from distributary.core.errors import StoreError
 from distributary.core.flow import RecordKind
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import StatusField
-from distributary.testing.simulated_ports import TargetsView
-from distributary.testing.simulation import answers, hangs
+from kit.simulation.partition import answers, hangs
+from kit.simulation.ports import TargetsView
 
 A, B = "http://a.example/", "http://b.example/"
 

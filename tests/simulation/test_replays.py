@@ -9,7 +9,7 @@ from distributary.core.engine import EngineLimits
 from distributary.core.flow import DoneKey, RecordKind, Stage
 from distributary.core.outcome import Changes, RetryRow, RunRow
 from distributary.core.policy import DeliveryPolicy
-from distributary.testing.simulation import answers
+from kit.simulation.partition import answers
 
 EVENTS = int(RecordKind.EVENTS)
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"

@@ -3,7 +3,7 @@
 from distributary.core.deliver import Limits
 from distributary.core.demand import DemandDetails
 from distributary.core.policy import DeliveryPolicy
-from distributary.testing.simulation import answers
+from kit.simulation.partition import answers
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 POLICY = DeliveryPolicy(retry=2, backoff_delay_s=0.1, timeout_s=1.0)

@@ -7,8 +7,8 @@ from distributary.core.event import Event, record
 from distributary.core.flow import Stage
 from distributary.core.outcome import IN_STORE
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
-from distributary.testing import simulated_sinks
-from distributary.testing.simulation import answers, hangs, replies
+from kit.simulation import sinks as simulated_sinks
+from kit.simulation.partition import answers, hangs, replies
 
 SINK, DEAD = "http://sink.example/", "http://dead.example/"
 BACK = "http://back.example/"
@@ -325,7 +325,7 @@ def test_replies_go_where_the_newest_revision_says(trigger):
 def test_a_sink_sets_no_passes(partition, monkeypatch, kept, told):
     """Our count is not the sink's to change: it would start a loop anew, or end one early."""
     seen = []
-    template = "distributary.testing.simulated_sinks._TEMPLATE"
+    template = "kit.simulation.sinks._TEMPLATE"
     attributes = {**simulated_sinks._TEMPLATE.attributes, "knativebrokerttl": 9_999}
     monkeypatch.setattr(template, Event(attributes, None))
     monkeypatch.setattr(

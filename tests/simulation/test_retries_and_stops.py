@@ -8,7 +8,7 @@ from distributary.core.errors import StoreError
 from distributary.core.flow import Stage
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.partitions import _runs
-from distributary.testing.simulation import answers, hangs
+from kit.simulation.partition import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 STEADY = DeliveryPolicy(

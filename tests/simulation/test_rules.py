@@ -10,8 +10,8 @@ from distributary.core.journal import read_journal
 from distributary.core.lease import FileLease
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.datadir import StatusField
-from distributary.testing.simulation import answers, hangs
 from distributary.testing.virtual import VirtualClock
+from kit.simulation.partition import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 STEADY = DeliveryPolicy(

@@ -7,8 +7,8 @@ from distributary.core.engine import EngineLimits
 from distributary.core.flow import Stage
 from distributary.core.outcome import Changes, DeliveryStore, LetterChoice
 from distributary.core.policy import DeliveryPolicy
-from distributary.testing import simulation
-from distributary.testing.simulation import answers, hangs, replies
+from kit.simulation import partition as simulation
+from kit.simulation.partition import answers, hangs, replies
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 ONCE = DeliveryPolicy(retry=1, backoff_delay_s=0.1, timeout_s=1.0)

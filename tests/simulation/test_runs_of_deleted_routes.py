@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.demand import DemandDetails
 from distributary.core.policy import DeliveryPolicy
-from distributary.testing.simulation import answers
+from kit.simulation.partition import answers
 
 A, B = "http://a.example/", "http://b.example/"
 ONCE = DeliveryPolicy(retry=1, backoff_delay_s=0.1, timeout_s=1.0)

@@ -12,7 +12,7 @@ import pytest
 
 from distributary.core import journal
 from distributary.core.engine import EngineLimits
-from distributary.testing import simulated_runs
+from kit.simulation import runs as simulated_runs
 
 SEED_COUNT = int(os.environ.get("DISTRIBUTARY_SEEDS", "30"))
 FIRST_SEED = int(os.environ.get("DISTRIBUTARY_FIRST_SEED", "0"))

@@ -5,8 +5,8 @@ import pytest
 from distributary.core.errors import StoreError
 from distributary.core.policy import DeliveryPolicy
 from distributary.core.postgres_lease import MARGIN_S, TTL_S
-from distributary.testing.simulated_shared import SharedPartition
-from distributary.testing.simulation import answers
+from kit.simulation.partition import answers
+from kit.simulation.shared import SharedPartition
 
 SINK = "http://sink.example/"
 DOWN = "http://down.example/"

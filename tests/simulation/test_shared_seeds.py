@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from distributary.testing import simulated_runs
+from kit.simulation import runs as simulated_runs
 from simulation.test_seeds import SMALL
 
 SEED_COUNT = int(os.environ.get("DISTRIBUTARY_SEEDS", "30"))

@@ -7,8 +7,8 @@ import pytest
 from distributary.core.deliver import Limits
 from distributary.core.engine import EngineLimits, MatchState, Step
 from distributary.core.policy import DeliveryPolicy
-from distributary.testing.life_checker import LifeChecker, transitions
-from distributary.testing.simulation import answers, hangs, replies
+from kit.simulation.life_checker import LifeChecker, transitions
+from kit.simulation.partition import answers, hangs, replies
 
 FOLDER = Path(__file__).parent
 SINK, DEAD, SLOW = "http://sink.example/", "http://dead.example/", "http://slow.example/"

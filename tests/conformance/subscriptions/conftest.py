@@ -30,14 +30,14 @@ from distributary.subscriptions.http import create_app
 from distributary.subscriptions.service import Deliveries as StandingDeliveries
 from distributary.subscriptions.service import Statuses, Subscriptions, rules
 from distributary.subscriptions.store.store import Store
-from distributary.testing.simulated_sinks import ScriptSettings
-from distributary.testing.simulation import Partition
 from kit import given
 from kit.amqp_client import AmqpClient, join
 from kit.announcer import CountingAnnouncer
 from kit.asgi_client import Answer, AsgiClient
 from kit.event_log import ListedRoutes
 from kit.memory_routes import MemoryRouteAppender
+from kit.simulation.partition import Partition
+from kit.simulation.sinks import ScriptSettings
 from kit.standing import watcher_of
 
 

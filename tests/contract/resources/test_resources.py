@@ -15,7 +15,7 @@ from distributary.subscriptions.service import rules
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Delete, Put
 from distributary.testing import check_resources
-from distributary.testing.simulated_ports import SimulatedTargets, TargetsView
+from kit.simulation.ports import SimulatedTargets, TargetsView
 
 
 class StoredResources:

@@ -12,7 +12,7 @@ from distributary.history.rows import Recorder
 from distributary.partitions import _history
 from distributary.partitions._history import FILE_S, LOST_TOTAL, RETRY_S, History, finish
 from distributary.testing.memory_ownership import MemoryOwnership, MemoryStore
-from distributary.testing.simulated_history import SimulatedHistory
+from kit.simulation.history import SimulatedHistory
 
 
 class Rig:

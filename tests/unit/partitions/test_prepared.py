@@ -14,8 +14,8 @@ from distributary.core.meter import Meter
 from distributary.partitions._once import Once
 from distributary.partitions._prepared import Prepared
 from distributary.testing.memory_log import MemoryLog
-from distributary.testing.simulated_ports import SimulatedTargets
 from distributary.testing.virtual import VirtualClock
+from kit.simulation.ports import SimulatedTargets
 
 LIMITS = OnceLimits(3600.0, 100)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.partitions import _progress as standing_module
-from distributary.testing.simulation import Partition
+from kit.simulation.partition import Partition
 
 SINK = "http://sink.example/"
 

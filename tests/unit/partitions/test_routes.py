@@ -18,7 +18,7 @@ from distributary.partitions.routes import (
     save_table,
 )
 from distributary.testing.memory_log import MemoryLog
-from distributary.testing.simulated_ports import SimulatedTargets
+from kit.simulation.ports import SimulatedTargets
 
 
 def put(seq, uid, *types, revision=1):

@@ -18,8 +18,8 @@ from distributary.partitions._holding import wait_for_log
 from distributary.partitions.consumer import TICK_S
 from distributary.partitions.routes import follow_from
 from distributary.testing.memory_log import MemoryLog
-from distributary.testing.simulated_ports import TargetsView
-from distributary.testing.simulation import Partition, answers, hangs
+from kit.simulation.partition import Partition, answers, hangs
+from kit.simulation.ports import TargetsView
 
 SINK = "http://sink.example/"
 

@@ -254,7 +254,7 @@ def test_a_record_with_many_matches_is_tracked_like_one_with_few(make_task):
 
 def test_finished_rows_are_looked_through_once_a_second(tmp_path, monkeypatch):
     """A flush comes every 10 ms, and a stuck match may keep 100,000 of them."""
-    from distributary.testing.simulation import Partition  # noqa: PLC0415 - heavy, for one test
+    from kit.simulation.partition import Partition  # noqa: PLC0415 - heavy, for one test
 
     partition = Partition(tmp_path)
     partition.start()

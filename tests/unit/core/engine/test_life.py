@@ -27,7 +27,7 @@ from distributary.core.flow import (
 from distributary.core.meter import Meter
 from distributary.core.outcome import ReservationAnswer, RetryRow
 from distributary.core.policy import DeliveryPolicy, Reply
-from distributary.testing.life_checker import LifeChecker, transitions
+from kit.simulation.life_checker import LifeChecker, transitions
 
 SINK, DEAD, BACK = "http://sink.example/", "http://dead.example/", "http://back.example/"
 ROUTE = "r"

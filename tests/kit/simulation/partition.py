@@ -3,7 +3,7 @@
 ``Partition`` runs a real ``partitions.consumer.PartitionConsumer`` with real dispatcher, journal
 and delivery store over a log in memory, and scripted sinks. ``crash`` replaces an owner and loses
 all that is not durable, ``rollover`` drains it; an ``OutcomeChecker`` checks every promise.
-``simulated_runs.play`` makes a run of a seed, the same each time; ``SharedPartition`` is for many
+``runs.play`` makes a run of a seed, the same each time; ``SharedPartition`` is for many
 machines.
 """
 
@@ -42,18 +42,19 @@ from distributary.partitions.consumer import PartitionConsumer
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.ports import BackfillBudget
 from distributary.partitions.routes import follow_from
-from distributary.testing import simulated_life
-from distributary.testing.life_checker import LifeChecker
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.memory_tallies import MemoryTallies
-from distributary.testing.naive_routes import matches
-from distributary.testing.outcome_checker import OutcomeChecker
 from distributary.testing.scripted_transport import ScriptedTransport
 from distributary.testing.scripted_transport import Step as Scripted
-from distributary.testing.simulated_events import Publisher, expect_history
-from distributary.testing.simulated_history import SimulatedHistory
-from distributary.testing.simulated_life import Life
-from distributary.testing.simulated_ports import (
+from distributary.testing.virtual import SeededRandom, VirtualClock, VirtualTimers
+from kit.simulation import life as simulated_life
+from kit.simulation.events import Publisher, expect_history
+from kit.simulation.history import SimulatedHistory
+from kit.simulation.life import Life
+from kit.simulation.life_checker import LifeChecker
+from kit.simulation.naive_routes import matches
+from kit.simulation.outcome_checker import OutcomeChecker
+from kit.simulation.ports import (
     SMALL_LIMITS,
     FaultyReservations,
     LateFlushes,
@@ -64,7 +65,7 @@ from distributary.testing.simulated_ports import (
     SimulatedTargets,
     TargetsView,
 )
-from distributary.testing.simulated_sinks import (
+from kit.simulation.sinks import (
     Behaviour,
     addressee,
     answers,
@@ -73,8 +74,7 @@ from distributary.testing.simulated_sinks import (
     replies,
     target_of,
 )
-from distributary.testing.tally_checker import TallyChecker
-from distributary.testing.virtual import SeededRandom, VirtualClock, VirtualTimers
+from kit.simulation.tally_checker import TallyChecker
 
 __all__ = ["Behaviour", "Partition", "answers", "hangs", "replies"]
 

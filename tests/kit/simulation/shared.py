@@ -5,7 +5,7 @@ database that can be away or break a connection at a commit. An owner may be sto
 dead, while it lives: then another one goes on, and the former one must write nothing. The log may
 show its end late, and have a record of a route twice.
 
-Called by ``simulated_runs`` and tests.
+Called by ``runs`` and tests.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from distributary.partitions._history import Files
 from distributary.partitions.context import PartitionContext
 from distributary.testing.memory_log import LaggingLog
 from distributary.testing.scripted_transport import Step
-from distributary.testing.simulated_database import (
+from kit.simulation.database import (
     FencedReservations,
     FencedTallies,
     Owner,
@@ -41,10 +41,10 @@ from distributary.testing.simulated_database import (
     SimulatedFlushes,
     watched,
 )
-from distributary.testing.simulated_life import Life, take_new
-from distributary.testing.simulated_ports import Crashed, LateFlushes, LateWork, LifeTimers
-from distributary.testing.simulated_sinks import answers, replied
-from distributary.testing.simulation import FLUSH_S_MAX, Partition
+from kit.simulation.life import Life, take_new
+from kit.simulation.partition import FLUSH_S_MAX, Partition
+from kit.simulation.ports import Crashed, LateFlushes, LateWork, LifeTimers
+from kit.simulation.sinks import answers, replied
 
 __all__ = ["SharedPartition"]
 

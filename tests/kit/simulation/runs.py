@@ -16,9 +16,9 @@ from distributary.core.errors import TransportError
 from distributary.core.flow import TTL_DEFAULT
 from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
-from distributary.testing.simulated_once import OncePartition
-from distributary.testing.simulated_shared import SharedPartition
-from distributary.testing.simulation import Behaviour, Partition, answers, hangs, replies
+from kit.simulation.once import OncePartition
+from kit.simulation.partition import Behaviour, Partition, answers, hangs, replies
+from kit.simulation.shared import SharedPartition
 
 __all__ = ["play", "play_once", "play_shared"]
 

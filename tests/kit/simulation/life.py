@@ -18,8 +18,8 @@ from distributary.core.outcome import (
 from distributary.datadir import MappedStatusPage
 from distributary.partitions.consumer import PartitionConsumer
 from distributary.testing.memory_ownership import MemoryOwnership
-from distributary.testing.simulated_history import LEAP
-from distributary.testing.simulated_ports import (
+from kit.simulation.history import LEAP
+from kit.simulation.ports import (
     LifeTimers,
     SimulatedFiles,
     SimulatedTargets,

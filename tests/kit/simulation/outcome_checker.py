@@ -1,6 +1,6 @@
 """The outcome checker of a simulation: a naive model of what must happen to each match.
 
-Called by ``simulation`` with everything observable: published events, arrivals at sinks, answers,
+Called by ``partition`` with everything observable: published events, arrivals at sinks, answers,
 and what became durable. Fails at the first violation of a promise of DESIGN section 1.
 """
 
@@ -15,7 +15,7 @@ from distributary.core.event import record as event_record
 from distributary.core.flow import TTL_ATTRIBUTE, Attempt, DoneKey, Position, Stage
 from distributary.core.outcome import BackfillRow, DeadLetter, RetryRow
 from distributary.core.policy import Reply
-from distributary.testing.simulated_sinks import origin_id, reply_to
+from kit.simulation.sinks import origin_id, reply_to
 
 __all__ = ["Fate", "OutcomeChecker"]
 

@@ -1,6 +1,6 @@
 """Simulated dependencies of a partition's owner: targets, stores, medium, timers, flush thread.
 
-Called by ``simulation``. All of them survive a crash of the owner, as a disk or another process
+Called by ``partition``. All of them survive a crash of the owner, as a disk or another process
 does, except ``LifeTimers`` and ``LateWork``, which die with their owner.
 """
 

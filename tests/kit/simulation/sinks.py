@@ -1,6 +1,6 @@
 """Behaviours of simulated sinks.
 
-Called by ``simulation``, for the script of a ``ScriptedTransport``.
+Called by ``partition``, for the script of a ``ScriptedTransport``.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Checks every step of every match against the state transition table, and counts transitions.
 
-Called by ``simulation``. A step that the table does not allow fails at once.
+Called by ``partition``. A step that the table does not allow fails at once.
 """
 
 from collections import Counter

@@ -1,10 +1,10 @@
 """A simulation of a partition of a shared log whose readers find repeats.
 
-As ``simulated_shared``, with a window in which an event is taken once: publishers repeat what was
+As ``shared``, with a window in which an event is taken once: publishers repeat what was
 answered or was not, and appends that are answered late are stored twice. Nobody expects a repeat:
 the checkers of every promise fail where one is delivered, or where a first one is not.
 
-Called by ``simulated_runs`` and tests.
+Called by ``runs`` and tests.
 """
 
 import dataclasses
@@ -21,9 +21,9 @@ from distributary.partitions._once import Once
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.ports import Records
 from distributary.testing.memory_log import LaggingLog, MemoryLog
-from distributary.testing.simulated_life import Life
-from distributary.testing.simulated_ports import LifeTimers
-from distributary.testing.simulated_shared import SharedPartition
+from kit.simulation.life import Life
+from kit.simulation.ports import LifeTimers
+from kit.simulation.shared import SharedPartition
 
 __all__ = ["LIMITS", "OncePartition", "RepeatedLog"]
 

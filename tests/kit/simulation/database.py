@@ -1,6 +1,6 @@
 """The database that the owners of a partition share, as a simulation of many machines has it.
 
-Called by ``simulated_shared``. It has what PostgreSQL has for one partition: a lease, the
+Called by ``shared``. It has what PostgreSQL has for one partition: a lease, the
 generation of the owner, the number of the last flush, and frames. What it holds outlives every
 owner. It can be away, and it can break a connection at a commit, before or after the commit counts.
 """
@@ -20,7 +20,7 @@ from distributary.core.outcome import (
     TallyStore,
 )
 from distributary.core.outcome.rows import Changes
-from distributary.testing.simulated_ports import StoreWatch, WatchedMemory
+from kit.simulation.ports import StoreWatch, WatchedMemory
 
 __all__ = ["FencedReservations", "FencedTallies", "Owner", "SharedDatabase", "SimulatedFlushes"]
 

@@ -20,9 +20,9 @@ from distributary.core.flow import (
 )
 from distributary.testing.binary_form import in_binary_form
 from distributary.testing.memory_log import MemoryLog
-from distributary.testing.naive_routes import matches, published
-from distributary.testing.outcome_checker import OutcomeChecker
-from distributary.testing.simulated_sinks import origin_id
+from kit.simulation.naive_routes import matches, published
+from kit.simulation.outcome_checker import OutcomeChecker
+from kit.simulation.sinks import origin_id
 
 __all__ = ["Publisher", "expect_history"]
 

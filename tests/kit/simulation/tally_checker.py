@@ -1,6 +1,6 @@
 """Checks that tallies are the counts of the outcomes that a simulation saw.
 
-Called by ``simulation``.
+Called by ``partition``.
 """
 
 from collections import Counter
