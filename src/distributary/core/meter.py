@@ -138,81 +138,19 @@ def _split(name: str) -> tuple[str, list[str], list[str]]:
     return base, [key for key, _, _ in pairs], [value.strip('"') for _, _, value in pairs]
 
 
-class _Files:
-    """A Prometheus collector over the snapshot files of a folder."""
-
-    def __init__(self, saved: Iterable[_Saved], helps: dict[str, str], prefix: str) -> None:
-        self._saved = list(saved)
-        self._helps = helps
-        self._prefix = prefix
-
-    def collect(
-        self,
-    ) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
-        """Yield sums over all roles."""
-        yield from self._counters()
-        yield from self._gauges()
-        yield from self._histograms()
-
-    def _help(self, base: str) -> str:
-        return self._helps.get(base, base.replace("_", " "))
-
-    def _counters(self) -> Iterable[CounterMetricFamily]:
-        sums: dict[str, float] = {}
-        for saved in self._saved:
-            for name, value in saved.counters.items():
-                sums[name] = sums.get(name, 0) + value
-        families: dict[str, CounterMetricFamily] = {}
-        for name, value in sorted(sums.items()):
-            base, keys, values = _split(name)
-            family = families.get(base)
-            if family is None:
-                family = CounterMetricFamily(self._prefix + base, self._help(base), labels=keys)
-                families[base] = family
-            family.add_metric(values, value)
-        return families.values()
-
-    def _gauges(self) -> Iterable[GaugeMetricFamily]:
-        sums: dict[str, float] = {}
-        for saved in self._saved:
-            for name, value in saved.gauges.items():
-                sums[name] = sums.get(name, 0) + value
-        families: dict[str, GaugeMetricFamily] = {}
-        for name, value in sorted(sums.items()):
-            base, keys, values = _split(name)
-            family = families.get(base)
-            if family is None:
-                family = GaugeMetricFamily(self._prefix + base, self._help(base), labels=keys)
-                families[base] = family
-            family.add_metric(values, value)
-        return families.values()
-
-    def _histograms(self) -> Iterable[HistogramMetricFamily]:
-        sums: dict[str, Histogram] = {}
-        for saved in self._saved:
-            _add_histograms(sums, saved)
-        for name, histogram in sorted(sums.items()):
-            base, keys, values = _split(name)
-            family = HistogramMetricFamily(self._prefix + base, self._help(base), labels=keys)
-            buckets: list[tuple[str, float]] = []
-            running = 0
-            for bound, count in zip(histogram.bounds, histogram.counts, strict=False):
-                running += count
-                buckets.append((str(bound), running))
-            buckets.append(("+Inf", sum(histogram.counts)))
-            family.add_metric(values, buckets, histogram.total)
-            yield family
-
-
 def read_sums(paths: Iterable[Path]) -> tuple[dict[str, float], dict[str, Histogram]]:
     """Return the counters and histograms of the snapshots at *paths*, summed over all of them."""
     counters: dict[str, float] = {}
     histograms: dict[str, Histogram] = {}
     for saved in map(_load, paths):
-        for name, value in saved.counters.items():
-            counters[name] = counters.get(name, 0) + value
+        _add(counters, saved.counters)
         _add_histograms(histograms, saved)
     return counters, histograms
+
+
+def _add(sums: dict[str, float], numbers: dict[str, float]) -> None:
+    for name, value in numbers.items():
+        sums[name] = sums.get(name, 0) + value
 
 
 def _add_histograms(sums: dict[str, Histogram], saved: _Saved) -> None:
@@ -240,20 +178,56 @@ class Families:
         helps: dict[str, str],
         namespaces: AbstractSet[str] | None = None,
     ) -> None:
-        saved = [*map(_load, paths), _snapshot(now)]
+        self._saved = [*map(_load, paths), _snapshot(now)]
         if namespaces is not None:
-            saved = [_of_namespaces(each, namespaces) for each in saved]
-        self._files = _Files(saved, helps, PREFIX)
+            self._saved = [_of_namespaces(each, namespaces) for each in self._saved]
+        self._helps = helps
 
     def collect(self) -> Iterable[Metric]:
         """Yield each metric with its samples, as Prometheus names them."""
-        return self._files.collect()
+        counters: dict[str, float] = {}
+        gauges: dict[str, float] = {}
+        histograms: dict[str, Histogram] = {}
+        for saved in self._saved:
+            _add(counters, saved.counters)
+            _add(gauges, saved.gauges)
+            _add_histograms(histograms, saved)
+        yield from self._numbers(CounterMetricFamily, counters)
+        yield from self._numbers(GaugeMetricFamily, gauges)
+        yield from self._histograms(histograms)
 
     def render(self) -> bytes:
         """Return them as Prometheus text."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(self._files)
+        registry.register(self)
         return generate_latest(registry)
+
+    def _help(self, base: str) -> str:
+        return self._helps.get(base, base.replace("_", " "))
+
+    def _numbers(
+        self, kind: type[CounterMetricFamily | GaugeMetricFamily], sums: dict[str, float]
+    ) -> Iterable[Metric]:
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for name, value in sorted(sums.items()):
+            base, keys, values = _split(name)
+            if base not in families:
+                families[base] = kind(PREFIX + base, self._help(base), labels=keys)
+            families[base].add_metric(values, value)
+        return families.values()
+
+    def _histograms(self, sums: dict[str, Histogram]) -> Iterable[Metric]:
+        for name, histogram in sorted(sums.items()):
+            base, keys, values = _split(name)
+            family = HistogramMetricFamily(PREFIX + base, self._help(base), labels=keys)
+            buckets: list[tuple[str, float]] = []
+            running = 0
+            for bound, count in zip(histogram.bounds, histogram.counts, strict=False):
+                running += count
+                buckets.append((str(bound), running))
+            buckets.append(("+Inf", sum(histogram.counts)))
+            family.add_metric(values, buckets, histogram.total)
+            yield family
 
 
 def _of_namespaces(saved: _Saved, namespaces: AbstractSet[str]) -> _Saved:

@@ -37,8 +37,6 @@ from distributary.server.settings._cluster import (
 from distributary.server.settings._config_file import config_file, line_of, placed, read_toml
 from distributary.server.settings._consent import ConsentSettings
 from distributary.server.settings._environ import said_by, variable_of
-from distributary.server.settings._index import IndexSettings
-from distributary.server.settings._issuing import IssuingSettings
 from distributary.server.settings._keeping import KeepingSettings
 from distributary.server.settings._namespaces import read_namespaces
 from distributary.server.settings._network import NetworkSettings
@@ -56,11 +54,9 @@ from distributary.server.settings._telemetry import TelemetrySettings
 class Settings(
     # The last one's fields come first, here and wherever all settings are listed.
     TelemetrySettings,
-    IssuingSettings,
     ConsentSettings,
     OnceSettings,
     ArchiveSettings,
-    IndexSettings,
     NetworkSettings,
     ClusterSettings,
     RunningSettings,

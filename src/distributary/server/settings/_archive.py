@@ -1,8 +1,8 @@
-"""Settings of the archive of the log. Part of ``Settings``."""
+"""Settings of the index of event ids, and of the archive of the log. Part of ``Settings``."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from distributary.server.settings import _shapes as shapes
 from distributary.server.settings._shapes import setting
@@ -10,8 +10,19 @@ from distributary.server.settings._shapes import setting
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveSettings:
-    """Where old events go. Plain and picklable."""
+    """How events are found, and where old ones go. Plain and picklable."""
 
+    event_index: Literal["on", "off"] = setting(
+        shapes.one_of("on", "off"),
+        "on",
+        "Whether ids of events are indexed, so that an event is found by its id at once: 8 bytes of"
+        " disk an event. Without it a search reads the log.",
+    )
+    event_index_age_max_s: float = setting(
+        shapes.duration(3600.0, 3650 * 86400.0),
+        3650 * 86400.0,
+        "Age of events above which they are not in the index. It never holds more than the log.",
+    )
     archive: str = setting(
         shapes.SettingShape(
             "an absolute path such as /mnt/archive, or the URL of a folder that Spark can write,"

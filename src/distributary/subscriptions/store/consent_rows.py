@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from distributary.core import database
-from distributary.core.database import StoreWriter
 from distributary.routes import tables as _tables
+from distributary.subscriptions.store._rows import StoreRows
 
 ConsentState = Literal["asked", "refused", "given", "private"]
 """Asked, and no answer that decides it; answered without consent; given; on a private address, so
@@ -106,25 +106,8 @@ def digest_of(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class ConsentRows:
-    """The consents in the store at *url*. Blocking; for one thread at a time.
-
-    Methods raise ``StoreError`` where the store cannot be read or written now; nothing was changed
-    then.
-
-    Args:
-        url: Of an existing store.
-        leader: See ``StoreWriter``.
-    """
-
-    def __init__(self, url: sa.URL, *, leader: int | None = None) -> None:
-        self._writer = StoreWriter(url, _tables.STORE, leader=leader)
-        self._reader = database.open_reader(url, _tables.STORE)
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._reader.dispose()
-        self._writer.close()
+class ConsentRows(StoreRows):
+    """The consents. For one thread at a time."""
 
     def changed(self, after_seq: int) -> tuple[int, list[ConsentRow]]:
         """Number of the newest change, and rows written after *after_seq*."""

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from distributary.core import database
-from distributary.core.database import StoreWriter
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError
 from distributary.core.tenant import path_in
@@ -22,6 +21,7 @@ from distributary.routes import tables as _tables
 from distributary.subscriptions.resource import sends_credential
 from distributary.subscriptions.store._credentials_batch import CredentialChanges
 from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
+from distributary.subscriptions.store._rows import StoreRows
 
 RESEALED_MAX: Final = 256
 """Most rows resealed in one transaction, which holds the store for some milliseconds."""
@@ -75,27 +75,18 @@ def write_credentials(connection: Connection, changes: CredentialChanges) -> Non
         connection.execute(sa.update(_g).values(credential_seq=changes.seq))
 
 
-class CredentialRows:
-    """The credentials of the store at *url*, for the refresher.
-
-    Blocking; for one thread at a time. Methods raise ``StoreError`` where the store cannot be read
-    or written now; nothing was changed then.
+class CredentialRows(StoreRows):
+    """The credentials, for the refresher. For one thread at a time.
 
     Args:
-        url: Of an existing store.
+        url: Of the store.
         sealer: Seals renewed credentials.
         leader: See ``StoreWriter``.
     """
 
     def __init__(self, url: sa.URL, sealer: Sealer, *, leader: int | None = None) -> None:
+        super().__init__(url, leader=leader)
         self._sealer = sealer
-        self._writer = StoreWriter(url, _tables.STORE, leader=leader)
-        self._reader = database.open_reader(url, _tables.STORE)
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._reader.dispose()
-        self._writer.close()
 
     def held_back(self, rule: SinkRule) -> list[str]:
         """Paths of the subscriptions that nothing is sent to, since *rule* allows no cleartext.

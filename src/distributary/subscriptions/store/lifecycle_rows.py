@@ -14,11 +14,11 @@ import structlog
 from sqlalchemy.engine import Connection
 
 from distributary.core import database
-from distributary.core.database import StoreWriter
 from distributary.core.shown import shown_uri
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
 from distributary.routes.settings import decode_settings
+from distributary.subscriptions.store._rows import StoreRows
 from distributary.subscriptions.store.steering import Steered
 from distributary.subscriptions.store.stored import StoredSubscription
 
@@ -152,27 +152,8 @@ class OutboxRow(NamedTuple):
     to_sink: bool
 
 
-class LifecycleOutbox:
-    """The outbox in the store at *url*, which a ``Store`` has created. Blocking.
-
-    Methods raise ``StoreError`` where the store cannot be read or written now.
-
-    Args:
-        url: Of the store.
-        leader: See ``StoreWriter``.
-
-    Raises:
-        StoreError: There is no store.
-    """
-
-    def __init__(self, url: sa.URL, *, leader: int | None = None) -> None:
-        self._reader = database.open_reader(url, _tables.STORE)
-        self._writer = StoreWriter(url, _tables.STORE, leader=leader)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._reader.dispose()
-        self._writer.close()
+class LifecycleOutbox(StoreRows):
+    """The outbox."""
 
     def waiting(self) -> list[OutboxRow]:
         """The oldest rows, at most ``ROWS_MAX``, as far as the log has the changes of their routes.

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from distributary.core import database
-from distributary.core.database import StoreWriter
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.routes import tables as _tables
 from distributary.subscriptions.resource import ConfigSpec
+from distributary.subscriptions.store._rows import StoreRows
 from distributary.subscriptions.store.stored import SubscriptionName
 
 ROWS_MAX: Final = 5_000
@@ -128,28 +128,8 @@ class Ending(NamedTuple):
         return SubscriptionName(self.namespace, self.id)
 
 
-class Schedule:
-    """The schedule in the store at *url*, which a ``Store`` has created. Blocking.
-
-    Methods raise ``StoreError`` where the store cannot be read or written now; nothing was changed
-    then.
-
-    Args:
-        url: Of the store.
-        leader: See ``StoreWriter``.
-
-    Raises:
-        StoreError: There is no store.
-    """
-
-    def __init__(self, url: sa.URL, *, leader: int | None = None) -> None:
-        self._reader = database.open_reader(url, _tables.STORE)
-        self._writer = StoreWriter(url, _tables.STORE, leader=leader)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._reader.dispose()
-        self._writer.close()
+class Schedule(StoreRows):
+    """When timers tick, and when subscriptions expire."""
 
     def timer_changes(self, after_seq: int) -> TimerChanges:
         """Timers changed after change *after_seq*, as far as every partition has the change.

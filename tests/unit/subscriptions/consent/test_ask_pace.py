@@ -2,7 +2,7 @@
 
 import itertools
 
-from distributary.subscriptions.consent._pace import (
+from distributary.subscriptions.consent._line import (
     ASKS_PER_S_MAX,
     BURST_S,
     HOST_BURST,

@@ -4,8 +4,7 @@ import asyncio
 
 from distributary.core.errors import TransportError
 from distributary.subscriptions.consent._keeper import ASKS_MAX
-from distributary.subscriptions.consent._line import Line
-from distributary.subscriptions.consent._pace import ASKS_PER_S_MAX, HOST_INTERVAL_S, AskPace
+from distributary.subscriptions.consent._line import ASKS_PER_S_MAX, HOST_INTERVAL_S, AskPace, Line
 from kit.consent_world import SILENT
 
 EVIL = [(f"evil-{number}", f"https://evil-{number}.example/") for number in range(400)]
