@@ -14,7 +14,7 @@ import typer
 from rich.json import JSON
 
 from distributary.cli import _console
-from distributary.cli._http import Address, Client, Headers, Response
+from distributary.cli._http import Address, Client, Headers, Response, advice
 from distributary.cli._options import checked_namespace
 from distributary.core.errors import TransportError
 from distributary.core.tenant import path_in
@@ -29,7 +29,7 @@ _NEXT: Final = re.compile(r'<([^>]+)>; rel="next"')
 def call(
     address: Address, method: str, path: str, body: object = None, headers: Headers = ()
 ) -> Response:
-    """Send one request to the API; exits where no server responds."""
+    """Send one request to the API; exits where no server responds, and says what to do."""
     content = b"" if body is None else msgspec.json.encode(body)
     if content:
         headers = (("content-type", "application/json"), *headers)
@@ -44,8 +44,10 @@ def call(
     try:
         return asyncio.run(once())
     except TransportError as error:
-        hint = "Start it with: distributary serve"
-        _console.fail(f"no server answered at {address.place}: {error}", hint, _console.UNREACHABLE)
+        text = f"no server answered at {address.place}: {error}"
+        if error.reason == "tls":
+            text = f"no connection to {address.place}: {error}"
+        _console.fail(text, advice(address, error), _console.UNREACHABLE)
 
 
 def checked(response: Response, kind: type[dict[Any, Any] | list[Any]] = dict) -> Any:

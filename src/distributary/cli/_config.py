@@ -56,7 +56,8 @@ def check(
             _tell(faults, path, text or "")
     said = len(settings.origins({}, os.environ, text))
     tables = sum(len(getattr(chosen, name)) for name in settings.TABLES)
-    print(f"{path or 'no file'}: {said} settings and {tables} tables; a server would start")
+    parts = f"{_console.counted(said, 'setting')} and {_console.counted(tables, 'table')}"
+    print(f"{path or 'no file'}: {parts}; a server would start")
     if not server:
         _console.errors().print(CLIENT_ONLY, markup=False)
 
@@ -65,7 +66,7 @@ def _tell(faults: list[str], path: Path | None, text: str) -> None:
     console = _console.errors()
     for fault in faults:
         console.print(settings.placed(fault, path, text), markup=False, style="red")
-    count = f"{len(faults)} fault" + ("s" if len(faults) > 1 else "")
+    count = _console.counted(len(faults), "fault")
     console.print(f"{count}: a server would not start", markup=False)
     raise typer.Exit(_console.UNUSABLE)
 

@@ -69,6 +69,11 @@ PIPE_COLUMNS = 4_000
 """Width of what is no terminal: 20 columns of the longest text, so no program gets a folded id."""
 
 
+def counted(number: int, one: str) -> str:
+    """How many of something, in words: 1 record, 2,000 records."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
 def show_rows(
     rows: Iterable[dict[str, Any]],
     columns: Mapping[str, Callable[[dict[str, Any]], object]],
@@ -118,10 +123,17 @@ def show_refusal(response: Response, what: str = "") -> None:
     console = errors()
     before = f"{escape(what)}: " if what else ""
     console.print(f"{before}[bold red]{response.status}[/] {escape(fits_one_line(title))}")
-    if isinstance(faults, list) and faults:
+    if isinstance(faults, list) and faults and not _says(title, faults):
         console.print(faults_table(faults))
     if hint := hint_about(response):
         console.print(f"  {escape(hint)}")
+
+
+def _says(title: object, faults: list[Any]) -> bool:
+    """Whether *title* has all of *faults* already: it names the first one."""
+    fits = len(str(title)) <= TEXT_CHARACTERS_MAX
+    first = faults[0].get("message") if isinstance(faults[0], dict) else None
+    return len(faults) == 1 and fits and bool(first) and str(first) in str(title)
 
 
 def hint_about(response: Response) -> str:

@@ -7,6 +7,7 @@ which a response can fail (all are ``TransportError``).
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -181,11 +182,17 @@ class Client:
                 _, connection = await loop.create_connection(
                     _reader, address.host, address.port, ssl=context
                 )
+        except ssl.SSLCertVerificationError as error:
+            text = f"its certificate is not accepted: {error.verify_message}"
+            raise TransportError("tls", text) from error
         except ssl.SSLError as error:
-            raise TransportError("tls", str(error)) from error
+            text = "it speaks no TLS" if error.reason in _NO_TLS else f"TLS failed: {error}"
+            raise TransportError("tls", text) from error
         except OSError as error:
-            reason = "dns" if type(error).__name__ == "gaierror" else "refused"
-            raise TransportError(reason, error.strerror or str(error)) from error
+            if type(error).__name__ == "gaierror":
+                raise TransportError("dns", error.strerror or str(error)) from error
+            text = os.strerror(error.errno) if error.errno else str(error)
+            raise TransportError("refused", text) from error
         return connection
 
     def close(self) -> None:
@@ -193,6 +200,28 @@ class Client:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+_NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
+"""What OpenSSL calls an answer in the clear."""
+
+
+def advice(address: Address, error: TransportError) -> str:
+    """What to do where the server at *address* gave no answer; empty: nothing is known."""
+    other = f"--url {'http' if address.secure else 'https'}://{address.authority}"
+    if isinstance(error.__cause__, ssl.SSLCertVerificationError):
+        by = "distributary --ca-file FILE, or DISTRIBUTARY_CA_FILE"
+        return f"Name the authorities that sign it: {by}"
+    by_reason = {
+        "refused": "Start it with: distributary serve",
+        "tls": f"If it serves plain HTTP, name it by {other}",
+        "dns": "Check the name in --url, or in DISTRIBUTARY_URL",
+        "timeout": "",
+    }
+    cut_off = f"Something listens there. If it serves TLS, name it by {other}"
+    if address.secure:
+        cut_off = "It may ask for a certificate: distributary --client-cert-file FILE"
+    return by_reason.get(error.reason, "" if address.socket else cut_off)
 
 
 def _reader() -> ClientConnection:

@@ -75,6 +75,15 @@ class Command(TyperCommand):
         """The words of the usage line, without the braces that typer puts around arguments."""
         return [re.sub(r"\{(\w+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; what a value must be is said without words of pydantic."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            text = error.message.removeprefix("Value error, ")
+            error.message = re.sub(r"^Input should be", "must be", text)
+            raise
+
 
 def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
     """Add *command* to *app* as *name*, with its docstring as its help."""

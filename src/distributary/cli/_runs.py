@@ -31,7 +31,7 @@ LOOK_EVERY_S: Final = 0.2
 """Interval of polling for the end of a run, seconds."""
 _ENDED: Final = ("done", "cancelled", "ended-early")
 
-runs = typer.Typer(no_args_is_help=True, help="List, show and cancel redrives, purges and replays.")
+runs = typer.Typer(no_args_is_help=True, help="List, show and cancel runs, such as a replay.")
 
 Name = Annotated[str, typer.Argument(metavar="RUN", hidden=True)]
 Filters = Annotated[
@@ -43,7 +43,10 @@ Rate = Annotated[
 ]
 Dry = Annotated[bool, typer.Option("--dry-run", help="Only count; change nothing.")]
 RunName = Annotated[
-    Text, typer.Option("--run", metavar="TEXT", help="Id of the run: a repeated one has one.")
+    Text,
+    typer.Option(
+        "--run", metavar="ID", help="Id of the run: the same command again starts nothing new."
+    ),
 ]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Print the id of the run, and end.")]
 
@@ -92,8 +95,8 @@ def follow(
     if state.get("oldest"):
         parts.append(f"the log begins at {state['oldest']}: what came before is gone")
     parts += [
-        f"{each['records']} records of partition {each['partition']} between {each['from']} and"
-        f" {each['to'] - 1} are missing"
+        f"missing of partition {each['partition']}, between {each['from']} and"
+        f" {each['to'] - 1}: {_console.counted(each['records'], 'record')}"
         for each in state.get("missing", ())
     ]
     if state["state"] == "cancelled":
@@ -103,7 +106,7 @@ def follow(
     ids = set(state.get("ids", ()))
     absent = max(0, len(ids) - state["looked"]) if ids and state["state"] == "done" else 0
     if absent:
-        parts.append(f"{absent} of {len(ids)} ids are those of no kept dead letter")
+        parts.append(f"no kept dead letter has {absent} of {_console.counted(len(ids), 'id')}")
     _console.output().print(f"{', '.join(parts)} (run {name})", markup=False)
     if state["state"] == "ended-early" or absent:
         raise typer.Exit(_console.FAILED)
@@ -156,12 +159,12 @@ def list_all(
         Text, typer.Option("--subscription", metavar="ID", help="Those of this subscription.")
     ] = None,
     kind: Annotated[
-        Text, typer.Option("--kind", metavar="TEXT", help="redrive, purge, replay or retry.")
+        Text, typer.Option("--kind", metavar="KIND", help="redrive, purge, replay or retry.")
     ] = None,
     state: Annotated[
         Text,
         typer.Option(
-            "--state", metavar="TEXT", help="running, cancelling, cancelled, ended-early or done."
+            "--state", metavar="STATE", help="running, cancelling, cancelled, ended-early or done."
         ),
     ] = None,
     namespace: Namespace = DEFAULT_NAMESPACE,
@@ -175,7 +178,7 @@ def list_all(
     columns = {
         "run": lambda run: run["run"],
         "kind": lambda run: run["kind"] + (" (dry)" if run["dryRun"] else ""),
-        "of": lambda run: run.get("subscription") or run.get("object") or run.get("route", "all"),
+        "of": _concerns,
         "state": lambda run: run["state"] + (", waits" if run.get("waitsFor") else ""),
         "handled": lambda run: str(run["handled"]),
         "passed": lambda run: str(run["passed"]),
@@ -184,6 +187,14 @@ def list_all(
     }
     rows = items_of(server_at(url, token_from), path)
     _console.show_rows(rows, columns, as_json=json, none="no runs")
+
+
+def _concerns(run: dict[str, Any]) -> str:
+    """What a run is about: a subscription, an object, some dead letters, or all."""
+    one = run.get("subscription") or run.get("object") or run.get("route")
+    if one or "ids" not in run:
+        return one or "all"
+    return _console.counted(len(run["ids"]), "id")
 
 
 def show(

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from distributary.cli import _console, _outgoing, _publish
-from distributary.cli._http import Address, Client
+from distributary.cli._http import Address, Client, advice
 from distributary.cli._options import (
     DEFAULT_URL,
     Files,
@@ -313,7 +313,7 @@ class _Sending:
                 clock=self.clock,
                 random=SystemRandom(),
                 give_up_s=plan.give_up_s,
-                on_silence=lambda error: self._say_silence(str(error)),
+                on_silence=lambda error: self._say_silence(str(error), advice(plan.address, error)),
             )
             for client in clients
         ]
@@ -335,9 +335,9 @@ class _Sending:
     def _look_for_an_answer(self) -> None:
         asked = any(publisher.under_way is not None for publisher in self._publishers)
         if asked and self.tally.never_reached:
-            self._say_silence("no answer yet")
+            self._say_silence("no answer yet", "")
 
-    def _say_silence(self, reason: str) -> None:
+    def _say_silence(self, reason: str, hint: str) -> None:
         """Tell the user, now and then, that no server responds and that requests are repeated."""
         now_s = self.clock.monotonic_s()
         if self._spoke_s is not None and now_s - self._spoke_s < SILENCE_AGAIN_S:
@@ -347,7 +347,7 @@ class _Sending:
         where = plan.address.place
         self._progress.console.print(
             f"no server answers at {escape(where)} ({escape(_console.fits_one_line(reason))});"
-            f" trying each request for {plan.give_up_s:g} s. Start it with: distributary serve"
+            f" trying each request for {plan.give_up_s:g} s. {escape(hint)}".rstrip()
         )
 
     async def _envelopes(
@@ -397,6 +397,8 @@ class _Sending:
             self._show(f"{published.state}: id {first}: {headline}", faults)
             if published.response is not None:
                 tally.hints.add(_console.hint_about(published.response))
+            elif published.error is not None:
+                tally.hints.add(advice(self.plan.address, published.error))
         if self._ledger is not None:
             self._ledger.write(*_publish.ledger_lines(published, self.clock.wall_ms()))
         self._progress.update(
@@ -444,7 +446,6 @@ def _summarise(plan: SendPlan, tally: Tally, duration_s: float, *, interrupted: 
     if tally.exit_code() == _console.UNREACHABLE and not interrupted:
         where = plan.address.place
         console.print(f"[bold red]error:[/] no server answered at {escape(where)}")
-        console.print("  Start it with: distributary serve")
     _hint(tally)
     parts = [f"[green]{tally.acked:,} acknowledged[/]"]
     if tally.refused:

@@ -67,7 +67,7 @@ def setting_options() -> list[tuple[str, Any, None]]:
     """The options of all settings, for ``with_options``."""
     options = [_option("config", "--config", "FILE", "TOML file of settings.", "")]
     return options + [
-        _option(row.name, row.flag, _metavar(row), row.about, row.default)
+        _option(row.name, row.flag, _metavar(row), _about(row), row.default)
         for row in settings.settings_table()
     ]
 
@@ -94,9 +94,15 @@ the next start continues from there.
 """
 
 
+_CHOICES = "one of "
+"""Begins what a setting expects that has a few values; they are listed behind it."""
+
+
 def _metavar(row: settings.SettingsRow) -> str | None:
     if row.expects == settings.SWITCH:
         return None
+    if row.expects.startswith(_CHOICES):
+        return row.expects.removeprefix(_CHOICES).replace(", ", "|")
     for word, metavar in (
         ("size", "SIZE"),
         ("duration", "DURATION"),
@@ -106,6 +112,17 @@ def _metavar(row: settings.SettingsRow) -> str | None:
         if word in row.expects.split(" such as")[0]:
             return metavar
     return "PATH" if row.expects.startswith("the path of") else "TEXT"
+
+
+def _about(row: settings.SettingsRow) -> str:
+    """What the setting means, and what a text has to look like where no word says it."""
+    if _metavar(row) != "TEXT" or not _has_form(row.expects):
+        return row.about
+    return f"{row.about} It takes {row.expects}."
+
+
+def _has_form(expects: str) -> bool:
+    return any(sign in expects for sign in (" such as ", "://", "separated"))
 
 
 def _option(

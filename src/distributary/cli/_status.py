@@ -95,26 +95,31 @@ def _types(address: Address, namespace: str) -> Counter[str]:
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Name, text and style of each line."""
-    yield "accepted", f"{found['accepted']:.1f} events/s", ""
-    yield "delivered", f"{found['delivered']:.1f} deliveries/s", ""
+    yield "accepted", f"{_rate(found['accepted'])} events/s", ""
+    yield "delivered", f"{_rate(found['delivered'])} deliveries/s", ""
     latency = found["latency"]
     if latency["p50"] is not None and latency["p99"] is not None:
         yield "latency", f"{latency['p50']:.3f} s (p50), {latency['p99']:.3f} s (p99)", ""
     for name in STATES:
         if found.get(name):
-            some = "subscription" if found[name] == 1 else "subscriptions"
-            yield name, f"{found[name]} {some}", "red" if name == "failing" else "yellow"
+            some = _console.counted(found[name], "subscription")
+            yield name, some, "red" if name == "failing" else "yellow"
     yield "in flight", str(found["inFlight"]), ""
     yield "waiting", str(found["waiting"]), ""
     yield "dead letters kept", str(found["deadLetters"]), "yellow" if found["deadLetters"] else ""
     if found["backlog"] is not None:
-        yield "backlog", f"{found['backlog']} records", ""
+        yield "backlog", _console.counted(found["backlog"], "record"), ""
     minutes = found["minutes"]
     for name in ("accepted", "delivered"):
         past = [float(point[name]) for point in minutes]
         if any(past):
-            peak = f"  at most {max(past):.1f}/s"
+            peak = f"  at most {_rate(max(past))}/s"
             yield f"{name}, last hour", bars(past) + peak, "cyan"
+
+
+def _rate(per_s: float) -> str:
+    """A rate with one decimal; a small one with its first two digits: it is not 0."""
+    return f"{per_s:.1f}" if per_s >= 0.1 or not per_s else f"{per_s:.2g}"
 
 
 def _type_lines(counts: Counter[str]) -> Iterator[tuple[str, str, str]]:

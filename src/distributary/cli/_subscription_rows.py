@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from distributary.cli._console import counted
+
 FILTER_CHARS_MAX: Final = 60
 """Longest filter in a list, characters; ``get`` shows it whole."""
 
@@ -60,15 +62,17 @@ LISTED: Final[Columns] = {
 
 def reason_of(status: Row) -> str:
     """Why nothing, or not everything, is delivered; empty: no reason is known."""
-    failing = status.get("failing")
+    failing, disabled = status.get("failing"), status.get("disabled")
+    if isinstance(disabled, dict) and disabled.get("reason"):
+        return str(disabled["reason"])
     if isinstance(failing, dict):
         return _joined(failing, "reason", "sink")
     awaited = next((one for one in status.get("consent") or () if "reason" in one), None)
-    stopped = status.get("lastError") or status.get("disabled") or status.get("parked")
+    stopped = status.get("lastError") or status.get("parked")
     if stopped or awaited:
         return _joined(stopped or awaited, "reason", "sink")
-    paused = status.get("paused")
-    return f"by {paused['by']}" if isinstance(paused, dict) and paused.get("by") else ""
+    halted = disabled or status.get("paused")
+    return f"by {halted['by']}" if isinstance(halted, dict) and halted.get("by") else ""
 
 
 def _joined(value: Any, *names: str) -> str:
@@ -104,7 +108,7 @@ def detail(status: Row) -> Iterator[tuple[str, str]]:
     failing = status.get("failing")
     if isinstance(failing, dict):
         yield "failing", _failing(failing)
-    elif reason_of(status):
+    elif reason_of(status) and not (status.get("paused") or status.get("disabled")):
         yield "why", reason_of(status)
     for name, shown in _MOMENTS.items():
         if status.get(name):
@@ -123,10 +127,11 @@ def _amounts(status: Row) -> Iterator[tuple[str, str]]:
         yield "rate", f"{status['rate']:g} deliveries a second"
     kept = status.get("kept")
     if isinstance(kept, dict):
-        yield "dead letters kept", f"{kept.get('count', 0):,}, {kept.get('bytes', 0):,} bytes"
+        size = counted(kept.get("bytes", 0), "byte")
+        yield "dead letters kept", f"{kept.get('count', 0):,}, {size}"
     distance = (status.get("backfill") or {}).get("distance")
     if distance is not None:
-        yield "behind in the log", f"{distance:,} records"
+        yield "behind in the log", counted(distance, "record")
 
 
 _MOMENTS: Final = {
@@ -147,7 +152,7 @@ _COUNTS: Final = {
 def _failing(failing: Row) -> str:
     text = f"since {failing.get('since', NOT_THERE)}: {_joined(failing, 'reason', 'sink')}"
     count = failing.get("count")
-    return text if count is None else f"{text} ({count:,} attempts)"
+    return text if count is None else f"{text} ({counted(count, 'attempt')})"
 
 
 def _when(value: Any) -> str:

@@ -238,7 +238,8 @@ class Connector:
         except OSError as error:
             dialled.close()
             reason = "timeout" if isinstance(error, TimeoutError) else "refused"
-            text = f"No connection to {address} port {port}: {error.strerror or error}"
+            why = os.strerror(error.errno) if error.errno else str(error)
+            text = f"No connection to {address} port {port}: {why}"
             raise TransportError(reason, text) from error
         except BaseException:
             dialled.close()

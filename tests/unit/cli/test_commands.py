@@ -88,3 +88,20 @@ def test_messages_have_no_colours_where_there_is_no_terminal(
     """Logs and pipes get plain text."""
     run_main(monkeypatch, "send", "--url", "nowhere")
     assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("send", "--mode", "foo"), "'foo' is not one of 'binary', 'structured', 'batch'."),
+        (("listen", "--port", "99999"), "must be less than or equal to 65535"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_in_plain_words(
+    words: tuple[str, ...], says: str
+) -> None:
+    """Without those of the library that checks it."""
+    ended = CliRunner().invoke(app, words)
+    assert ended.exit_code == 2
+    assert f": {says}" in " ".join(ended.stderr.split())
+    assert "Value error" not in ended.stderr

@@ -112,7 +112,7 @@ def test_what_a_server_would_start_with_ends_with_zero(
     assert capsys.readouterr().out.startswith("no file: 0 settings and 0 tables")
     (folder / "distributary.toml").write_text("port = 9000\n[[namespaces]]\nname = 'a'\n")
     assert _run(monkeypatch, "check") == 0
-    assert ": 1 settings and 1 tables; a server would start" in capsys.readouterr().out
+    assert ": 1 setting and 1 table; a server would start" in capsys.readouterr().out
 
 
 def test_settings_in_force_are_shown_with_their_origin_and_without_secrets(

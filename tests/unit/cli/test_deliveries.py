@@ -129,6 +129,20 @@ def test_the_list_may_hold_the_statuses(server, run) -> None:
     assert out.splitlines()[1].split() == [ID, "paused", "2", "9", "1"]
 
 
+def test_the_list_says_who_has_stopped_what_and_why(server, run) -> None:
+    """A disabled one has a reason, which counts more than what failed before."""
+    numbers = {"waiting": 0, "delivered": 1, "deadLettered": 1, "failing": {"reason": "timeout"}}
+    disabled = {"since": "2026-01-01", "by": "ann", "reason": "it floods us"}
+    paused = {"since": "2026-01-01", "by": "bob"}
+    rows = [
+        {"id": "a", "status": numbers | {"state": "disabled", "disabled": disabled}},
+        {"id": "b", "status": numbers | {"state": "paused", "failing": None, "paused": paused}},
+    ]
+    server.says("GET /subscriptions", rows)
+    lines = run("subscriptions", "status")[1].splitlines()
+    assert [line.split(maxsplit=5)[5].strip() for line in lines[1:]] == ["it floods us", "by bob"]
+
+
 def test_the_list_and_the_statuses_may_be_of_one_state(server, run) -> None:
     """The server chooses; with an id there is nothing to choose."""
     row = {"id": ID, "sink": "http://s/", "status": {"state": "failing"}}
@@ -376,8 +390,8 @@ def test_a_replay_is_asked_for_with_all_that_was_said(server, run) -> None:
     code, out, err = run(*words, "--run", "x")
     assert (code, err) == (0, "waits: the archive cannot be read\n")
     told = (
-        "would be sent again: 4, the log begins at 2026-01-02: what came before is gone, 2 records"
-        " of partition 1 between 7 and 9 are missing (run x)"
+        "would be sent again: 4, the log begins at 2026-01-02: what came before is gone, missing of"
+        " partition 1, between 7 and 9: 2 records (run x)"
     )
     assert out.replace("\n", " ").strip() == told
     assert json.loads(server.asked[0][1]) == {
@@ -427,7 +441,7 @@ def test_an_id_of_no_dead_letter_is_told(server, run) -> None:
     state = {"state": "done", "handled": 1, "passed": 0, "looked": 1, "ids": ["0-1", "0-999"]}
     server.says("GET /runs/x", RUN | state)
     code, out, _ = run("dead-letters", "redrive", "0-1", "0-999")
-    told = "sent again: 1, 1 of 2 ids are those of no kept dead letter (run x)\n"
+    told = "sent again: 1, no kept dead letter has 1 of 2 ids (run x)\n"
     assert (code, out) == (1, told)
 
 
@@ -437,14 +451,27 @@ def test_one_dead_letter_is_shown_as_the_server_has_it(server, run) -> None:
     assert json.loads(run("dead-letters", "show", "0-1")[1]) == LETTER
 
 
+def test_one_fault_is_told_once_and_several_in_a_table(server, run) -> None:
+    """The headline has the first."""
+    faults = [{"path": "state", "message": "expected one of a, b"}, {"path": "k", "message": "no"}]
+    detail = "state: expected one of a, b"
+    server.says("GET /runs?limit=100&state=x", {"detail": detail, "faults": faults[:1]}, 400)
+    assert run("runs", "list", "--state", "x") == (1, "", f"400 {detail}\n")
+    more = {"detail": f"{detail} (and 1 more)", "faults": faults}
+    server.says("GET /runs?limit=100&state=x", more, 400)
+    assert run("runs", "list", "--state", "x")[2].count("expected one of a, b") == 2
+
+
 def test_runs_are_listed_shown_and_cancelled(server, run) -> None:
     """Each whole where JSON is asked for."""
     state = RUN | {"state": "running", "handled": 1, "passed": 0, "dryRun": False, "by": "anna"}
-    server.says("GET /runs?limit=100&kind=redrive&state=running", [state])
+    some = state | {"ids": ["0-1", "0-2"]}
+    server.says("GET /runs?limit=100&kind=redrive&state=running", [state, some])
     server.says("GET /runs/x", state)
     server.says("POST /runs/x/cancel", state | {"state": "cancelling"}, 202)
     _, out, _ = run("runs", "list", "--kind", "redrive", "--state", "running")
     assert out.splitlines()[1].split()[:4] == ["x", "redrive", "all", "running"]
+    assert "2 ids" in out
     assert json.loads(run("runs", "show", "x")[1]) == state
     assert run("runs", "cancel", "x")[1] == "cancelling: x\n"
 

@@ -127,3 +127,11 @@ def test_shells_complete_commands(shell: str) -> None:
     for command in ("subscribe", "subscriptions"):
         assert command in result.output
     assert "listen" not in result.output
+
+
+def test_help_of_serve_says_what_a_setting_takes() -> None:
+    """One of a few values is spelled out, and a text that has a form shows an example."""
+    text = re.sub(r"\s+", " ", _help(("serve",)))
+    assert "--consent auto|never|public|always Which" in text
+    assert "It takes networks such as 10.0.0.0/8, separated by commas." in text
+    assert "It takes a name." not in text

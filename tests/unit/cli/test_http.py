@@ -1,4 +1,5 @@
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -149,3 +150,37 @@ def test_who_asks_is_shown_over_a_unix_socket_too(tmp_path: Any) -> None:
     ((first, *fields),) = heads
     assert first == b"GET /api/keys HTTP/1.1"
     assert {b"host: localhost", b"authorization: Bearer dk_x"} <= set(fields)
+
+
+def failed(reason: str, cause: BaseException | None = None) -> TransportError:
+    """No answer, because of *cause*."""
+    error = TransportError(reason, "why")
+    error.__cause__ = cause
+    return error
+
+
+UNTRUSTED = ssl.SSLCertVerificationError(1, "certificate verify failed")
+PLAIN = _http.parse_address("http://127.0.0.1:8443")
+SECURE = _http.parse_address("https://127.0.0.1:8443")
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "says"),
+    [
+        (PLAIN, failed("refused"), "Start it with: distributary serve"),
+        (PLAIN, failed("reset"), "name it by --url https://127.0.0.1:8443"),
+        (SECURE, failed("tls", UNTRUSTED), "--ca-file FILE"),
+        (SECURE, failed("tls"), "name it by --url http://127.0.0.1:8443"),
+        (SECURE, failed("reset"), "--client-cert-file FILE"),
+        (PLAIN, failed("dns"), "Check the name"),
+        (PLAIN, failed("timeout"), ""),
+        (PLAIN._replace(socket="/run/own"), failed("reset"), ""),
+    ],
+)
+def test_what_to_do_follows_from_what_went_wrong(
+    address: _http.Address, error: TransportError, says: str
+) -> None:
+    """A server that runs is not to be started: its certificate, or the URL, is the matter."""
+    said = _http.advice(address, error)
+    assert says in said
+    assert bool(said) == bool(says)

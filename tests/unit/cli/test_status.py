@@ -223,3 +223,14 @@ def test_nodes_are_shown_also_while_none_leads(server, monkeypatch, capsys) -> N
 def test_bars_are_as_high_as_their_share(values, drawn) -> None:
     """Nothing is no bar; a little is a low one."""
     assert bars(values) == drawn
+
+
+@pytest.mark.usefixtures("server")
+def test_a_small_rate_is_not_told_as_none(monkeypatch, capsys) -> None:
+    """Three deliveries in a minute are some; and one record is not records."""
+    monkeypatch.setitem(OVERVIEW, "delivered", 0.0512)
+    monkeypatch.setitem(OVERVIEW, "backlog", 1)
+    assert run(monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert "0.051 deliveries/s" in out
+    assert "1 record\n" in out

@@ -22,7 +22,8 @@ def failure_of(answer: Answer, reason: str, dest: str) -> Failure:
         return Failure(reason, dest, answer.status, data)
     if isinstance(answer, Acknowledgement):
         return Failure(f"{reason}: {answer.text}" if answer.text else reason, dest)
-    return Failure(f"{reason}: {answer.reason}: {answer}", dest)
+    named = reason if reason.endswith(answer.reason) else f"{reason}: {answer.reason}"
+    return Failure(f"{named}: {answer}", dest)
 
 
 def dead_letter_event(event: Event, failure: Failure) -> Event:

@@ -64,6 +64,14 @@ _SHORT: Final[dict[str, Schema]] = {
     },
 }
 
+_HALTS: Final[dict[str, Schema]] = {
+    "paused": closed({"since": TIME, "by": TEXT}, required=["since", "by"]),
+    "disabled": closed(
+        {"since": TIME, "by": TEXT, "reason": TEXT}, required=["since", "by", "reason"]
+    ),
+}
+"""Members of a short status that are there where people, or the server, have set it."""
+
 _BACKFILL: Final = closed(
     {
         "position": {
@@ -102,10 +110,7 @@ _STATUS: Final[dict[str, Schema]] = {
     "lastAnswer": closed({"time": TIME, "status": COUNT}, required=["time", "status"]),
     "kept": closed({"count": COUNT, "bytes": COUNT}, required=["count", "bytes"])
     | {"description": "Dead letters kept by the server."},
-    "paused": closed({"since": TIME, "by": TEXT}, required=["since", "by"]),
-    "disabled": closed(
-        {"since": TIME, "by": TEXT, "reason": TEXT}, required=["since", "by", "reason"]
-    ),
+    **_HALTS,
     "parked": closed(
         {"since": TIME, "reason": TEXT, "sink": TEXT, "partitions": COUNT},
         required=["since", "reason", "sink", "partitions"],
@@ -177,7 +182,7 @@ STATUS_SCHEMAS: Final[dict[str, Schema]] = {
     "SubscriptionStatus": closed(
         _STATUS, required=[name for name in _STATUS if name not in _SOMETIMES]
     ),
-    "SubscriptionShortStatus": closed(_SHORT, required=list(_SHORT)),
+    "SubscriptionShortStatus": closed(_SHORT | _HALTS, required=list(_SHORT)),
     "Overview": closed(_OVERVIEW, required=list(_OVERVIEW)),
 }
 

@@ -97,6 +97,7 @@ def short_of(brief: Brief) -> dict[str, Any]:
         "deadLettered": tally.dead_lettered,
         "rate": round(brief.standing.rate, 3),
         "rates": [round(each, 3) for each in brief.standing.rates],
+        **({} if brief.steering is None else halts_of(brief.steering)),
     }
 
 

@@ -27,9 +27,10 @@ def test_the_body_is_cut_before_it_is_encoded(size):
     assert len(base64.b64decode(found.data)) == min(size, 1024)
 
 
-def test_no_answer_has_no_code():
-    """A status is never invented (decision 13)."""
-    found = failure_of(TransportError("refused", "Nobody listens"), "attempts-used-up", SINK)
+@pytest.mark.parametrize("reason", ["attempts-used-up", "attempts-used-up: refused"])
+def test_no_answer_has_no_code(reason):
+    """A status is never invented (decision 13), and the reason is told once."""
+    found = failure_of(TransportError("refused", "Nobody listens"), reason, SINK)
     assert (found.code, found.data) == (None, None)
     assert found.reason == "attempts-used-up: refused: Nobody listens"
 

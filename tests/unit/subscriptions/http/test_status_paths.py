@@ -144,6 +144,8 @@ def test_the_whole_status_has_the_last_answer_and_conditions(api):
     api.store.disable(uid, "failing for 60 s", "server", 5_000)
     found = api.request("GET", "/subscriptions/s/status").json()
     assert found["state"] == "disabled"
+    listed = api.request("GET", "/subscriptions").json()[0]["status"]
+    assert listed["disabled"] == found["disabled"]
     assert found["disabled"] == {
         "since": "1970-01-01T00:00:05.000+00:00",
         "by": "server",

@@ -24,7 +24,7 @@ export function spark(values, label) {
 /**
  * Draws lines over time into `place`.
  *
- * spec: {title, unit, format, series: [{name, points: [[ms, value], ...]}]}, at most four series.
+ * spec: {title, format, empty, series: [{name, points: [[ms, value], ...]}]}, at most four series.
  */
 export function chart(place, spec) {
   const width = Math.max(260, place.clientWidth || 480);
@@ -39,7 +39,7 @@ export function chart(place, spec) {
   const times = all.map(([at]) => at);
   const [from, until] = [Math.min(...times), Math.max(...times)];
   if (!(from < until)) {
-    put(place, head, h("p", { class: "empty" }, "Nothing to draw yet: the first points come in a moment."));
+    put(place, head, h("p", { class: "empty" }, spec.empty ?? "Nothing to draw yet: the first points come in a moment."));
     return;
   }
   const step = tick(Math.max(...all.map(([, value]) => value), spec.least ?? 1));

@@ -110,6 +110,11 @@ export function number(value, short = false) {
   return new Intl.NumberFormat("en", { maximumFractionDigits: digits }).format(value);
 }
 
+/** How many of something, in words: 1 record, 2 records. */
+export function counted(value, one) {
+  return `${number(value)} ${one}${value === 1 ? "" : "s"}`;
+}
+
 /** Seconds for people: 3.2 ms, 1.5 s, 4 min. */
 export function duration(seconds) {
   if (typeof seconds !== "number" || !Number.isFinite(seconds)) return "\u2013";

@@ -1,7 +1,7 @@
 // One event and its way: accepted, matched or not and why, each attempt, the outcome.
 
 import { get, here, query } from "./api.js";
-import { clock, data, duration, exact, h, json, number, put, s, to, toSubscription, visible } from "./dom.js";
+import { clock, counted, data, duration, exact, h, json, number, put, s, to, toSubscription, visible } from "./dom.js";
 import { badge, facts, failure, field, form, heading, node, section, table } from "./parts.js";
 import { of } from "./events.js";
 
@@ -132,16 +132,21 @@ export function attemptsTable(attempts, { withEvent = false, of: whose = "it", e
   ].filter(Boolean), attempts, { label: `Attempts for ${whose}`, empty });
 }
 
+/** Why an attempt failed, without what became of its event: the box at the end of the lane says that. */
+function inShort(reason) {
+  return (reason ?? "").replace(/^attempts-used-up: /, "").split(":", 1)[0];
+}
+
 /** Draws accepted -> matched -> attempts -> outcome, a lane for each match. */
 function way(found, hit) {
   const lanes = hit.slice(0, LANES_MAX);
   const height = Math.max(1, lanes.length) * LANE + 24;
   // Of many lanes in the middle of the first: where a way begins is seen without scrolling.
   const middle = 12 + (Math.min(Math.max(1, lanes.length), SEEN_LANES) * LANE) / 2;
-  const words = lanes.map((match) => `${visible(nameOf(match), 40)}: ${match.attempts.length} attempts, `
+  const words = lanes.map((match) => `${visible(nameOf(match), 40)}: ${counted(match.attempts.length, "attempt")}, `
     + `${visible(outcomeOf(match), 20)}`);
   const svg = s("svg", { class: "way", viewBox: `0 0 900 ${height}`, role: "img",
-    "aria-label": `Accepted, then ${hit.length} matches. ${words.join(". ")}` });
+    "aria-label": `Accepted, then ${hit.length === 1 ? "1 match" : `${hit.length} matches`}. ${words.join(". ")}` });
   svg.append(node(70, middle, "accepted", { below: found.by, state: "accepted", half: 58 }));
   if (!lanes.length) {
     svg.append(s("path", { class: "edge", d: `M128,${middle}H220` }), node(280, middle, "no match"));
@@ -157,7 +162,7 @@ function way(found, hit) {
       const x = 400 + (place * 340) / DOTS_MAX;
       svg.append(s("circle", { class: `dot ${each.decision === "delivered" ? "good" : "bad"}`, cx: x, cy: y, r: 8 }),
         s("text", { class: "in", x, y: y + 3.5 }, String(attempts.length - drawn.length + place + 1)),
-        s("text", { class: "below", x, y: y + 20 }, visible(each.status ?? each.reason ?? "", 9)));
+        s("text", { class: "below", x, y: y + 20 }, visible(each.status ?? inShort(each.reason), 9)));
     });
     if (attempts.length > drawn.length) {
       svg.append(s("text", { class: "below", x: 400, y: y - 13 }, `${attempts.length - drawn.length} more before`));

@@ -1,6 +1,6 @@
 // The namespace at a glance: whether all is well, what fails, rates, latencies, what waits.
 
-import { Problem, get, here, part, query, unready } from "./api.js";
+import { Problem, get, here, part, query, session, unready } from "./api.js";
 import { chart } from "./charts.js";
 import { clip, data, duration, h, number, put, time, to, toSubscription, visible } from "./dom.js";
 import { badge, failure, heading, live, section, table } from "./parts.js";
@@ -46,7 +46,8 @@ function judge(now, why, verdict) {
     ...some(now.parked, "subscription is parked", "subscriptions are parked"),
     ...some(now["awaiting-consent"], "subscription waits for its sink's consent", "subscriptions wait for their sinks' consent"),
     ...some(now.deadLetters, "dead letter is kept", "dead letters are kept")];
-  const words = [...bad, ...busy].join(". ") || "All is well: the server is ready, and nothing fails";
+  const words = [...bad, ...busy].join(". ")
+    || `All is well in the namespace ${visible(session.namespace, 63)}: nothing fails there, and the server is ready`;
   if (verdict.textContent === `${words}.`) return;
   put(verdict, h("p", { class: `note ${bad.length ? "bad" : busy.length ? "busy" : "good"}` }, `${words}.`));
 }
@@ -61,7 +62,7 @@ function draw(now, tiles, [recent, hour, latency, backlog]) {
     tile("Delivered/s", number(now.delivered)),
     tile("Latency p50", duration(now.latency?.p50)),
     tile("Latency p99", duration(now.latency?.p99)),
-    tile("Backlog", number(now.backlog, true)),
+    now.backlog === null ? null : tile("Backlog", number(now.backlog, true)),
     tile("In flight", number(now.inFlight, true)),
     tile("Waiting", number(now.waiting, true)),
     many("Failing", now.failing, "failing"),
@@ -79,8 +80,9 @@ function draw(now, tiles, [recent, hour, latency, backlog]) {
     series(points, "failed attempts/s", (each) => each.attemptsFailed)];
   chart(recent, { title: "Last two minutes", series: rates(seconds) });
   chart(hour, { title: "Last hour", series: rates(minutes) });
-  chart(latency, { title: "Latency", format: duration, least: 0.001,
+  chart(latency, { title: "Latency", empty: "No delivery in the last two minutes.", format: duration, least: 0.001,
     series: [series(seconds, "p99", (each) => each.p99), series(seconds, "p50", (each) => each.p50)] });
+  backlog.hidden = now.backlog === null; // it is the log's, which tenants share
   chart(backlog, { title: "Backlog", series: [series(minutes, "records", (each) => each.backlog)] });
 }
 
@@ -97,7 +99,8 @@ async function attention(place, signal) {
     ], found.items, { label: "Subscriptions that fail" }) : null,
     found.next ? h("p", null, h("a", { href: `${to("subscriptions")}?state=failing` }, "All that fail")) : null);
   } catch (error) {
-    // The line above says it where the server cannot be reached.
-    if (!signal.aborted) put(place, error instanceof Problem ? failure(error, "a list of failing subscriptions") : null);
+    // The line above says it where the server cannot be reached, or the key does not allow it.
+    const isSaid = !(error instanceof Problem) || error.status === 403;
+    if (!signal.aborted) put(place, isSaid ? null : failure(error, "a list of failing subscriptions"));
   }
 }

@@ -71,7 +71,7 @@ export function failure(error, what) {
     return h("p", { class: "note bad", role: "alert" }, noJson(error));
   }
   if (error instanceof Problem && error.status === 403) {
-    return h("p", { class: "note" }, `Your key does not allow this: ${visible(error.message, 300)}.`);
+    return h("p", { class: "note" }, `Your key does not allow this: ${visible(error.message, 300).replace(/\.$/, "")}.`);
   }
   const words = error instanceof Problem ? visible(error.message, 300)
     : error.name === "TimeoutError" ? "the server did not answer in time"

@@ -2,7 +2,7 @@
 
 import { get, here, may, part, query, send } from "./api.js";
 import { chart } from "./charts.js";
-import { MOMENT_HINT, bytes, data, h, json, moment, number, put, time, to, visible } from "./dom.js";
+import { MOMENT_HINT, bytes, counted, data, h, json, moment, number, put, time, to, visible } from "./dom.js";
 import { action, askFor, badge, facts, failure, field, heading, live, section, table, tell } from "./parts.js";
 import { edit, rotate } from "./editor.js";
 import { lettersTable } from "./letters.js";
@@ -66,7 +66,7 @@ function statusOf(now) {
   return h("div", null,
     failing ? h("div", { class: "note bad" },
       h("p", null, h("b", null, "Failing "), "since ", time(failing.since), ": ", data(failing.reason, 300)),
-      h("p", null, `${number(failing.count)} failures, the last `, time(failing.last), " at ", data(failing.sink, 200),
+      h("p", null, `${counted(failing.count, "failure")}, the last `, time(failing.last), " at ", data(failing.sink, 200),
         failing.status ? ` (status ${number(failing.status)})` : "")) : null,
     now.paused ? h("p", { class: "note" }, "Paused ", time(now.paused.since), " by ", data(now.paused.by), ".") : null,
     now.disabled ? h("p", { class: "note" }, "Disabled ", time(now.disabled.since), " by ", data(now.disabled.by), ": ", data(now.disabled.reason, 300)) : null,
@@ -81,7 +81,7 @@ function statusOf(now) {
       ["Kept dead letters", `${number(now.kept.count)} (${bytes(now.kept.bytes)})`],
       ["Last success", time(now.lastSuccess)],
       ["Last answer", now.lastAnswer ? h("span", null, data(now.lastAnswer.status), " ", time(now.lastAnswer.time)) : "\u2013"],
-      ["Backfill", backfill ? `${number(backfill.distance)} records to go${backfill.waitsFor ? `; waits for ${visible(backfill.waitsFor, 200)}` : ""}`
+      ["Behind in the log", backfill ? `${counted(backfill.distance, "record")}${backfill.waitsFor ? `; waits for ${visible(backfill.waitsFor, 200)}` : ""}`
         : now.lagging ? "under way" : "none"],
       ["Revision", data(now.revision)],
       ["Route", data(now.route)],

@@ -14,8 +14,21 @@ export function inWords(one) {
   const found = [];
   if (one.source) found.push(`source = ${one.source}`);
   if (one.types?.length) found.push(`type in ${one.types.slice(0, 3).join(", ")}`);
-  for (const each of (one.filters ?? []).slice(0, 3)) found.push(JSON.stringify(each));
+  for (const each of (one.filters ?? []).slice(0, 3)) found.push(expression(each));
   return found.join(" and ") || "every event";
+}
+
+/** One filter expression: type = com.example.*, not (subject = eu), or the SQL itself. */
+function expression(value) {
+  const [[dialect, inner] = []] = Object.entries(value ?? {});
+  const pattern = { exact: ["", ""], prefix: ["", "*"], suffix: ["*", ""] }[dialect];
+  if (pattern) {
+    return Object.entries(inner).map(([name, text]) => `${name} = ${pattern[0]}${text}${pattern[1]}`).join(" and ");
+  }
+  if (dialect === "sql" || dialect === "cesql") return `(${inner})`;
+  if (dialect === "not") return `not (${expression(inner)})`;
+  if (Array.isArray(inner)) return `(${inner.map(expression).join(dialect === "any" ? " or " : " and ")})`;
+  return JSON.stringify(value);
 }
 
 const COLUMNS = [
