@@ -103,6 +103,23 @@ def test_whether_all_is_well_is_said_first(page: Browser) -> None:
         page.events.clear()  # the browser tells of an answer 503
 
 
+def test_other_namespaces_are_looked_at_where_something_may_be_wrong(page: Browser) -> None:
+    """The first line is of one namespace: whoever may see several asks about all, and goes there."""
+    calm = {"failing": 0, "lagging": 0, "disabled": 0, "parked": 0, "deadLetters": 0}
+    calm |= {"awaiting-consent": 0}
+    with ConsoleApi() as api:
+        api.numbers = calm
+        api.elsewhere = {"bank": {"failing": 2}, "shop": {}}
+        open_console(page, api)
+        page.wait_for("All is well in the namespace default: nothing fails there")
+        page.click("Look at other namespaces")
+        page.wait(
+            "[...document.querySelectorAll('main td button')].map(e => e.textContent).join() === 'bank'"
+        )
+        page.click("bank")
+        page.wait_for("2 subscriptions fail.")
+
+
 def test_one_subscription_is_asked_about_where_there_are_more(page: Browser) -> None:
     """The way of the event, to that one alone."""
     with ConsoleApi() as api:

@@ -44,6 +44,7 @@ class ConsoleApi:
         asked: Method and path of each request with its body, in order.
         halted: Why nothing is sent to its subscriptions, as their status has it.
         numbers: Members of ``/status`` in place of the usual ones.
+        elsewhere: Other namespaces -> the same of each.
         conditions: Of its Brokers and Triggers.
         parted: Path of a list that has a second part; empty: none has.
         not_ready: Why it is not ready; empty: it is.
@@ -55,6 +56,7 @@ class ConsoleApi:
         self.asked: list[tuple[str, str, bytes]] = []
         self.halted: dict[str, Any] = {}
         self.numbers: dict[str, Any] = {}
+        self.elsewhere: dict[str, dict[str, Any]] = {}
         self.conditions: list[Any] = [
             {"type": "Ready", "status": "False", "reason": text("No"), "message": text("why")}
         ]
@@ -142,7 +144,9 @@ class ConsoleApi:
             "/events": lambda: [self._listed(number) for number in range(3)],
             "/dead-letters": lambda: [self._letter(number) for number in range(3)],
             "/runs": lambda: [self._run()],
-            "/api/v1/namespaces": lambda: {"items": [{"metadata": {"name": "default"}}]},
+            "/api/v1/namespaces": lambda: {
+                "items": [{"metadata": {"name": name}} for name in ("default", *self.elsewhere)]
+            },
         }
         if path in fixed:
             made: Callable[[], Any] = fixed[path]
@@ -153,6 +157,7 @@ class ConsoleApi:
             ("/dead-letters/", self._letter),
             ("/runs/", self._run),
             ("/apis/", lambda: {"items": self._objects(path)}),
+            ("/namespaces/", lambda: self._numbers() | self.elsewhere[path.split("/")[2]]),
         ):
             if path.startswith(prefix):
                 return made()

@@ -88,7 +88,8 @@ class Permission(NamedTuple):
             where = "any namespace"
         elif self.namespace != ALL_NAMESPACES:
             where = f"namespace {self.namespace}"
-        return f"{self.verb} to {self.name} in {where}" if self.name else f"{self.verb} in {where}"
+        verb = "administer keys" if self.verb is Verb.ADMIN else self.verb
+        return f"{verb} to {self.name} in {where}" if self.name else f"{verb} in {where}"
 
 
 class IdentityKind(enum.StrEnum):

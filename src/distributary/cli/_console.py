@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -65,6 +66,10 @@ def fits_one_line(text: object) -> str:
 ID_CHARS_WHOLE = 40
 """Ids up to this length are never folded in lists: the server's own have 36 characters."""
 
+FOLDS_MAX = 2
+"""Most times that a line of a table may be wider than its terminal: nobody reads one that is folded
+more, so its rows are shown as names and values."""
+
 PIPE_COLUMNS = 4_000
 """Width of what is no terminal: 20 columns of the longest text, so no program gets a folded id."""
 
@@ -84,25 +89,48 @@ def show_rows(
     """Print *rows* as a table of *columns* for people or as JSON lines; without rows, *none*.
 
     A terminal folds what does not fit, the first column last, and cuts nothing: people copy ids
-    into other commands. Elsewhere each row is one line, unless ``COLUMNS`` is set.
+    into other commands. Where it is much too narrow, each row is a block of names and values.
+    Elsewhere each row is one line, unless ``COLUMNS`` is set.
     """
-    table = Table(box=None, pad_edge=False)
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    longest = 0
+    shown = []
     for row in rows:
         if as_json:
             print(msgspec.json.encode(row).decode())
             continue
-        first, *others = (fits_one_line(cell(row)) for cell in columns.values())
-        longest = max(longest, len(first))
-        table.add_row(escape(first), *map(escape, others))
-    if not as_json:
-        table.columns[0].min_width = min(ID_CHARS_WHOLE, longest)
-        console = output()
-        if not (console.is_terminal or os.environ.get("COLUMNS")):
-            console.width = PIPE_COLUMNS
-        console.print(table if table.row_count else none)
+        shown.append([fits_one_line(cell(row)) for cell in columns.values()])
+    if as_json:
+        return
+    console = output()
+    if not (console.is_terminal or os.environ.get("COLUMNS")):
+        console.width = PIPE_COLUMNS
+    widths = [max(map(cell_len, column)) for column in zip(columns, *shown, strict=True)]
+    if not shown:
+        console.print(none)
+    elif sum(widths) > FOLDS_MAX * console.width:
+        _print_blocks(console, list(columns), shown)
+    else:
+        console.print(_table(list(columns), shown, min(ID_CHARS_WHOLE, widths[0])))
+
+
+def _table(names: list[str], rows: list[list[str]], first_width: int) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    table.columns[0].min_width = first_width
+    return table
+
+
+def _print_blocks(console: Console, names: list[str], rows: list[list[str]]) -> None:
+    """Print each of *rows* as lines of names and values, and a line without text between two."""
+    width = max(map(len, names))
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        for name, text in zip(names, row, strict=True):
+            if text:
+                console.print(f"[dim]{escape(name):{width}}[/]  {escape(text)}")
 
 
 def fail(message: str, hint: str = "", code: int = UNUSABLE) -> NoReturn:

@@ -40,7 +40,7 @@ Route = Annotated[
 ]
 All = Annotated[bool, typer.Option("--all", help="All of them.")]
 Since = Annotated[
-    Text, typer.Option("--since", metavar="TIME", help="Kept then or later, such as 1h ago: 1h.")
+    Text, typer.Option("--since", metavar="TIME", help="Kept then or later; 1h: an hour ago.")
 ]
 Until = Annotated[Text, typer.Option("--until", metavar="TIME", help="Kept before.")]
 

@@ -56,7 +56,7 @@ Channel = Annotated[
 ]
 Since = Annotated[
     Text,
-    typer.Option("--since", metavar="TIME", help="Accepted then or later: a time, or 30m ago."),
+    typer.Option("--since", metavar="TIME", help="Accepted then or later; 30m: half an hour ago."),
 ]
 Until = Annotated[Text, typer.Option("--until", metavar="TIME", help="Accepted before then.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON lines.")]

@@ -115,7 +115,8 @@ def _match(match: Mapping[str, Any], state: str | None) -> Iterator[Line]:
 
 def _attempt(attempt: Mapping[str, Any]) -> Iterator[Line]:
     duration = attempt["duration"]
-    took = "" if duration is None else f" in {duration * 1000:.1f} ms"
+    word = " in" if attempt["decision"] == "delivered" else ", took"
+    took = "" if duration is None else f"{word} {duration * 1000:.1f} ms"
     status = "" if attempt["status"] is None else f" {attempt['status']}"
     stage = "" if attempt["stage"] == "event" else f" ({attempt['stage']})"
     reason = f": {attempt['reason']}" if attempt["reason"] else ""

@@ -195,7 +195,8 @@ def whoami(
         return
     console = _console.output()
     until = f", until {found['until']}" if "until" in found else ""
-    console.print(escape(_console.fits_one_line(f"{found['name']} ({found['how']}){until}")))
+    how = "this server asks nobody who they are" if found["how"] == "none" else found["how"]
+    console.print(escape(_console.fits_one_line(f"{found['name']} ({how}){until}")))
     for grant in found["grants"]:
         console.print(f"  {escape(_console.fits_one_line(_allowed(grant)))}")
 

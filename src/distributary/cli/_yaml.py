@@ -35,8 +35,17 @@ def documents(name: str) -> Iterator[Any]:
         yield from yaml.load_all(text, Loader=_Loader)
     # A number of thousands of digits is a ValueError, and so is a text that is no UTF-8.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        told = " ".join(str(error).split())
+        told = " ".join(_told(error).split())
         raise SettingsError(f"{name}: this is no YAML: {_console.fits_one_line(told)}") from error
+
+
+def _told(error: Exception) -> str:
+    """What is wrong, and where; without the lines of the text, which do not fit on one."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return str(error)
+    problem = getattr(error, "problem", None) or "it ends too early"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
 class _Loader(yaml.SafeLoader):

@@ -104,8 +104,7 @@ def check_sink(
     scheme = "" if parts is None else parts["scheme"].lower()
     row = protocols()[protocol]
     if parts is None or scheme not in row.schemes:
-        known = " or ".join(row.schemes)
-        faults.add(path, "uri", f"expected an absolute URI with the scheme {known}")
+        faults.add(path, "uri", _expected(row, scheme))
         return None
     count_before = len(faults.found)
     if parts["fragment"] is not None:
@@ -174,6 +173,16 @@ def _check_rest(faults: Faults, path: str, scheme: str, rest: str, query: str | 
     if meaning == "nothing" and rest not in {"", "/"}:
         message = f"a path means nothing with the scheme {scheme}: the settings name the place"
         faults.add(path, "uri", message)
+
+
+def _expected(protocol: Protocol, scheme: str) -> str:
+    """What a URI of *protocol* has to be, and whose it would be by its *scheme*."""
+    known = " or ".join(protocol.schemes)
+    text = f"expected an absolute URI with the scheme {known}"
+    others = [row.name for row in protocols().values() if scheme in row.schemes]
+    if not others:
+        return text
+    return f"{text}; this one is of the protocol {' or '.join(others)}"
 
 
 class _Judge(NamedTuple):

@@ -56,9 +56,9 @@ def test_an_administrator_gives_what_it_has(giver, given_away):
 @pytest.mark.parametrize(
     ("giver", "given_away", "missing"),
     [
-        (SHOP_ADMIN, grant("publish", "farm"), "admin in namespace farm"),
-        (SHOP_ADMIN, grant("publish", "shop farm"), "admin in namespace farm"),
-        (SHOP_ADMIN, grant("read", "*"), "admin in all namespaces"),
+        (SHOP_ADMIN, grant("publish", "farm"), "administer keys in namespace farm"),
+        (SHOP_ADMIN, grant("publish", "shop farm"), "administer keys in namespace farm"),
+        (SHOP_ADMIN, grant("read", "*"), "administer keys in all namespaces"),
         (ONE_BROKER, grant("publish", "shop"), "publish in namespace shop"),
         (ONE_BROKER, grant("admin", "shop"), "publish in namespace shop"),
         (
@@ -66,8 +66,8 @@ def test_an_administrator_gives_what_it_has(giver, given_away):
             grant("publish", "shop", "brokers/a brokers/b"),
             "publish to brokers/b in namespace shop",
         ),
-        (who(grant("write", "shop")), grant("read", "shop"), "admin in namespace shop"),
-        (who(), grant("read", "shop"), "admin in namespace shop"),
+        (who(grant("write", "shop")), grant("read", "shop"), "administer keys in namespace shop"),
+        (who(), grant("read", "shop"), "administer keys in namespace shop"),
     ],
 )
 def test_nobody_gives_more_than_it_has(giver, given_away, missing):

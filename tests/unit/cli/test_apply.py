@@ -158,7 +158,7 @@ def test_a_refusal_is_named_and_the_others_go_on(server, run, tmp_path):
         ("7", "subscription 1 is no object"),
         ("- {id: a}\n- {sink: b}", "subscription 2 has no id"),
         ("{id: 7}", "subscription 1 has no id"),
-        ("a: [", "this is no YAML"),
+        ("a: [", "this is no YAML: line 1, column 5: expected the node content"),
     ],
 )
 def test_a_file_that_cannot_be_used_changes_nothing(server, run, tmp_path, text, told):

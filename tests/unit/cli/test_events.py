@@ -175,7 +175,7 @@ def test_show_tells_the_way(server, run) -> None:
     assert "hello" in out
     lines = [line.strip() for line in out.splitlines()]
     assert "orders dead-lettered (status)" in lines
-    assert "2026-01-01T00:00:08.000+00:00 attempt 1 503 retry in 250.0 ms: status" in lines
+    assert "2026-01-01T00:00:08.000+00:00 attempt 1 503 retry, took 250.0 ms: status" in lines
     assert "answer: no \N{REPLACEMENT CHARACTER}[2Jroom [red]" in lines
     assert "t2 does not match (it has changed since)" in lines
     assert "$.types: type 't' is none of its types" in lines

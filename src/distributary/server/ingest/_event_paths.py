@@ -84,7 +84,12 @@ def no_address(path: bytes, *, known: bool) -> RequestError:
         return RequestError("unavailable", "The Brokers and Channels are not known yet.")
     if path.startswith(_BELOW[0]) and path.endswith(_LIFECYCLE):
         return RequestError("forbidden", "The server alone publishes to the Broker lifecycle.")
-    return RequestError("notfound", "There is no Broker or Channel at this path.")
+    text = "There is no Broker or Channel at this path."
+    if _is_of_namespace(path):
+        text = (
+            "This namespace takes no events yet: make a subscription in it, or its Broker default."
+        )
+    return RequestError("notfound", text)
 
 
 def is_address(path: bytes) -> bool:

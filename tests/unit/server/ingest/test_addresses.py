@@ -103,6 +103,13 @@ def test_a_broker_that_is_deleted_takes_nothing_more_and_the_events_path_goes_on
     assert statuses == [404, 404, 202]
 
 
+def test_a_namespace_without_subscriptions_says_what_makes_it_take_events(shop, event):
+    """Who was given a key for it would look for a wrong path."""
+    answer = shop.send(to(event, b"/namespaces/nobody/events"))[0]
+    assert answer.status == 404
+    assert "make a subscription in it" in answer.problem["detail"]
+
+
 def test_a_recreated_broker_gets_what_comes_from_then_on(shop, event):
     """A request that was under way belongs to the Broker that stands when it is whole."""
     whole = event(b"x" * 10).replace(b"/events", b"/brokers/shop/orders", 1)

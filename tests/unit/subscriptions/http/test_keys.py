@@ -147,9 +147,9 @@ def test_every_fault_of_a_proposal_is_named(api):
 @pytest.mark.parametrize(
     ("sender", "members", "missing"),
     [
-        (SHOP, {"namespaces": ["shop", "farm"]}, "admin in namespace farm"),
-        (SHOP, {"namespaces": ["*"]}, "admin in all namespaces"),
-        (TILL, {}, "admin in namespace shop"),
+        (SHOP, {"namespaces": ["shop", "farm"]}, "administer keys in namespace farm"),
+        (SHOP, {"namespaces": ["*"]}, "administer keys in all namespaces"),
+        (TILL, {}, "administer keys in namespace shop"),
         (sent_by("one", grant("admin", "shop", "brokers/a")), {}, "publish in namespace shop"),
     ],
 )

@@ -41,6 +41,14 @@ def test_a_good_sink_is_kept_as_it_stands(sink):
     assert spec.sink == sink
 
 
+def test_a_uri_of_another_protocol_says_whose_it_is():
+    """Who names no protocol gets HTTP, and would look for the fault in the URI."""
+    faults = Faults()
+    assert check_sink(faults, "$.sink", "kafka://k:9092/orders", "HTTP", PUBLIC) is None
+    assert faults.found[0].message.endswith("this one is of the protocol KAFKA")
+    assert parse_sink("gopher://example.com", PUBLIC) == ["uri"]
+
+
 GOOD_BROKERS = [
     ("MQTT3", "mqtt://example.com"),
     ("MQTT5", "MQTTS://example.com:1883/"),

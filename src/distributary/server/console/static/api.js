@@ -24,10 +24,9 @@ export function hasKey() { return key !== ""; }
 export function forgetKey() { key = ""; session.who = null; }
 export function onRefused(handler) { refused = handler; }
 
-/** `path` in the namespace that is shown. */
-export function here(path) {
-  return session.namespace === "default" ? path
-    : `/namespaces/${encodeURIComponent(session.namespace)}${path}`;
+/** `path` in `namespace`, or in the one that is shown. */
+export function here(path, namespace = session.namespace) {
+  return namespace === "default" ? path : `/namespaces/${encodeURIComponent(namespace)}${path}`;
 }
 
 /** A path with parameters; those without a value are left out. */

@@ -2,12 +2,15 @@
 
 import { Problem, get, here, part, query, session, unready } from "./api.js";
 import { chart } from "./charts.js";
-import { clip, data, duration, h, number, put, time, to, toSubscription, visible } from "./dom.js";
-import { badge, failure, heading, live, section, table } from "./parts.js";
+import { clip, counted, data, duration, h, number, put, time, to, toSubscription, visible } from "./dom.js";
+import { action, badge, failure, heading, live, section, table } from "./parts.js";
 
 const LOOK_MS = 2000;
 const ATTENTION_MS = 5000;
 const ATTENTION_MAX = 20;
+const OTHERS_MAX = 200; // other namespaces that a look asks, one after the other
+const TROUBLES = [["failing", "Failing"], ["lagging", "Lagging"], ["disabled", "Disabled"], ["parked", "Parked"],
+  ["awaiting-consent", "No consent"], ["deadLetters", "Dead letters"]];
 
 export async function overview(view, { signal }) {
   const tiles = h("div", { class: "tiles" });
@@ -18,7 +21,7 @@ export async function overview(view, { signal }) {
   put(plots, figures);
   const traffic = section("Traffic", plots);
   put(view, heading("Overview", h("span", { class: "beside" }, "live")),
-    section("Needs attention", verdict, troubled), tiles, traffic);
+    section("Needs attention", verdict, troubled, seesSeveral() ? others(signal) : null), tiles, traffic);
   const looking = live(signal, ATTENTION_MS, () => attention(troubled, signal));
   await live(signal, LOOK_MS, async () => {
     try {
@@ -28,12 +31,53 @@ export async function overview(view, { signal }) {
       draw(now, tiles, figures);
     } catch (error) {
       if (signal.aborted) return;
-      put(verdict, failure(error, "numbers for an overview"));
+      put(verdict, failure(error, "the overview"));
       put(tiles);
       traffic.hidden = true;
     }
   });
   await looking;
+}
+
+function seesSeveral() {
+  const names = session.who.namespaces;
+  return names.includes("*") || names.length > 1;
+}
+
+/** The status of a namespace; null: the key may publish there, say, and not read. */
+async function statusOf(name, signal) {
+  try {
+    return await get(here("/status", name), signal);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 403) return null;
+    throw error;
+  }
+}
+
+/** A button that looks where else something is wrong: the pages show one namespace at a time. */
+function others(signal) {
+  const place = h("div");
+  const look = async () => {
+    const names = [...document.querySelectorAll("#namespace option")].map((each) => each.value)
+      .filter((each) => each !== session.namespace);
+    const rows = [];
+    for (const name of names.slice(0, OTHERS_MAX)) {
+      const now = await statusOf(name, signal);
+      if (now) rows.push({ name, now });
+    }
+    const wrong = rows.filter(({ now }) => TROUBLES.some(([member]) => now[member]));
+    put(place, wrong.length ? table([
+      { name: "Namespace", show: ({ name }) => h("button", { type: "button", class: "quiet", onclick: () => {
+        const chosen = document.getElementById("namespace");
+        chosen.value = name;
+        chosen.dispatchEvent(new Event("change"));
+      } }, data(name, 63)) },
+      ...TROUBLES.map(([member, title]) => ({ name: title, class: "num", show: ({ now }) => number(now[member]) })),
+    ], wrong, { label: "Namespaces in which something is wrong" })
+      : h("p", { class: "note good" }, `Nothing is wrong in ${counted(rows.length, "other namespace")}.`),
+    names.length > OTHERS_MAX ? h("p", { class: "note" }, `${names.length - OTHERS_MAX} more were not asked.`) : null);
+  };
+  return [place, h("div", { class: "buttons" }, action("Look at other namespaces", look))];
 }
 
 /** Says in a line whether all is well; the line stays as it is while nothing changes. */

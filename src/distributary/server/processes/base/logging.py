@@ -119,7 +119,8 @@ class Lines:
         if not ours:
             line = harmless(line[:LINE_CHARS_MAX], kept="\t")
         elif self._render is not None:
-            line = str(self._render(None, "", {key: _plain(key, fields[key]) for key in fields}))
+            shown = {key: _plain(key, value) for key, value in fields.items() if value is not None}
+            line = str(self._render(None, "", shown))
         out = self._out if ours else self._other
         try:
             out.write(line + "\n")

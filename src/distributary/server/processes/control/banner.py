@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.panel import Panel
-from rich.table import Table
+from rich.markup import escape
 
 from distributary import __version__
 from distributary.server.processes.supervision.listeners import Listeners
@@ -36,8 +35,7 @@ def _print_banner(
 ) -> None:
     """Print the server's URLs and paths to standard error."""
     amqp_url, health_url = others
-    table = Table.grid(padding=(0, 2))
-    for name, value in (
+    lines = (
         ("publish", f"POST {base}/events"),
         ("subscribe", f"POST {base}/subscriptions"),
         *([("by AMQP", f"{amqp_url}/subscriptions")] if amqp_url else []),
@@ -47,10 +45,10 @@ def _print_banner(
         *([("probes", f"{health_url}/healthz   {health_url}/readyz")] if health_url else []),
         ("data", str(data_dir)),
         *([("history", history)] if history else []),
-    ):
-        table.add_row(f"[dim]{name}[/]", value)
+    )
+    # Without a frame, and wrapped by the terminal alone: a command is copied whole.
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if console.is_terminal:
-        console.print(Panel(table, title=f"distributary {__version__}", expand=False))
-    else:
-        console.print(table)
+        console.print(f"[bold]distributary {__version__}[/]")
+    for name, value in lines:
+        console.print(f"[dim]{name:<9}[/]  {escape(value)}")

@@ -46,3 +46,10 @@ def test_a_stack_trace_keeps_its_lines(outs):
         json.dumps({"event": "x", "exception": "Traceback:\n  a\nError: \x1b[2J"})
     )
     assert outs[0].getvalue().splitlines()[1:] == ["Traceback:", "  a", r"Error: \x1b[2J"]
+
+
+def test_people_are_shown_no_field_without_a_value(outs):
+    """An address that is not served is no news."""
+    Lines(outs[0], "console", outs[1]).write(json.dumps({"event": "x", "amqp": None, "port": 1}))
+    assert "amqp" not in outs[0].getvalue()
+    assert "port" in outs[0].getvalue()
