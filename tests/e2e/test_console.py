@@ -104,7 +104,7 @@ def test_whether_all_is_well_is_said_first(page: Browser) -> None:
 
 
 def test_other_namespaces_are_looked_at_where_something_may_be_wrong(page: Browser) -> None:
-    """The first line is of one namespace: whoever may see several asks about all, and goes there."""
+    """The first line is of one: whoever may see several asks about all, and goes there."""
     calm = {"failing": 0, "lagging": 0, "disabled": 0, "parked": 0, "deadLetters": 0}
     calm |= {"awaiting-consent": 0}
     with ConsoleApi() as api:
@@ -114,7 +114,8 @@ def test_other_namespaces_are_looked_at_where_something_may_be_wrong(page: Brows
         page.wait_for("All is well in the namespace default: nothing fails there")
         page.click("Look at other namespaces")
         page.wait(
-            "[...document.querySelectorAll('main td button')].map(e => e.textContent).join() === 'bank'"
+            "[...document.querySelectorAll('main td button')].map(e => e.textContent).join()"
+            " === 'bank'"
         )
         page.click("bank")
         page.wait_for("2 subscriptions fail.")

@@ -218,7 +218,13 @@ def test_nodes_are_shown_also_while_none_leads(server, monkeypatch, capsys) -> N
 
 @pytest.mark.parametrize(
     ("values", "drawn"),
-    [([], ""), ([0.0], " "), ([1.0], "█"), ([0.001, 1.0], "▁█"), ([1, 2, 4, 8], "▁▂▄█")],
+    [
+        ([], ""),
+        ([0.0], " "),
+        ([1.0], "█"),
+        ([0.001, 1.0], "▁█"),
+        ([1, 2, 4, 8], "▁▂▄█"),
+    ],
 )
 def test_bars_are_as_high_as_their_share(values, drawn) -> None:
     """Nothing is no bar; a little is a low one."""
