@@ -12,7 +12,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from distributary.core.clock import Clock
 from distributary.core.errors import LogDamagedError, LogUnavailableError
@@ -28,6 +28,8 @@ RECALLED_BYTES_MAX: Final = 512 * 1024 * 1024
 eight segments, so that some runs at different places do not take turns."""
 ASKED_S: Final = 20.0
 """How long a request stands that nobody repeats: a reader that waits repeats it at each tick."""
+REPEATED_S: Final = 5.0
+"""How long a request has its turn that nobody repeats: then its reader may have ended."""
 UNUSED_S: Final = 120.0
 """How long a file stays that nobody reads."""
 AHEAD: Final = 1
@@ -84,6 +86,18 @@ class Kept(Protocol):
         """Close the files."""
 
 
+class _Asked(NamedTuple):
+    """When a stretch was asked for.
+
+    Attributes:
+        first_s: At first, monotonic clock.
+        last_s: Lately.
+    """
+
+    first_s: float
+    last_s: float
+
+
 class Recalls:
     """What of a partition is recalled, and what is asked for. Safe from any thread.
 
@@ -121,7 +135,7 @@ class Recalls:
         self._lock = threading.Lock()
         self._files: dict[int, Recalled] = {}
         self._used_s: dict[int, float] = {}
-        self._asked: dict[tuple[int, int], float] = {}
+        self._asked: dict[tuple[int, int], _Asked] = {}
         self._told: list[tuple[int, int]] | None = None
         self._looked_s = float("-inf")
 
@@ -163,7 +177,9 @@ class Recalls:
                 self._used_s[found.name.from_offset] = now_s
             for each in ahead:
                 if each.from_offset not in self._files:
-                    self._asked[each.from_offset, each.to_offset] = now_s
+                    span = each.from_offset, each.to_offset
+                    first_s = self._asked[span].first_s if span in self._asked else now_s
+                    self._asked[span] = _Asked(first_s, now_s)
             self._tell(now_s)
             return found
 
@@ -202,12 +218,18 @@ class Recalls:
 
     def _tell(self, now_s: float) -> None:
         self._asked = {
-            span: at_s
-            for span, at_s in self._asked.items()
-            if now_s - at_s < ASKED_S and span[0] not in self._files
+            span: asked
+            for span, asked in self._asked.items()
+            if now_s - asked.last_s < ASKED_S and span[0] not in self._files
         }
-        # Those that are read first: the lower ones of two that are asked for together.
-        wanted = sorted(self._asked, key=lambda span: (-self._asked[span], span))[:ASKS_MAX]
+
+        def turn(span: tuple[int, int]) -> tuple[bool, float, tuple[int, int]]:
+            # Who has waited longest: however many ask for others, each gets its turn. Of two that
+            # are asked for together the lower one is read first.
+            asked = self._asked[span]
+            return now_s - asked.last_s >= REPEATED_S, asked.first_s, span
+
+        wanted = sorted(self._asked, key=turn)[:ASKS_MAX]
         if wanted == self._told:
             return
         with contextlib.suppress(OSError):  # the next call tries again

@@ -13,7 +13,14 @@ from distributary.datadir.archived import (
     write_archived,
 )
 from distributary.partitions.recall_requests import RequestsFile, read_requests
-from distributary.partitions.recalls import ASKED_S, LOOK_S, UNUSED_S, KeptRecords, Recalls
+from distributary.partitions.recalls import (
+    ASKED_S,
+    LOOK_S,
+    REPEATED_S,
+    UNUSED_S,
+    KeptRecords,
+    Recalls,
+)
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock
 
@@ -83,6 +90,18 @@ def test_a_request_that_nobody_repeats_ends(world):
     assert world.asked() == [0, 10]
     world.wait(2.0)
     assert world.asked() == []
+
+
+def test_who_has_waited_longest_is_next(world):
+    """However many others ask for older records; but one that may have ended waits for all."""
+    world.recalls.find(22)
+    world.wait(LOOK_S)
+    world.recalls.find(2)
+    world.recalls.find(22)
+    assert world.asked() == [20, 0, 10]
+    world.wait(REPEATED_S)
+    world.recalls.find(2)
+    assert world.asked() == [0, 10, 20]
 
 
 def test_a_file_that_nobody_reads_goes(world):
