@@ -34,6 +34,11 @@ LEAP: Final = 10**9
 """Resource versions and timer events that the server has not made since the backup for sure: at
 1,000 a second that takes eleven days."""
 
+RUNS_LEAP: Final = 10_000
+"""Replays and the like that the server has not begun since the backup for sure. A broker that knows
+a message by its id stores nothing of a replay whose number comes again. No more, since runs that
+are over are forgotten after so many numbers (``NUMBERS_KEPT``)."""
+
 LINEAGES: Final = 1 << 20
 """Ranges of row numbers: see ``LINEAGE_ROWS``."""
 LINEAGE_ROWS: Final = 1 << 40
@@ -169,6 +174,9 @@ def _leap_over(paths: DataDir, partitions: int) -> None:
                 store.execute("UPDATE object_counter SET version = version + ?", (LEAP,))
             if "schedule" in tables:
                 store.execute("UPDATE schedule SET numbered = numbered + ?", (LEAP,))
+            columns = store.execute("SELECT name FROM pragma_table_info('generation')")
+            if ("demand_seq",) in columns.fetchall():
+                store.execute("UPDATE generation SET demand_seq = demand_seq + ?", (RUNS_LEAP,))
     except sqlite3.Error as error:
         raise BackupError(f"{paths.state_db} cannot be changed: {error}") from error
 

@@ -175,7 +175,7 @@ def test_what_says_that_something_is_done_is_copied_first(data_dir: Path, tmp_pa
 def test_numbers_leap_over_what_the_first_server_can_have_used(
     data_dir: Path, tmp_path: Path
 ) -> None:
-    """Versions of objects, ids of timer events, rows of the history; rows that wait stay."""
+    """Versions of objects, ids of timer events, runs, rows of the history; rows that wait stay."""
     journal = Journal(DataDir(data_dir).journal(0))
     journal.record(journal.state.mark, (), history=(3, b"rows"), filed=0)
     journal.close()
@@ -189,12 +189,16 @@ def test_numbers_leap_over_what_the_first_server_can_have_used(
         assert [block.rows for block in state.blocks] == [block.rows for block in first.blocks]
         assert state.blocks[0].first == state.filed > first.history_end + 2**39
         ends.add(state.history_end)
-        for query in ("SELECT version FROM object_counter", "SELECT max(numbered) FROM schedule"):
+        for query, leap in (
+            ("SELECT version FROM object_counter", 10**9),
+            ("SELECT max(numbered) FROM schedule", 10**9),
+            ("SELECT demand_seq FROM generation", 10**4),
+        ):
             found = []
             for folder in (data_dir, tmp_path / name):
                 with contextlib.closing(sqlite3.connect(folder / "state.db")) as store:
                     found.append(store.execute(query).fetchone()[0])
-            assert found[1] == (None if found[0] is None else found[0] + 10**9)
+            assert found[1] == (None if found[0] is None else found[0] + leap)
     assert len(ends) == 2, "two restores do not share their numbers"
 
 
