@@ -37,6 +37,8 @@ def test_a_subscription_listens_at_its_channel(world):
     channel = world.apply("Channel", "c")
     url = "http://events.example:8080/channels/default/c"
     assert channel["status"]["address"] == {"name": "http", "url": url}
+    none = ("True", "DeadLetterSinkNotConfigured")
+    assert world.condition(channel, "DeadLetterSinkResolved") == none
     made = subscribe(world, subscriber=world.to(), reply=world.at("Broker", "default"))
     assert world.ready(made) == "True"
     assert made["status"]["physicalSubscription"] == {

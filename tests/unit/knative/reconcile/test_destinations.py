@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from structlog.testing import capture_logs
+from tests.unit.knative.reconcile.conftest import SINK, SITE
 
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.reconcile import Site
@@ -33,6 +34,23 @@ def test_a_service_is_dialled_where_it_says(world):
         "http://local.default.svc/",
     ]
     assert [each.dial for each in found] == [None, "svc.example:8081", "127.0.0.1:9001"]
+
+
+def test_a_sink_that_new_settings_forbid_is_refused_until_they_allow_it(world):
+    """Its route stands meanwhile: what is for it waits, and is not lost."""
+    world.apply("Trigger", "t", {"broker": "default", "subscriber": world.to()})
+    sites = (Site(SITE.public_url, SITE.dial, SinkRule(local_allowed=False)), SITE)
+    found = []
+    for site in sites:
+        world.reconciler.change_site(site)
+        world.settle()
+        trigger = world.get("Trigger", "t")
+        found.append((world.condition(trigger, "SubscriberResolved"), world.settings(trigger)))
+    (refused, before), (allowed, after) = found
+    assert (refused, allowed) == (("False", "BlockedAddress"), ("True", ""))
+    assert (before.sink.uri, before.unusable) == (SINK, None)
+    assert "allow_sinks" in before.refused
+    assert (after.sink.uri, after.refused) == (SINK, None)
 
 
 def test_a_service_with_certificates_is_spoken_to_by_tls(world, tmp_path):
