@@ -7,7 +7,7 @@ import pytest
 from distributary.core.clock import LEAP_S, TRUST_S
 from distributary.core.meter import Meter
 from distributary.core.outcome import KeptDeadLetters
-from distributary.partitions._keeping import HOUSE_EVERY_S, Keeping
+from distributary.partitions._keeping import GONE_S, HOUSE_EVERY_S, Keeping
 
 MONTH_MS = 31 * 86_400_000
 
@@ -18,6 +18,8 @@ class House:
     def __init__(self, clock):
         self.clock = clock
         self.told_ms = []
+        self.gone = []
+        self.more = False
         context = SimpleNamespace(
             clock=clock,
             meter=Meter(),
@@ -27,9 +29,10 @@ class House:
         )
         self.keeping = Keeping(context, lambda _route: True)
 
-    def keep_house(self, _gone, now_ms, _namespaces):
+    def keep_house(self, gone, now_ms, _namespaces):
         self.told_ms.append(now_ms)
-        return KeptDeadLetters([], [], more=False, unnamed=[])
+        self.gone.append(gone)
+        return KeptDeadLetters([], [], more=self.more, unnamed=[])
 
     def run(self, work, done):
         work()
@@ -73,3 +76,15 @@ def test_corrections_of_the_clock_change_nothing(house, clock):
     for correction_ms in (1_000, -1_000, round(LEAP_S * 1000)):
         clock.jump(correction_ms)
         assert house.look() == clock.wall_ms()
+
+
+def test_dead_letters_of_a_deleted_route_are_looked_for_until_all_were_looked_at(house):
+    """One look deletes some; a flush that was under way may bring others for a while."""
+    house.more = True
+    house.keeping.route_deleted("r")
+    for _ in range(3):
+        house.look(GONE_S)
+    house.more = False
+    house.look()
+    house.look()
+    assert house.gone[-5:] == [("r",)] * 4 + [()]

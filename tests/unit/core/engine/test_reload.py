@@ -101,3 +101,27 @@ def test_a_row_waits_for_what_arrives_while_it_is_read():
         NoTask.RECALLED,
         event,
     ]
+
+
+class Moving:
+    """A record that is in the archive alone by the time at which it is read."""
+
+    def __init__(self):
+        self._starts = iter((0, 100, 100))
+
+    def archived_to(self):
+        return next(self._starts)
+
+    def readable_to(self, from_offset, _to_offset):
+        return from_offset
+
+    def read(self, _from_offset, _to_offset):
+        return iter(())
+
+
+def test_a_row_waits_for_what_retention_takes_while_it_is_read():
+    """Its record has gone to the archive, and is to come from there."""
+    row, told = RetryRow(DoneKey(0, 0, "r"), 1, Stage.PRIMARY, 1, 0, None, done=False), []
+    context = SimpleNamespace(partition=0, kept=Moving, ownership=SimpleNamespace(store=None))
+    Reload(context, AtOnce(), lambda _key: False).read([row], told.extend)
+    assert [task for _, task in told] == [NoTask.RECALLED]
