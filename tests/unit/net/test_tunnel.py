@@ -81,6 +81,39 @@ def test_answers_to_pings_do_not_pile_up_for_a_server_that_does_not_read():
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize(
+    ("frames", "left"),
+    [
+        (b"\x89\x00" * 100_000, True),
+        (b"\x82\x00" * 100_000, True),
+        (b"\x82\x01x" * 100_000, True),
+        (b"\x82\x04\x40\x02\x00\x01" * 5_000, False),
+        (b"\x89\x00" * 500, False),
+    ],
+    ids=["pings", "empty", "single bytes", "answers", "some pings"],
+)
+def test_a_server_that_floods_is_left_before_all_of_it_is_read(frames, left):
+    """Frames that hold nothing would take the loop that delivers to all."""
+
+    async def scene():
+        inside = Inside()
+        inside.lost = []
+        inside.connection_lost = inside.lost.append
+        tunnel, _, _ = _joined(inside)
+        await _turns()
+        tunnel.data_received(frames)
+        await _turns()
+        assert bool(inside.lost) == left
+        if left:
+            assert len(inside.came) < 2_500
+        else:
+            assert len(inside.came) in {0, 20_000}
+            tunnel.abort()
+            await _turns()
+
+    asyncio.run(scene())
+
+
 class Inside(asyncio.Protocol):
     """The protocol in a tunnel; keeps what comes."""
 

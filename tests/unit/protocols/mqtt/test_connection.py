@@ -120,6 +120,17 @@ class Opened:
         self.connection.publish(where, b"", payload, token)
 
 
+async def subscribed():
+    """A connection with a subscription: what the broker sends by itself was asked for."""
+    it = Opened()
+    await it.connection.opened()
+    asked = asyncio.ensure_future(it.connection.subscribe("t", 1))
+    await turn()
+    it.connection.data_received(b"\x90\x04\x00\x01\x00\x01")
+    assert (await asked).code == 1
+    return it
+
+
 async def turn():
     """One turn of the loop: what was published gets written."""
     await asyncio.sleep(0)
@@ -205,7 +216,7 @@ def test_who_asks_without_reading_is_not_read():
     """A flood of PUBREL whose answers nobody takes would fill the memory."""
 
     async def scenario():
-        it = Opened()
+        it = await subscribed()
         it.connection.pause_writing()
         flood = b"\x62\x02\x00\x01" * 1_000
         blocks = 0
@@ -226,8 +237,7 @@ def test_a_silent_broker_that_takes_nothing_is_given_up():
     """Not read, since it takes nothing: this is no excuse for its silence."""
 
     async def scenario():
-        it = Opened()
-        await it.connection.opened()
+        it = await subscribed()
         it.connection.pause_writing()
         it.connection.data_received(b"\x62\x02\x00\x01" * 20_000)
         assert it.wire.paused

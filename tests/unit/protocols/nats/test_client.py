@@ -154,6 +154,33 @@ def test_a_server_that_asks_and_does_not_read_is_left(monkeypatch):
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("line", [b"PING", b"+OK", b"INFO {}"])
+def test_a_server_that_floods_is_left(monkeypatch, line):
+    """It would take the loop that delivers to all."""
+    monkeypatch.setattr(_connection, "UNASKED_MAX", 10)
+
+    async def scenario():
+        lost = []
+        listener = SimpleNamespace(lost=lost.append)
+        connection, below = NatsConnection(listener, BYTES_MAX), Below()
+        connection.connection_made(below)
+        endpoint = SimpleNamespace(scheme="nats", tls=False, host="x")
+        login = asyncio.ensure_future(connection.log_in(endpoint, None, None))
+        await asyncio.sleep(0)
+        connection.data_received(b"INFO {}\r\n")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        connection.data_received(b"PONG\r\n")
+        assert await login is None
+        connection.data_received((line + b"\r\n") * 10)
+        assert not lost
+        connection.data_received((line + b"\r\n") * 10)
+        assert [answer.reason for answer in lost] == ["protocol"]
+        assert below.aborted
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("info", "expected"),
     [

@@ -28,6 +28,7 @@ class FakeConnection:
 
     def __init__(self):
         self.frames = []
+        self.unasked_count = 0
         self.pong = asyncio.Event()
 
     def send(self, frame):
@@ -38,6 +39,9 @@ class FakeConnection:
 
     def subscribe(self, _subject):
         return 1
+
+    def unasked(self):
+        self.unasked_count += 1
 
     async def flush(self, _timeout_s):
         await self.pong.wait()
@@ -407,5 +411,22 @@ def test_who_may_not_ask_asks_again_after_a_while(run):
         site.publish("last", now_s=11.0 + DENIED_S)
         assert site.sent == ["first", "soon", "still", "later", "last"]
         assert site.messages[3:] == [("HPUB", False)] * 2
+
+    run(scenario)
+
+
+def test_what_answers_nothing_is_counted(run):
+    """Replies and refusals of messages that are not under way; the connection bounds them."""
+
+    async def scenario(site):
+        site.publish("mine")
+        site.holds("S")
+        site.session.taken(1, b"_INBOX.me.2", b"", b"", b'{"stream":"S","seq":1}')
+        assert (site.answers, site.connection.unasked_count) == ({"mine": "stored"}, 0)
+        site.session.taken(1, b"_INBOX.me.2", b"", b"", b'{"stream":"S","seq":1}')
+        site.session.denied(DENIED.format("a.b"))
+        site.session.denied(DENIED.format("_INBOX.me.2"))
+        site.session.denied(DENIED.format("$JS.API.STREAM.NAMES"))
+        assert site.connection.unasked_count == 4
 
     run(scenario)

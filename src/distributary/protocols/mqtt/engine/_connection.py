@@ -57,6 +57,10 @@ UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 tenant has in flight in a partition (``Limits.held_bytes_total_max``). Only a broker that
 acknowledges messages and does not read them reaches it."""
 
+UNASKED_MAX: Final = 1_000
+"""Packets between two pings that answer no message and no subscription; beyond, the connection is
+ended. Usual is one, PINGRESP. A flood of them would take the whole loop that delivers to all."""
+
 _OVERSIZED_HEAD_BYTES: Final = 2 + STRING_BYTES_MAX + 2
 """Bytes read of a message that is too large: its topic and identifier, to acknowledge it by."""
 
@@ -100,6 +104,8 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         self._tick_s = login.keepalive_s / 2
         self._heard = False
         self._silent_ticks = 0
+        self._unasked = 0
+        self._unawaited = _packets.NO_ANSWERS | _packets.OF_SUBSCRIPTIONS
         self._owner_pauses = False
         self._paused = False
         self._takers: dict[int, Callable[[int, bytes], None]] = {
@@ -145,6 +151,7 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
             raise self._error()
         answer: asyncio.Future[Granted | None] = self._loop.create_future()
         self._subscribing = answer
+        self._unawaited = _packets.NO_ANSWERS
         self._watched = False
         self._write(packet)
         granted = await answer
@@ -356,7 +363,9 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
                 # The fast path: a PUBACK without a reason code.
                 token = self._flying.acked.pop(buffer[at + 2] << 8 | buffer[at + 3], None)
                 at += 4
-                if token is not None:
+                if token is None:
+                    self._count_unasked()
+                else:
                     self._listener.settled(token, 0, "")
                 continue
             found = _packets.frame(buffer, at)
@@ -386,15 +395,25 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         publication = _packets.read_publication(
             self._version, found.first, head, payload_taken=False
         )
+        if PUBLISH in self._unawaited:
+            self._count_unasked()
         self._listener.received(publication)
         return min(found.end, len(buffer))
 
     def _take(self, first: int, body: bytes) -> None:
         """Dispatch one packet by its type."""
-        take = self._takers.get(first & 0xF0)
+        kind = first & 0xF0
+        take = self._takers.get(kind)
         if take is None:
             raise PacketError(f"a packet that does not belong here: 0x{first:02X}")
+        if kind in self._unawaited:
+            self._count_unasked()
         take(first, body)
+
+    def _count_unasked(self) -> None:
+        self._unasked += 1
+        if self._unasked > UNASKED_MAX:
+            raise PacketError(f"more than {UNASKED_MAX:,} packets that answer nothing")
 
     def _take_publish(self, first: int, body: bytes) -> None:
         self._listener.received(_packets.read_publication(self._version, first, body))
@@ -426,13 +445,16 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
     def _settle(self, waiting: dict[int, Token], body: bytes) -> None:
         packet_id, code, text = _packets.read_acknowledgement(self._version, body)
         token = waiting.pop(packet_id, None)
-        if token is not None:
+        if token is None:
+            self._count_unasked()
+        else:
             self._listener.settled(token, code, text)
 
     def _take_pubrec(self, _first: int, body: bytes) -> None:
         packet_id, code, text = _packets.read_acknowledgement(self._version, body)
         token = self._flying.received.pop(packet_id, None)
         if token is None:
+            self._count_unasked()
             return
         if code >= FAILURE:
             self._listener.settled(token, code, text)
@@ -463,7 +485,7 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         """Send PINGREQ, or end a connection that was silent for too long."""
         quiet = not self._heard and not self._owner_pauses  # no bytes arrive while paused
         self._silent_ticks = self._silent_ticks + 1 if quiet else 0
-        self._heard = False
+        self._heard, self._unasked = False, 0
         if self._silent_ticks >= _SILENT_TICKS_MAX:
             self._finish(End("reset", "The broker has fallen silent"))
             return

@@ -34,6 +34,10 @@ PINGRESP: Final = 0xD0
 DISCONNECT: Final = 0xE0
 """First bytes of the packets, with the flags that they must have (2.1.3)."""
 
+NO_ANSWERS: Final = frozenset({PINGRESP, SUBACK})
+OF_SUBSCRIPTIONS: Final = frozenset({PUBLISH, PUBREL & 0xF0})
+"""Kinds of packets that answer no message of ours."""
+
 _RETAINED_IF_NEW: Final = 0x10
 """Of the options of a subscription: Retain Handling 1 (3.8.3.1)."""
 

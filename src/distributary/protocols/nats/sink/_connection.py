@@ -41,6 +41,11 @@ UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Limit of the write buffer, bytes; beyond, the connection is ended. Several times what a session
 has in flight: only a server that sends PINGs and does not read reaches it."""
 
+UNASKED_MAX: Final = 1_000
+"""Operations of a server between two of our PINGs that answer nothing; beyond, the connection is
+ended. Usual is one, a PING. Each takes a microsecond of the loop that delivers to all sinks, and a
+flood of them all of it."""
+
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Largest message accepted where only replies arrive: the longest lists a thousand streams."""
 
@@ -96,6 +101,7 @@ class NatsConnection(asyncio.Protocol):
         self._kept_alive: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._sid = 0
+        self._unasked = 0
 
     # -- logging in ---------------------------------------------------------------------------
 
@@ -211,19 +217,26 @@ class NatsConnection(asyncio.Protocol):
             self._listener.taken(*said)
         elif isinstance(said, Refusal):
             self._refused(said.text)
-        elif isinstance(said, Info):
-            # A later INFO only lists other servers, which are never dialled.
-            if not self._info.done():
-                self._held = True
-                self._info.set_result(said.values)
+        elif isinstance(said, Info) and not self._info.done():
+            self._held = True
+            self._info.set_result(said.values)
         elif not self._info.done():
             raise TransportError("protocol", "The server does not begin with INFO")
-        elif said is PING:
-            self.send(b"PONG\r\n")
         elif said is PONG:
             if not self._pongs:
                 raise TransportError("protocol", "The server answers a PING that never was")
             _settle(self._pongs.popleft(), well=True)
+        else:
+            if said is PING:
+                self.send(b"PONG\r\n")
+            self.unasked()  # a later INFO only lists other servers, which are never dialled
+
+    def unasked(self) -> None:
+        """Count an operation that answers nothing."""
+        self._unasked += 1
+        if self._unasked > UNASKED_MAX:
+            text = f"The server sends more than {UNASKED_MAX:,} messages that answer nothing"
+            self._end(TransportError("protocol", text))
 
     def _refused(self, text: str) -> None:
         said = _answers.of_error(text)
@@ -302,6 +315,7 @@ class NatsConnection(asyncio.Protocol):
         if self._kept_alive is not None and not self._kept_alive.done():
             self._end(TransportError("reset", "The connection ended: a PING was not answered"))
             return
+        self._unasked = 0
         self._kept_alive = self._ping()
         self._timer = self._loop.call_later(PING_S, self._keep_alive)
 

@@ -264,7 +264,9 @@ class NatsSession:
             self._answer(sent, answer)
             return
         holder = self._holders.answered(token)
-        if holder is not None:
+        if holder is None:
+            self._unasked()
+        else:
             self._found(holder, _answers.of_look_up(headers, payload))
 
     def denied(self, text: str) -> None:
@@ -273,16 +275,24 @@ class NatsSession:
         subject = _answers.denied_subject(text)
         inbox = self._inbox.decode()
         if answer.code == _answers.SUBSCRIPTION_DENIED:
+            self._unasked()
             self._be_deaf(answer)
         elif subject == _LOOK_UP:
+            self._unasked()
             for holder in self._holders.ask_no_more():
                 self._found(holder, ["?"])  # publish, and wait for a reply or 503
         elif inbox and subject.startswith(inbox):
             sent = self._flying.pop(subject[len(inbox) :].encode(), None)
-            if sent is not None:
+            if sent is None:
+                self._unasked()
+            else:
                 self._answer(sent, answer)
         else:
             self._deny_oldest(subject, answer)
+
+    def _unasked(self) -> None:
+        assert self._connection is not None
+        self._connection.unasked()
 
     def _be_deaf(self, answer: Acknowledgement) -> None:
         self._deaf, self._denial = answer, Denial()
@@ -298,6 +308,7 @@ class NatsSession:
         everywhere = itertools.chain(self._flying.values(), self._flushed_next, self._unflushed)
         there = [sent for sent in everywhere if _subject(sent[1]) == subject]
         if not there:
+            self._unasked()
             return
         sent = min(there, key=operator.itemgetter(0))
         self._flying.pop(b"%d" % sent[0], None)
