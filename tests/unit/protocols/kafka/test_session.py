@@ -492,3 +492,8 @@ class TestConnections:
         """That of the setting, or our own."""
         assert _session.producer_settings(a_destination())["client.id"] == "distributary"
         assert _session.producer_settings(a_destination(clientid="x"))["client.id"] == "x"
+
+    def test_responses_are_bounded(self):
+        """By what a cluster may say of a topic, and not by what it may send of records."""
+        found = _session.producer_settings(a_destination())["receive.message.max.bytes"]
+        assert found == _client.RESPONSE_BYTES_MAX

@@ -34,6 +34,10 @@ ASKING_LOOKS_MAX: Final = 390
 ASKING_PAUSE_MS: Final = 20
 """Pause before a bootstrap server is dialled again, or another one, while a cluster is asked."""
 
+RESPONSE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Largest response that is read where no records are: that of a topic with 50,000 partitions has so
+much. The client makes room for a response by the size that the cluster says, by default 100 MB."""
+
 _IDLE: Final = frozenset({"INIT", "DOWN", "TRY_CONNECT"})
 """librdkafka's states of a broker that is not being connected to."""
 
@@ -159,6 +163,7 @@ class KafkaClient:
             "enable.idempotence": False,
             "statistics.interval.ms": ASKING_LOOK_MS,
             "reconnect.backoff.ms": ASKING_PAUSE_MS,
+            "receive.message.max.bytes": RESPONSE_BYTES_MAX,
         }
         try:
             handle = confluent_kafka.Producer(self._settings | asking)

@@ -20,7 +20,7 @@ from distributary.net.link import Flight, Lost
 from distributary.protocols.kafka import binding as kafka
 from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.protocols.kafka.sink._answers import ACCEPTED, answer_of
-from distributary.protocols.kafka.sink._client import KafkaClient
+from distributary.protocols.kafka.sink._client import RESPONSE_BYTES_MAX, KafkaClient
 from distributary.protocols.kafka.sink._cluster import Cluster, Settings
 
 WINDOW: Final = 2_000
@@ -99,6 +99,7 @@ def producer_settings(destination: Destination) -> Settings:
         "topic.metadata.refresh.interval.ms": TOPICS_LOOK_MS,
         "allow.auto.create.topics": False,
         "message.max.bytes": RECORD_BYTES_MAX,
+        "receive.message.max.bytes": RESPONSE_BYTES_MAX,
         "batch.size": BATCH_BYTES,
         "linger.ms": LINGER_MS,
         "queue.buffering.max.messages": WINDOW + 1,
