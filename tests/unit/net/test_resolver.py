@@ -32,6 +32,14 @@ def test_gives_every_address_once_and_in_order(monkeypatch):
     assert resolve() == ["2.2.2.2", "1.1.1.1"]
 
 
+def test_of_thousands_of_addresses_some_are_taken(monkeypatch):
+    """Each is checked before each connection."""
+    rows = [row(f"1.2.{number >> 8}.{number & 255}") for number in range(4_000)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_a, **_k: rows)
+    found = resolve()
+    assert (len(found), found[-1]) == (_resolver.ADDRESSES_MAX, "1.2.0.63")
+
+
 @pytest.mark.parametrize(
     "error",
     [
