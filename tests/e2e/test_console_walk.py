@@ -124,6 +124,7 @@ class World:
         subscriber = {"subscriber": {"uri": self.traffic.sinks["good"].url}}
         spec = {"broker": "default", **subscriber}
         self.object("eventing.knative.dev/v1", "triggers", "Trigger", "audit", spec)
+        wait_until(self.audits, WAIT_S, "the Trigger gets what comes from now on")
         for number in range(8):
             self.publish(f"order-{number}")
         good = self.traffic.sinks["good"].taken
@@ -137,6 +138,12 @@ class World:
         path = f"/apis/{group}/namespaces/{NS}/{plural}"
         answer = self.server.request("POST", path, json.dumps(value).encode(), JSON)
         assert answer.status == 201, answer.body
+
+    def audits(self) -> bool:
+        """Whether the Trigger is Ready: before that it may miss an event."""
+        path = f"/apis/eventing.knative.dev/v1/namespaces/{NS}/triggers/audit"
+        found = self.server.request("GET", path).json().get("status", {}).get("conditions", [])
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in found)
 
     def publish(self, id_: str) -> None:
         """Publish one event."""

@@ -121,7 +121,7 @@ def _tell(to: str, done: Any, console: Any) -> None:
     """Say what the job has done, and what it could not."""
     if done.days_deleted:
         first, last = done.days_deleted[0], done.days_deleted[-1]
-        print(f"{to}: deleted {len(done.days_deleted)} days, {first} to {last}")
+        print(f"{to}: deleted {_console.counted(len(done.days_deleted), 'day')}, {first} to {last}")
     for lost in done.lost:
         console.print(
             f"partition {lost.partition}: records {lost.from_offset} to {lost.to_offset - 1} were"
@@ -135,4 +135,5 @@ def _tell(to: str, done: Any, console: Any) -> None:
 
 def _said(done: Any) -> str:
     """What a job has done, for people."""
-    return f"{done.events:,} events of {done.ranges} segments, {done.bytes / MIB:,.1f} MiB"
+    counts = (_console.counted(done.events, "event"), _console.counted(done.ranges, "segment"))
+    return f"{' of '.join(counts)}, {done.bytes / MIB:,.1f} MiB"

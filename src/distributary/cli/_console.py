@@ -70,6 +70,9 @@ FOLDS_MAX = 2
 """Most times that a line of a table may be wider than its terminal: nobody reads one that is folded
 more, so its rows are shown as names and values."""
 
+CELL_CHARS = 60
+"""Characters of a cell that count for that: one long id makes no table unreadable."""
+
 PIPE_COLUMNS = 4_000
 """Width of what is no terminal: 20 columns of the longest text, so no program gets a folded id."""
 
@@ -106,7 +109,7 @@ def show_rows(
     widths = [max(map(cell_len, column)) for column in zip(columns, *shown, strict=True)]
     if not shown:
         console.print(none)
-    elif sum(widths) > FOLDS_MAX * console.width:
+    elif sum(min(width, CELL_CHARS) for width in widths) > FOLDS_MAX * console.width:
         _print_blocks(console, list(columns), shown)
     else:
         console.print(_table(list(columns), shown, min(ID_CHARS_WHOLE, widths[0])))

@@ -134,7 +134,9 @@ async def _listen(
     parts = [f"{count:,} x {status}" for status, count in stats.answered.items()]
     parts += [f"{stats.unanswered:,} unanswered"] if stats.unanswered else []
     counts = ", ".join(parts)
-    _console.errors().print(f"{stats.requests:,} requests{': ' if counts else ''}{counts}")
+    _console.errors().print(
+        f"{_console.counted(stats.requests, 'request')}{': ' if counts else ''}{counts}"
+    )
 
 
 async def _until_stopped(ledger: LedgerWriter | None) -> None:
@@ -233,7 +235,7 @@ def data_line_of(event: Event) -> Line | None:
     try:
         line.append("  " + _console.fits_one_line(event.data.decode()))
     except UnicodeDecodeError:
-        line.append(f"  {len(event.data):,} bytes", style="dim")
+        line.append(f"  {_console.counted(len(event.data), 'byte')}", style="dim")
     return line
 
 

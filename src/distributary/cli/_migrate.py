@@ -92,7 +92,8 @@ def migrate(
 
 
 def _show(moved: "Moved", what: str) -> None:
-    print(f"{moved.records} records of {len(moved.partitions)} partitions {what}")
+    records = _console.counted(moved.records, "record")
+    print(f"{records} of {_console.counted(len(moved.partitions), 'partition')} {what}")
     for partition, counts in enumerate(moved.partitions):
         said = ", ".join(f"{name} {value}" for name, value in counts._asdict().items())
         print(f"partition {partition}: {said.replace('_', ' ')}")

@@ -455,6 +455,6 @@ def _summarise(plan: SendPlan, tally: Tally, duration_s: float, *, interrupted: 
     if tally.unreadable:
         parts.append(f"[red]{tally.unreadable:,} unreadable[/]")
     if tally.retried:
-        parts.append(f"{tally.retried:,} retries")
+        parts.append("1 retry" if tally.retried == 1 else f"{tally.retried:,} retries")
     rate = (tally.acked + tally.refused) / max(duration_s, 1e-6)
     console.print(", ".join(parts) + f" in {duration_s:.2f} s ({rate:,.0f}/s)")

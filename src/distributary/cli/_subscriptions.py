@@ -189,8 +189,8 @@ def _dropped(state: Any) -> str:
     """What deleting a subscription of this status drops; empty: nothing, or unknown."""
     if not isinstance(state, dict) or "kept" not in state:
         return ""
-    counts = {"waiting events": state["waiting"], "kept dead letters": state["kept"]["count"]}
-    parts = [f"about {count:,} {what}" for what, count in counts.items() if count]
+    counts = {"waiting event": state["waiting"], "kept dead letter": state["kept"]["count"]}
+    parts = [f"about {_console.counted(count, one)}" for one, count in counts.items() if count]
     parts += ["events that it had still to read"] if state["lagging"] else []
     return ", ".join(parts)
 

@@ -250,6 +250,7 @@ def test_rotate_prints_the_new_secret_and_asks_for_an_overlap(server, run) -> No
     [
         ({}, "; dropped with it: about 7 waiting events, about 3 kept dead letters"),
         ({"waiting": 0}, "; dropped with it: about 3 kept dead letters"),
+        ({"waiting": 1}, "; dropped with it: about 1 waiting event, about 3 kept dead letters"),
         (
             {"waiting": 1200, "kept": {"count": 0, "bytes": 0}, "lagging": True},
             "; dropped with it: about 1,200 waiting events, events that it had still to read",

@@ -23,7 +23,7 @@ def test_a_table_that_fits_or_is_folded_a_little_stays_one(monkeypatch, capsys) 
 
 def test_a_table_that_is_much_too_wide_becomes_names_and_values(monkeypatch, capsys) -> None:
     """What is empty is left out; nothing is cut."""
-    out = shown(monkeypatch, capsys, 40)
+    out = shown(monkeypatch, capsys, 30)
     assert out.startswith("id   0-1\nwhy  attempts-used-up: no room")
     assert "\n\nid   0-2\nwhy  " in out
     assert out.count("no room") == 24

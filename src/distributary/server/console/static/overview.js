@@ -77,7 +77,7 @@ function others(signal) {
       : h("p", { class: "note good" }, `Nothing is wrong in ${counted(rows.length, "other namespace")}.`),
     names.length > OTHERS_MAX ? h("p", { class: "note" }, `${names.length - OTHERS_MAX} more were not asked.`) : null);
   };
-  return [place, h("div", { class: "buttons" }, action("Look at other namespaces", look))];
+  return h("div", { class: "elsewhere" }, place, action("Look at other namespaces", look));
 }
 
 /** Says in a line whether all is well; the line stays as it is while nothing changes. */
