@@ -85,7 +85,8 @@ def encode_binary(event: Event) -> bytes:
         }
         content_type = attributes.get("datacontenttype")
         if content_type is not None and not str(content_type).isascii():
-            # A symbol is ASCII; encode the attribute as a property like the others.
+            # Of an event that an earlier version has stored. A symbol is ASCII: encode the
+            # attribute as a property like the others.
             properties[_property("datacontenttype")] = content_type
             content_type = None
         return encode_message(
