@@ -19,8 +19,8 @@ from distributary.core.filter._join import all_of
 from distributary.core.filter._paths import member, shown
 
 TEXT_CHARS_MAX: Final = 8_192
-"""Most characters of an attribute name, and of a text to compare with. The receiver accepts no
-longer header, so a longer text is a mistake; and 100,000 such routes would need too much memory."""
+"""Most characters of an attribute name, and of a text to compare with. Nobody means a longer one;
+and 100,000 such routes would need too much memory."""
 
 _TOLD_COUNT_MAX: Final = 3
 """Most comparisons named in the reason of a match: a reason is one line."""
