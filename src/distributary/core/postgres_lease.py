@@ -142,6 +142,19 @@ def read_leases(reader: Engine, prefix: str = "") -> list[LeaseRow]:
         ]
 
 
+def is_newest(name: str, generation: int) -> sa.ColumnElement[bool]:
+    """The condition that nobody has taken the lease *name* after the holder of *generation*.
+
+    Whether that one holds it still does not matter: its last words count until there are others'.
+    """
+    return sa.exists().where(_lease.c.name == name, _lease.c.generation == generation)
+
+
+def is_last_holder(name: str, holder: str) -> sa.ColumnElement[bool]:
+    """As ``is_newest``, for one who may have taken the lease several times as *holder*."""
+    return sa.exists().where(_lease.c.name == name, _lease.c.holder == holder)
+
+
 def usurp(connection: Connection, name: str, generation: int) -> int | None:
     """End the lease *name* of the holder of *generation*, who is known to be dead.
 

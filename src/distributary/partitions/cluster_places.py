@@ -172,13 +172,15 @@ class ClusterPlaces:
             raise LogLockedError(f"the lease {name} is held")
         # For the cache of the route table: it is in the scratch folder as in a data directory.
         self._scratch.outcome(partition).mkdir(parents=True, exist_ok=True)
-        return PostgresLease(
+        lease = PostgresLease(
             self._url,
             name,
             wait_s,
             holder=lease_holder().encode(),
             lost=functools.partial(_end, name),
         )
+        self._pages.own(partition, lease.generation)
+        return lease
 
     def _held(self, name: str) -> bool:
         """Whether somebody held the lease at the last look at all of them."""

@@ -23,6 +23,7 @@ from sqlalchemy.engine import Engine
 from distributary.core import database
 from distributary.core.errors import StoreError
 from distributary.core.files import write_atomically
+from distributary.core.postgres_lease import CONTROL, is_last_holder
 from distributary.datadir import LiveSettings
 
 STORE: Final = "notes"
@@ -82,17 +83,20 @@ class Notes:
     def __init__(self, url: sa.URL) -> None:
         self._url = url
 
-    def put(self, name: str, content: bytes, *, durable: bool = False) -> None:
+    def put(self, name: str, content: bytes, *, durable: bool = False, leads: str = "") -> None:
         """Write a note in place of the one before; one that is too long is cut off.
 
         Args:
             name: Of the note.
             content: At most ``BYTES_MAX`` bytes of it are kept.
             durable: A crash of the database does not lose it; nobody writes it again.
+            leads: What the lease of those who lead says where its writer has it: nothing is
+                written once another one has led. Empty: whoever leads.
         """
         writer = database.open_writer(self._url, STORE, durable=durable)
         with database.writing(writer) as connection:
-            put_beside(connection, name, content)
+            if not leads or connection.scalar(sa.select(is_last_holder(CONTROL, leads))):
+                put_beside(connection, name, content)
 
     def stamps(self, prefix: str = "") -> dict[str, int]:
         """Returns which notes there are, each with its stamp."""

@@ -4,8 +4,10 @@ A process keeps the numbers in memory and exchanges them twice a second: what it
 into the row, what others have changed comes out of it. Nobody waits for the database, and numbers
 are late by as much as it is away. As with files, nothing on a page is needed after a restart.
 
-A leader that leaves and the next one write the same rows for a while, and the last word of either
-may come late. So the word ``STOP`` of a row has the number of the driver that stops (``OwnStop``).
+A leader that leaves and the next one write the same rows for a while, and so do owners, and the
+last words of either may come late. So the statement that writes words of a driver or an owner
+looks who has its lease, and what comes too late is dropped. The word ``STOP`` of a row
+has the number of the driver that stops (``OwnStop``).
 """
 
 import contextlib
@@ -22,12 +24,21 @@ from sqlalchemy.engine import Engine
 
 from distributary.core import database
 from distributary.core.errors import StoreError
+from distributary.core.postgres_lease import (
+    CONTROL,
+    is_last_holder,
+    is_newest,
+    partition_lease,
+)
 from distributary.datadir import StatusField, StatusPage
 
 STORE: Final = "status pages"
 """Name of the store in messages."""
 EXCHANGED_EVERY_S: Final = 0.5
 """Interval of exchanges: a rollover or a stop is late by so much; each costs a statement or two."""
+
+_ASKED: Final = int(StatusField.SUCCESSOR)
+"""Whoever looks for a partition asks for it: that word is no owner's."""
 
 _meta: Final = sa.MetaData()
 _page: Final = sa.Table(
@@ -122,6 +133,13 @@ class SharedStatusPage:
         """The row has *changes*."""
         self._known.update(changes)
 
+    def refused(self, changes: dict[int, int]) -> None:
+        """Others write *changes* by now: what was written here since then stays."""
+        with self._gate:
+            for field, word in changes.items():
+                if self._words[field] == word:
+                    self._words[field] = self._known[field]
+
     def received(self, words: dict[str, Any]) -> None:
         """Take the *words* of the row, but for those that were written here since."""
         with self._gate:
@@ -181,6 +199,25 @@ class PageExchange:
         self._thread: threading.Thread | None = None
         self._waits = threading.Event()
         self._closing: set[SharedStatusPage] = set()
+        self._leads = ""
+        self._owned: dict[int, int] = {}
+
+    def lead(self, holder: str) -> None:
+        """Write nothing more once another one than *holder* has led.
+
+        Args:
+            holder: What the lease of those who lead says where this node has it.
+        """
+        self._leads = holder
+
+    def own(self, partition: int, generation: int) -> None:
+        """Write nothing of the owner of *partition* more once another one has its lease.
+
+        Args:
+            partition: Its number.
+            generation: Of the lease that this process has taken.
+        """
+        self._owned[partition] = generation
 
     def page(self, partition: int) -> SharedStatusPage:
         """Returns the page of *partition*, which all of this process share.
@@ -219,9 +256,13 @@ class PageExchange:
         closing = tuple(self._closing)
         for page in pages:
             changes = page.changes()
-            if changes:
-                self._send(page.partition, changes)
-                page.sent(changes)
+            asked = {field: word for field, word in changes.items() if field == _ASKED}
+            owned = {field: word for field, word in changes.items() if field != _ASKED}
+            for words, condition in ((asked, self._led()), (owned, self._owns(page.partition))):
+                if words and self._send(page.partition, words, condition):
+                    page.sent(words)
+                elif words:
+                    page.refused(words)
         self._receive(pages)
         self._closing.difference_update(closing)
 
@@ -230,13 +271,27 @@ class PageExchange:
             with contextlib.suppress(StoreError):
                 self.exchange()
 
-    def _send(self, partition: int, changes: dict[int, int]) -> None:
+    def _led(self) -> sa.ColumnElement[bool] | None:
+        return is_last_holder(CONTROL, self._leads) if self._leads else None
+
+    def _owns(self, partition: int) -> sa.ColumnElement[bool] | None:
+        generation = self._owned.get(partition)
+        return (
+            self._led() if generation is None else is_newest(partition_lease(partition), generation)
+        )
+
+    def _send(
+        self, partition: int, changes: dict[int, int], condition: sa.ColumnElement[bool] | None
+    ) -> bool:
+        """Write *changes* where *condition* holds; returns whether it did."""
         words = {str(field): word for field, word in changes.items()}
         added = insert(_page).values(partition=partition, words=words)
         merged = _page.c.words.op("||")(sa.cast(sa.literal(json.dumps(words)), JSONB))
-        put = added.on_conflict_do_update(index_elements=["partition"], set_={"words": merged})
+        put = added.on_conflict_do_update(
+            index_elements=["partition"], set_={"words": merged}, where=condition
+        )
         with database.writing(database.open_writer(self._url, STORE, durable=False)) as connection:
-            connection.execute(put)
+            return connection.execute(put).rowcount == 1
 
     def _receive(self, pages: list[SharedStatusPage]) -> None:
         if not pages:

@@ -126,7 +126,8 @@ class Driver:
         # Its clients, which no other form loads.
         from distributary.spark.shared_side import SharedSide  # noqa: PLC0415
 
-        return SharedSide(entrusted, self._paths, self._settings.partitions, self._log)
+        settings = self._settings
+        return SharedSide(entrusted, self._paths, settings.partitions, self._log, settings.holder)
 
     def run(self) -> int:
         """Run until SIGTERM. Returns the exit code of the process.

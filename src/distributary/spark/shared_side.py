@@ -83,6 +83,7 @@ class SharedSide:
         paths: The data directory of this node.
         partitions: Of the log.
         log: Takes lines for people.
+        holder: What the lease of those who lead says where this node has it; empty: it is alone.
 
     Attributes:
         status_pages: Of the partitions.
@@ -92,7 +93,9 @@ class SharedSide:
         StoreError: The database cannot be used now.
     """
 
-    def __init__(self, entrusted: bytes, paths: DataDir, partitions: int, log: Any) -> None:
+    def __init__(
+        self, entrusted: bytes, paths: DataDir, partitions: int, log: Any, holder: str = ""
+    ) -> None:
         self._paths = paths
         self._log = log
         given = msgspec.json.decode(entrusted, type=Entrusted)
@@ -101,6 +104,9 @@ class SharedSide:
         self._writer = database.open_writer(url, "leases")
         prepare_places(url)
         self._exchange = PageExchange(url)
+        self._leads = holder if holder and self.leader() == holder else ""
+        if self._leads:
+            self._exchange.lead(self._leads)
         self.status_pages: list[StatusPage] = [
             OwnStop(page, given.driver) for page in self._exchange.pages(range(partitions))
         ]
@@ -236,7 +242,8 @@ class SharedSide:
         self._look_at_executors()
         self._newest = self._live.look() or self._newest
         if self._newest is not None:
-            self._notes.put(LIVE, msgspec.json.encode(self._newest), durable=True)
+            content = msgspec.json.encode(self._newest)
+            self._notes.put(LIVE, content, durable=True, leads=self._leads)
             self._newest = None  # not before: the file is told of once
         if time.monotonic() - self._mirrored_s >= MIRRORED_EVERY_S:
             self._mirrored_s = time.monotonic()

@@ -98,6 +98,7 @@ class World:
     def __init__(self, folder, monkeypatch):
         clock = self.clock = VirtualClock()
         self.rows, self.taken, self.told, self.notes = [], [], [], {}
+        self.led = []
         self.away = set()
         paths = self.paths = DataDir(folder)
         paths.run.mkdir(parents=True)
@@ -115,7 +116,9 @@ class World:
             "database": SimpleNamespace(**dict.fromkeys(OPENS, lambda *_: None)),
             "threading": SimpleNamespace(Thread=Thread),
             "prepare_places": lambda _url: None,
-            "PageExchange": lambda _url: SimpleNamespace(pages=lambda some: [own[n] for n in some]),
+            "PageExchange": lambda _url: SimpleNamespace(
+                pages=lambda some: [own[n] for n in some], lead=self.led.append
+            ),
             "Notes": lambda _url: SimpleNamespace(put=self._put),
             "Mirror": lambda *_: nothing,
             "PostgresFailing": lambda *_: SimpleNamespace(read=list),
@@ -129,9 +132,9 @@ class World:
         self.spark = Spark(clock.monotonic_s)
         self.side.begin(self.spark)
 
-    def begin_anew(self):
+    def begin_anew(self, holder=""):
         """Another driver, with an application of its own, whose executors are still to come."""
-        self.side = SharedSide(b"{}", self.paths, 2, self._log)
+        self.side = SharedSide(b"{}", self.paths, 2, self._log, holder)
         self.spark.alive = set()
         self.side.begin(self.spark)
 
@@ -150,7 +153,8 @@ class World:
             raise StoreError("the database does not answer")
         return answer
 
-    def _put(self, name, content, *, durable):
+    def _put(self, name, content, *, durable, leads):
+        assert leads == ""  # it is alone
         self._asked("put", None)
         assert durable  # nobody notes it again
         self.notes[name] = content
@@ -366,6 +370,18 @@ def test_settings_that_could_not_be_noted_are_noted_later(world):
     world.away = set()
     world.look(1.0)
     assert msgspec.json.decode(world.notes[LIVE])["number"] == 7
+
+
+def test_what_a_driver_writes_counts_while_its_node_leads(world):
+    """Also where it leads once more."""
+    holder = '["node-2","b:1"]'
+    world.begin_anew(holder)
+    assert world.led == []
+    world.rows.append(LeaseRow(CONTROL, 3, holder, 4.0))
+    world.begin_anew('["node-1","a:1"]')
+    assert world.led == []
+    world.begin_anew(holder)
+    assert world.led == [holder]
 
 
 def test_a_driver_stops_its_own_owners(world):
