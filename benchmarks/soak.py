@@ -27,7 +27,7 @@ import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
 from kit.broker_kills import Silence, run_broker_kills
 from kit.broker_scenarios import SCENARIOS
-from kit.cluster.faults import CUTS, FORGOTTEN, KILLS, LEFT
+from kit.cluster.faults import ALONE, CUTS, FORGOTTEN, KILLS, LEFT
 from kit.cluster.runs import run_faults
 from kit.cluster.trial import table
 from kit.kills import run_kills
@@ -146,7 +146,7 @@ def _resource_kills(changes, seed):
 
 
 def _cluster_faults(kills, cuts, sleeps, only, seed):
-    faults = [*(*KILLS, LEFT) * kills, *(*CUTS, FORGOTTEN) * cuts]
+    faults = [*(*KILLS, LEFT) * kills, *(*CUTS, *ALONE, FORGOTTEN) * cuts]
     faults = [fault for fault in faults if only in fault.name]
     if not faults:
         raise SystemExit(f"no fault of a cluster has {only!r} in its name")

@@ -1,4 +1,4 @@
-"""What a former owner, or the driver of a former leader, says late: it was stopped, and wakes up."""
+"""What a former owner, or the driver of a former leader, says late: it was stopped, and wakes."""
 
 import pytest
 

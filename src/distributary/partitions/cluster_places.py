@@ -21,10 +21,10 @@ from distributary.access.internal import InternalKey
 from distributary.core import database
 from distributary.core.clock import Clock
 from distributary.core.cluster import KafkaPlace
-from distributary.core.errors import LogLockedError, StoreError
+from distributary.core.errors import LogError, LogLockedError, StoreError
 from distributary.core.journal import fit
 from distributary.core.lease import Lease
-from distributary.core.log.kafka import KafkaRecords, KafkaTail
+from distributary.core.log.kafka import KafkaEnds, KafkaRecords, KafkaTail
 from distributary.core.log.kafka.recalled_topic import RecalledReader
 from distributary.core.log.kafka.store_archived import StoredStretches, prepare_archived
 from distributary.core.log.kafka.store_snapshots import StoreSnapshots
@@ -93,6 +93,8 @@ statements a second."""
 ARCHIVED_LOOK_S: Final = 5.0
 """Interval of looks at what is archived, while somebody reads it: only days that are deleted are
 seen so late."""
+REACHED_S_MAX: Final = 3.0
+"""Longest wait for the answer of a partition that could not be owned: its leader may change."""
 EXIT_FENCED: Final = 72
 """Exit code of a process that has lost a lease: another one owns the partition, and whatever this
 one still sends is sent twice."""
@@ -219,6 +221,14 @@ class ClusterPlaces:
         """See ``Places.tail``."""
         del status_page  # Kafka wakes its readers
         return _KafkaTails(self._log, partition, self._others_reach)
+
+    def is_out_of_reach(self, partition: int) -> bool:
+        """See ``Places.is_out_of_reach``."""
+        try:
+            KafkaEnds(self._log, REACHED_S_MAX).end(partition)
+        except LogError:
+            return self._others_reach()
+        return False
 
     def _others_reach(self) -> bool:
         try:

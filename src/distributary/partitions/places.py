@@ -164,6 +164,9 @@ class Places(Protocol):
             StoreError: The state cannot be read.
         """
 
+    def is_out_of_reach(self, partition: int) -> bool:
+        """Whether others reach *partition* of the log, and this process does not; may block."""
+
     def cursor(self, partition: int, records: Records) -> int:
         """Returns the cursor of *partition*, read without owning it.
 
@@ -260,6 +263,10 @@ class FilePlaces:
         """See ``Places.cursor``."""
         state, _ = read_journal(self.paths.journal(partition))
         return max(fit(state, lambda mark: stands_in(records, mark)).mark.offset, 0)
+
+    def is_out_of_reach(self, partition: int) -> bool:  # noqa: ARG002 - see ``Places``
+        """See ``Places.is_out_of_reach``: others have the same disk."""
+        return False
 
     def routes_at(self, partition: int) -> RoutesAt | None:  # noqa: ARG002 - see ``Places``
         """See ``Places.routes_at``: the file is there."""

@@ -8,7 +8,8 @@ rule 7, stopping).
 A task goes on with the session that its process has from an earlier task, and leaves it there when
 the epoch ends: a rollover pauses nothing (``_custody``). Without one it looks for a partition
 (``_search``). If no partition can be owned, the task waits and tries again: a task that fails too
-often ends those of all other partitions too.
+often ends those of all other partitions too. It fails where this executor alone cannot reach the
+log: a task that waits stays where it is.
 """
 
 import contextlib
@@ -24,7 +25,12 @@ import msgspec
 import pyarrow as pa
 
 from distributary.core.clock import SystemClock
-from distributary.core.errors import DistributaryError, LogLockedError, StoreError
+from distributary.core.errors import (
+    DistributaryError,
+    LogLockedError,
+    LogUnavailableError,
+    StoreError,
+)
 from distributary.core.lease import Lease
 from distributary.datadir import LiveSettings, Sickness, StatusField, StatusPage
 from distributary.partitions import (
@@ -110,6 +116,7 @@ class _Partition:
         log = owner_log(log_level)
         self.sickness = _sickness(places, number, self.status_page, log)
         self.due = self.sickness.due
+        self.out_of_reach: LogUnavailableError | None = None
         self._places = places
         self._number = number
 
@@ -118,6 +125,11 @@ class _Partition:
         return self.status_page[StatusField.EPOCH]
 
     def take(self) -> Lease | None:
+        failed = self.status_page[StatusField.FAILURES]
+        if failed and self._places.is_out_of_reach(self._number):
+            self.out_of_reach = LogUnavailableError("the log is out of reach from here alone")
+            self.sickness.note(self.out_of_reach)
+            return None
         try:
             return self._places.lease(self._number, 0.0)
         except LogLockedError:
@@ -263,6 +275,9 @@ class _Task:
             self._search = None
             self._number, lease = found
             return self._open(self._number, lease)
+        for partition in self._partitions:
+            if partition.out_of_reach is not None:
+                raise partition.out_of_reach  # Spark starts the task again, wherever there is room.
         # Others have the locks, and deliver: the time costs nothing.
         self._prepare(self._settings, self._number)
         time.sleep(ASK_S if self._search.asking else FIND_S)

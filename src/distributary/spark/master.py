@@ -19,7 +19,9 @@ AUTO: Final = "auto"
 
 TASK_FAILURES_MAX: Final = 1_000
 """Failures of one partition's task in one epoch before Spark ends those of all others too. Each
-kill of a worker counts; a partition that cannot be owned waits inside its task and counts once."""
+kill of a worker counts; a partition that cannot be owned waits inside its task and counts once,
+unless its executor alone is cut off from the log: then each try counts, after longer and longer
+pauses."""
 
 ANSWER_S: Final = 30.0
 """Longest wait for a response of the Spark master; a slower one is refused."""

@@ -15,9 +15,17 @@ import psutil
 from kit.cluster.cluster import DAEMON, Cluster, Node
 from kit.cutting_proxy import CuttingProxy, Fate, Way
 from kit.peers import members
-from kit.running_server import Role, ServerError
+from kit.running_server import Role, ServerError, wait_until
 
-__all__ = ["CUTS", "FORGOTTEN", "KILLS", "LEFT", "Fault", "cut", "stopped_owners"]
+__all__ = ["ALONE", "CUTS", "FORGOTTEN", "KILLS", "LEFT", "Fault", "cut", "stopped_owners"]
+
+LED_S_MAX: Final = 120.0
+"""Another node leads by then: one that is cut off from Kafka says so after 6 s, and leaves the lead
+after 15 s more."""
+
+MOVED_S_MAX: Final = 240.0
+"""Others own by then what an owner cannot read: its tail gives up after 45 s, and tasks look for
+partitions that fail at intervals that grow."""
 
 Doing: TypeAlias = Callable[[Cluster], contextlib.AbstractContextManager[None]]
 
@@ -269,3 +277,45 @@ def _cuts() -> Iterator[Fault]:
 
 
 CUTS: Final = tuple(_cuts())
+
+
+# -- cuts from Kafka alone, until others do the work ------------------------------------------
+
+
+@contextlib.contextmanager
+def _without_kafka(cluster: Cluster, who: str) -> Iterator[None]:
+    """The wires of *who* to the brokers are cut, and those to PostgreSQL are not."""
+    wires = tuple(cluster.broker_wires.values())
+    for wire in wires:
+        wire.cut(Fate.REFUSE, who=lambda name: name.startswith(who))
+    try:
+        yield
+    finally:
+        for wire in wires:
+            wire.mend()
+
+
+@contextlib.contextmanager
+def _vain_leader(cluster: Cluster) -> Iterator[None]:
+    """The node that leads cannot reach Kafka, though its lease is renewed: another one leads."""
+    before = cluster.leader().name
+    with _without_kafka(cluster, before):
+        wait_until(lambda: cluster.holder() not in {"", before}, LED_S_MAX, "another node leads")
+        yield
+
+
+@contextlib.contextmanager
+def _deaf_owners(cluster: Cluster) -> Iterator[None]:
+    """The owners of one worker cannot reach Kafka, though their leases are renewed: others own."""
+    worker = cluster.busy_worker().member
+    before = set(owners(worker))
+    with _without_kafka(cluster, worker):
+        wait_until(lambda: not before & cluster.all_owners(), MOVED_S_MAX, "others own")
+        yield
+
+
+ALONE: Final = (
+    Fault("cut off from Kafka alone: leader", _vain_leader),
+    Fault("cut off from Kafka alone: owners", _deaf_owners),
+)
+"""These last until others have taken over, so most of their time is that of the limits above."""

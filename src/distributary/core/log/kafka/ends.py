@@ -4,6 +4,7 @@ For metrics, and for plans of reads. No reader of a partition is needed, nor a c
 """
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from distributary.core.cluster import KafkaPlace
@@ -73,7 +74,15 @@ class KafkaEnds:
         Raises:
             LogUnavailableError: The cluster does not answer.
         """
-        return self._offsets(partitions, admin_library().OffsetSpec.latest())
+        return self._offsets(range(partitions), admin_library().OffsetSpec.latest())
+
+    def end(self, partition: int) -> int:
+        """Returns the same of *partition*, whose leader alone is asked.
+
+        Raises:
+            LogUnavailableError: It does not answer.
+        """
+        return self._offsets((partition,), admin_library().OffsetSpec.latest())[0]
 
     def starts(self, partitions: int) -> list[int]:
         """Returns the offset of the oldest record that is there, cut off or not, of each.
@@ -81,7 +90,7 @@ class KafkaEnds:
         Raises:
             LogUnavailableError: The cluster does not answer.
         """
-        return self._offsets(partitions, admin_library().OffsetSpec.earliest())
+        return self._offsets(range(partitions), admin_library().OffsetSpec.earliest())
 
     def offsets_at(self, partitions: int, time_ms: int) -> list[int]:
         """Returns the first offset appended at *time_ms* or later; below 0: there is none.
@@ -90,12 +99,12 @@ class KafkaEnds:
             LogUnavailableError: The cluster does not answer.
         """
         spec = admin_library().OffsetSpec.for_timestamp(max(time_ms, 0))
-        return self._offsets(partitions, spec)
+        return self._offsets(range(partitions), spec)
 
-    def _offsets(self, partitions: int, spec: Any) -> list[int]:
+    def _offsets(self, partitions: Iterable[int], spec: Any) -> list[int]:
         """Asks until there is an answer: a leader may be on its way from one broker to another."""
         kafka = library()
-        places = [kafka.TopicPartition(self._topic, number) for number in range(partitions)]
+        places = [kafka.TopicPartition(self._topic, number) for number in partitions]
         deadline_s = time.monotonic() + self._answer_s_max
         while True:
             left_s = deadline_s - time.monotonic()
