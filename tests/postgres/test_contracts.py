@@ -172,7 +172,7 @@ def test_a_former_owner_changes_nothing(tables):
         mine.put({"r": Tally(delivered=1)})
     with pytest.raises(FencedError):
         told.write([])
-    assert set(ours.reservations(0)) == {reservations.reservation(1), reservations.reservation(2)}
+    assert set(ours.held(0)) == {reservations.reservation(1), reservations.reservation(2)}
     assert PostgresTallyReader(tables.url, 0).changes() == {}
 
 

@@ -178,7 +178,7 @@ def _check_rest(data_dir: Path, places: SharedPlaces, routes: list[str]) -> None
     reservations = PostgresReservations(url)
     snapshots = StoreSnapshots(StorePlace(url))
     for one in source.partitions:
-        assert len(reservations.reservations(one.partition)) > 5
+        assert len(reservations.held(one.partition)) > 5
         records = KafkaRecords(places.log, one.partition, snapshots)
         found = records.route_snapshot()
         records.close()

@@ -167,7 +167,7 @@ def test_what_a_rollover_did_not_start_is_not_in_doubt(partition):
     partition.advance(0.1)
     assert partition.consumer.dispatcher.queued
     partition.rollover()
-    assert all(resting for resting in partition.reservations.reservations(0).values())
+    assert all(resting for resting in partition.reservations.held(0).values())
     partition.sinks[A] = answers(400)
     partition.start()
     partition.advance(10.0)
@@ -185,7 +185,7 @@ def test_what_waits_for_its_queue_is_not_uncertain_after_a_rollover(partition):
     in_flight = partition.consumer.dispatcher.in_flight
     assert 12 - in_flight > 4
     partition.rollover()
-    reservations = partition.reservations.reservations(0)
+    reservations = partition.reservations.held(0)
     assert len(reservations) == 12
     assert sum(not resting for resting in reservations.values()) <= in_flight
     partition.sinks[A] = answers()

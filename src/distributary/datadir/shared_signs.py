@@ -14,9 +14,8 @@ from typing import Final
 import sqlalchemy as sa
 import structlog
 
-from distributary.core.database import NewestChange, StorePlace, is_postgres, sqlite_url
+from distributary.core.database import NewestChange, is_postgres
 from distributary.core.errors import DistributaryError
-from distributary.datadir._layout import DataDir
 from distributary.datadir._write_signs import WriteSigns
 
 LOOK_S: Final = 0.25
@@ -27,11 +26,6 @@ _NEVER: Final = "never"
 """No token of a change."""
 LOOK_FAILED_S: Final = 1.0
 """Interval while it cannot be read."""
-
-
-def place_of_store(paths: DataDir, place: StorePlace | None) -> StorePlace:
-    """Where the resource store lies: at *place*; None: in the data directory."""
-    return StorePlace(sqlite_url(paths.state_db)) if place is None else place
 
 
 def signs_of(url: sa.URL, *others: Path) -> Callable[[], bool]:

@@ -47,7 +47,7 @@ class ReservationClient:
         found: dict[Reservation, bool] = {}
 
         def read() -> None:
-            found.update(self._store.reservations(self._context.partition))
+            found.update(self._store.held(self._context.partition))
 
         def done() -> None:
             reservations.loaded(found, rows)

@@ -45,8 +45,6 @@ AGREED: Final = "agreed"
 RECALL: Final = "recall/"
 """Begins the names of notes with what owners ask for of the archive; the partition follows."""
 
-_US: Final = 1_000_000
-
 _meta: Final = sa.MetaData()
 _note: Final = sa.Table(
     "note",
@@ -65,8 +63,7 @@ def prepare_notes(writer: Engine) -> None:
 
 def put_beside(connection: sa.Connection, name: str, content: bytes) -> None:
     """As ``Notes.put``, in the transaction of *connection*."""
-    now = sa.func.extract("epoch", sa.func.clock_timestamp()) * _US
-    stamp = sa.cast(now, sa.BigInteger)
+    stamp = database.server_time(1_000_000)
     added = insert(_note).values(name=name, n=stamp, content=content[:BYTES_MAX])
     later = sa.func.greatest(_note.c.n + 1, added.excluded.n)
     again = {"n": later, "content": added.excluded.content}

@@ -72,7 +72,7 @@ class MemoryReservations:
         count = self._counts.get(reservation.key.route)
         return {} if count is None else count.held
 
-    def reservations(self, partition: int) -> dict[Reservation, bool]:
+    def held(self, partition: int) -> dict[Reservation, bool]:
         """See ``ReservationStore.reservations``."""
         with self._turn:
             return {

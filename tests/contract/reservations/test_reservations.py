@@ -55,7 +55,7 @@ def store(owners):
 
 def test_nothing_is_counted_where_nobody_asked(store):
     """Asking for what was counted makes nothing, nor does a route that is deleted."""
-    assert (store.used_up(), store.reservations(0), store.delivered("r")) == ([], {}, 0)
+    assert (store.used_up(), store.held(0), store.delivered("r")) == ([], {}, 0)
     assert tell(store, gone=["r"], counted=[reservation(1)]) == []
     assert not store.exists
 
@@ -71,7 +71,7 @@ def test_who_holds_a_reservation_gets_the_same_one(store):
     """An attempt after a crash is the same match: it counts once."""
     assert tell(store, request(1), request(1)) == [HELD, HELD]
     assert tell(store, request(1), request(2)) == [HELD, HELD]
-    assert set(store.reservations(0)) == {reservation(1), reservation(2)}
+    assert set(store.held(0)) == {reservation(1), reservation(2)}
 
 
 def test_another_record_at_the_position_is_another_match(store):
@@ -86,7 +86,7 @@ def test_what_was_delivered_is_counted_once(store):
     tell(store, counted=[reservation(1)])
     tell(store, counted=[reservation(1), reservation(5)])
     assert store.delivered("r") == 1
-    assert store.reservations(0) == {reservation(2): False}
+    assert store.held(0) == {reservation(2): False}
     assert tell(store, request(3)) == [WAIT]
     tell(store, counted=[reservation(2)])
     assert store.used_up() == ["r"]
@@ -116,7 +116,7 @@ def test_what_is_freed_and_what_is_counted_in_one_change_are_told_apart(store):
         store, freed=freed, counted=[reservation(1, "a"), reservation(2, "a"), reservation(2, "b")]
     )
     assert (store.delivered("a"), store.delivered("b")) == (2, 1)
-    assert set(store.reservations(0)) == {reservation(3, "a"), reservation(3, "b")}
+    assert set(store.held(0)) == {reservation(3, "a"), reservation(3, "b")}
     assert tell(store, *(request(n, 5, "a") for n in range(10, 14))) == [HELD, HELD, WAIT, WAIT]
 
 
@@ -124,9 +124,9 @@ def test_a_reservation_rests_until_it_is_asked_for_again(store):
     """What does not rest at a restart is in doubt."""
     tell(store, request(1), request(2))
     tell(store, resting=[reservation(1)])
-    assert store.reservations(0) == {reservation(1): True, reservation(2): False}
+    assert store.held(0) == {reservation(1): True, reservation(2): False}
     assert tell(store, request(1)) == [HELD]
-    assert store.reservations(0) == {reservation(1): False, reservation(2): False}
+    assert store.held(0) == {reservation(1): False, reservation(2): False}
 
 
 def test_the_newest_limit_counts(store):
@@ -155,7 +155,7 @@ def test_a_deleted_subscription_gets_nothing_any_more(store):
     tell(store, gone=["r", "unknown"])
     assert tell(store, request(1), request(3)) == [USED_UP, USED_UP]
     tell(store, counted=[reservation(2)])
-    assert (store.used_up(), store.reservations(0)) == ([], {})
+    assert (store.used_up(), store.held(0)) == ([], {})
 
 
 def test_owners_of_several_partitions_share_the_limit(owners):
@@ -167,7 +167,7 @@ def test_owners_of_several_partitions_share_the_limit(owners):
     with ThreadPoolExecutor(4) as pool:
         answers = [answer for found in pool.map(ask, range(4)) for answer in found]
     assert answers.count(HELD) == 25
-    assert sum(len(owners[0].reservations(partition)) for partition in range(4)) == 25
+    assert sum(len(owners[0].held(partition)) for partition in range(4)) == 25
 
 
 def test_a_reservation_is_its_partition_s(owners):
@@ -175,6 +175,6 @@ def test_a_reservation_is_its_partition_s(owners):
     tell(owners[0], request(1))
     tell(owners[1], freed=[reservation(1)], partition=1)
     tell(owners[1], counted=[reservation(1)], partition=1)
-    assert owners[2].reservations(0) == {reservation(1): False}
-    assert owners[2].reservations(1) == {}
+    assert owners[2].held(0) == {reservation(1): False}
+    assert owners[2].held(1) == {}
     assert owners[3].delivered("r") == 0

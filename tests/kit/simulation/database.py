@@ -12,7 +12,6 @@ from distributary.core.clock import Clock
 from distributary.core.errors import FencedError, StoreAwayError
 from distributary.core.outcome import (
     GivenUp,
-    Reservation,
     ReservationAnswer,
     ReservationBatch,
     ReservationStore,
@@ -213,6 +212,9 @@ class FencedReservations:
     def __init__(self, reservations: ReservationStore, check: Callable[[], None]) -> None:
         self._reservations = reservations
         self._check = check
+        self.held = reservations.held
+        self.used_up = reservations.used_up
+        self.delivered = reservations.delivered
 
     @property
     def exists(self) -> bool:
@@ -223,18 +225,6 @@ class FencedReservations:
         """See ``ReservationStore``."""
         self._check()
         return self._reservations.exchange(partition, batch)
-
-    def reservations(self, partition: int) -> dict[Reservation, bool]:
-        """See ``ReservationStore``."""
-        return self._reservations.reservations(partition)
-
-    def used_up(self) -> list[str]:
-        """See ``ReservationStore``."""
-        return self._reservations.used_up()
-
-    def delivered(self, uid: str) -> int:
-        """See ``ReservationStore``."""
-        return self._reservations.delivered(uid)
 
 
 class FencedTallies:

@@ -54,8 +54,8 @@ class Bench:
             raise self.error
         return self.counts.exchange(partition, batch)
 
-    def reservations(self, partition):
-        return self.counts.reservations(partition)
+    def held(self, partition):
+        return self.counts.held(partition)
 
     def run(self, work, done):
         self.works.append((work, done))
@@ -125,7 +125,7 @@ def test_nobody_gets_an_answer_before_what_the_last_owner_left_is_read(bench):
     bench.thread()
     assert bench.answers == [[], [ReservationAnswer.HELD]]
     assert bench.counts.delivered(ROUTE) == 1
-    assert bench.counts.reservations(3) == {reservation(2): False, reservation(4): False}
+    assert bench.counts.held(3) == {reservation(2): False, reservation(4): False}
 
 
 def test_a_failure_is_told_before_the_flush_writes_and_a_delivery_after_it(bench):
@@ -137,13 +137,13 @@ def test_a_failure_is_told_before_the_flush_writes_and_a_delivery_after_it(bench
     bench.engine.end(reservation(2).key, delivered=True)
     batch = bench.client.take()
     bench.client.before(batch)
-    assert (set(bench.counts.reservations(3)), bench.counts.delivered(ROUTE)) == (
+    assert (set(bench.counts.held(3)), bench.counts.delivered(ROUTE)) == (
         {reservation(2)},
         0,
     )
     bench.client.after(batch)
     bench.thread()
-    assert (bench.counts.reservations(3), bench.counts.delivered(ROUTE)) == ({}, 1)
+    assert (bench.counts.held(3), bench.counts.delivered(ROUTE)) == ({}, 1)
 
 
 def test_counts_that_fail_are_told_later_and_hold_no_flush(bench, timers):
@@ -164,7 +164,7 @@ def test_counts_that_fail_are_told_later_and_hold_no_flush(bench, timers):
     bench.error = None
     timers.advance(RETRY_S)
     bench.thread()
-    assert bench.counts.reservations(3) == {}
+    assert bench.counts.held(3) == {}
     assert bench.client.waiting
     bench.flush()
     bench.thread()

@@ -4,7 +4,7 @@ Called by the stores of resources, deliveries and reservations. Hides: pools, lo
 modes, the drivers' transactions and errors. What concerns files alone is in ``sqlite``.
 """
 
-from distributary.core.database._clock import StoreClock
+from distributary.core.database._clock import StoreClock, server_time
 from distributary.core.database._columns import add_columns, big_number, text
 from distributary.core.database._either import (
     migrating,
@@ -43,6 +43,7 @@ __all__ = [
     "open_reader",
     "open_writer",
     "reading",
+    "server_time",
     "sqlite_url",
     "standing_of",
     "stating",

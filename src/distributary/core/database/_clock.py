@@ -7,6 +7,11 @@ import sqlalchemy as sa
 from distributary.core.database._either import open_reader, reading
 
 
+def server_time(per_second: int) -> sa.ColumnElement[int]:
+    """The time of PostgreSQL since 1970, in units of which a second has so many."""
+    return sa.cast(sa.func.extract("epoch", sa.func.clock_timestamp()) * per_second, sa.BigInteger)
+
+
 class StoreClock:
     """The time of the database: one for all nodes, whatever their own machines say.
 
@@ -33,6 +38,5 @@ class StoreClock:
         Raises:
             StoreError: It does not answer.
         """
-        now = sa.func.extract("epoch", sa.func.clock_timestamp()) * 1000
         with reading(self._reader) as connection:
-            return int(connection.scalar(sa.select(sa.cast(now, sa.BigInteger))) or 0)
+            return int(connection.scalar(sa.select(server_time(1_000))) or 0)

@@ -183,7 +183,7 @@ class ReservationRows(ABC):
             old = _counted.c.closed_ms < now_ms - CLOSED_KEPT_MS
             connection.execute(_counted.delete().where(old))
 
-    def reservations(self, partition: int) -> dict[Reservation, bool]:
+    def held(self, partition: int) -> dict[Reservation, bool]:
         """See ``ReservationStore.reservations``."""
         with self._reading() as connection:
             return (

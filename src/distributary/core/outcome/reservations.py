@@ -74,7 +74,7 @@ class ReservationStore(Protocol):
     def exchange(self, partition: int, batch: ReservationBatch) -> list[ReservationAnswer]:
         """Apply *batch*; return the response to each request. Idempotent."""
 
-    def reservations(self, partition: int) -> dict[Reservation, bool]:
+    def held(self, partition: int) -> dict[Reservation, bool]:
         """Return the reservations held by matches of *partition*; True for those that rest."""
 
     def used_up(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from distributary.core.database import server_time
 from distributary.core.flow import RouteRecord, encode_route
 from distributary.routes import tables as _tables
 from distributary.subscriptions.resource import restore
@@ -18,8 +19,6 @@ from distributary.subscriptions.store._batch import etag
 DEMANDS_LOST_MAX: Final = 100
 """Demands that a failover may lose without a number that comes again. No more, since runs that are
 over are forgotten after so many numbers (``NUMBERS_KEPT``)."""
-
-_US: Final = 1_000_000
 
 _t = _tables.api_subscription
 _g = _tables.generation
@@ -33,11 +32,10 @@ def pass_numbers(connection: Connection) -> None:
 
     Not those of routes: they have no gaps, and ``go_on_after`` sees to them.
     """
-    now = sa.cast(sa.func.extract("epoch", sa.func.clock_timestamp()) * _US, sa.BigInteger)
     connection.execute(
         sa.update(_g).values(
             demand_seq=_g.c.demand_seq + DEMANDS_LOST_MAX,
-            tenant_seq=sa.func.greatest(_g.c.tenant_seq + 1, now),
+            tenant_seq=sa.func.greatest(_g.c.tenant_seq + 1, server_time(1_000_000)),
         )
     )
 

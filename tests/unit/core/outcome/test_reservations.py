@@ -60,7 +60,7 @@ def store(path, clock):
 
 def test_a_system_that_counts_nothing_makes_no_file(store, path):
     """Asking for what was counted is no reason either."""
-    assert (store.used_up(), store.reservations(0), store.delivered("r")) == ([], {}, 0)
+    assert (store.used_up(), store.held(0), store.delivered("r")) == ([], {}, 0)
     tell(store, gone=["r"])
     assert not store.exists
     assert not path.exists()
@@ -86,8 +86,8 @@ def test_what_was_taken_is_there_for_the_next_owner(path, store):
     """A restart finds it."""
     tell(store, request(1), request(2, index=4), partition=3)
     again = FileReservations(path)
-    assert set(again.reservations(3)) == {reservation(1), reservation(2, index=4)}
-    assert again.reservations(0) == {}
+    assert set(again.held(3)) == {reservation(1), reservation(2, index=4)}
+    assert again.held(0) == {}
     again.close()
 
 

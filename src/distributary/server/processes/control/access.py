@@ -17,7 +17,6 @@ from distributary.core.database import StorePlace
 from distributary.core.errors import SettingsError, StoreError
 from distributary.datadir import DataDir, keep_internal_key
 from distributary.datadir.key_uses import load_uses
-from distributary.datadir.shared_signs import place_of_store
 from distributary.resource import Reach
 from distributary.server.issuers import read_issuers
 from distributary.server.processes.base.ground import auth_required
@@ -45,7 +44,7 @@ class Access:
         paths: Paths of the data directory; the resource store exists.
         clock: For expiries and stamps, and for the keys of issuers.
         receivers: Number of receivers.
-        place: Where the resource store lies; None: in the data directory.
+        place: Where the resource store lies.
         board: Tells the receivers; None: a file does.
 
     Attributes:
@@ -63,13 +62,13 @@ class Access:
         clock: Clock,
         receivers: int,
         *,
-        place: StorePlace | None = None,
+        place: StorePlace,
         board: AccessBoard | None = None,
     ) -> None:
         self._paths = paths
         self._clock = clock
         self._board = FileBoard(paths, receivers) if board is None else board
-        url, leader = place_of_store(paths, place)
+        url, leader = place
         self._store = ApiKeyStore(url, leader=leader)
         self.gate = Gate(clock.wall_ms)
         self.keys = ApiKeys(self._store, self, clock)

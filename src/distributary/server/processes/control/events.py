@@ -1,7 +1,6 @@
 """The search for events, wired to the data directory."""
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import islice
@@ -9,14 +8,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+import sqlalchemy as sa
+
 from distributary.core.database import StorePlace
 from distributary.core.errors import StoreTrimmedError
 from distributary.core.flow import Position, RouteRecord
-from distributary.core.log import Reader
 from distributary.core.log.taken import OnceLimits
 from distributary.core.route import BlindMatcher, RouteTable
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
-from distributary.datadir.shared_signs import place_of_store, signs_of
+from distributary.datadir.shared_signs import signs_of
 from distributary.partitions import DirectoryTargets
 from distributary.partitions.ports import Records
 from distributary.partitions.routes import RouteHistory, follow_from, saved_table
@@ -36,19 +36,14 @@ class RoutesNow:
 
     Args:
         paths: Paths of the data directory.
-        place: Where the resource store lies; None: in the data directory.
-        records: Returns a reader of a partition; None: that of the data directory.
+        url: Of the resource store.
+        records: Returns a reader of a partition.
     """
 
-    def __init__(
-        self,
-        paths: DataDir,
-        place: StorePlace | None = None,
-        records: Callable[[int], Records] | None = None,
-    ) -> None:
+    def __init__(self, paths: DataDir, url: sa.URL, records: Callable[[int], Records]) -> None:
         self._paths = paths
-        self._records = records or functools.partial(Reader, paths.log)
-        self._url = place_of_store(paths, place).url
+        self._records = records
+        self._url = url
         self._may_be_written = signs_of(self._url)
         self._held: RouteTable | None = None
         self._lock = Lock()
@@ -162,4 +157,4 @@ def events_of_server(
         once,
         waits,
     )
-    return Events(places, store, RoutesNow(paths, place, views.records), views.publisher)
+    return Events(places, store, RoutesNow(paths, place.url, views.records), views.publisher)

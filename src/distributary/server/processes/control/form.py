@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from distributary.core.clock import SystemClock
 from distributary.core.cluster import SharedPlaces
 from distributary.core.database import StorePlace, sqlite_url
-from distributary.core.flow import RecordKind
 from distributary.core.lease import Lease
 from distributary.core.log import lock, open_folder
 from distributary.core.meter import Meter
@@ -47,6 +46,9 @@ from distributary.server.processes.supervision.children import Child
 from distributary.server.processes.supervision.listeners import Listeners
 from distributary.server.settings import Settings, own_name
 from distributary.subscriptions.http import Cluster
+from distributary.subscriptions.lifecycle import EventAppender
+from distributary.subscriptions.store.leader import RouteAppender
+from distributary.subscriptions.timers import TimerEventAppender
 
 TOLD_S_MAX = 2.0
 """Longest wait until all receivers decide by a change. They look four times a second; one that
@@ -55,27 +57,8 @@ LOOK_S = 0.02
 """Interval of looking whether they do."""
 
 
-class AppendClient(Protocol):
-    """Appends for the control part, and tells of new addresses; for one user, which closes it.
-
-    See ``subscriptions.store.leader.RouteAppender``, ``subscriptions.timers.TimerEventAppender``
-    and ``knative.reconcile.Ingress`` for what each call promises.
-    """
-
-    async def agree(self) -> None:
-        """Have the store go on after the changes that the log has."""
-
-    async def append_routes(self, bodies: Sequence[bytes]) -> None:
-        """Append *bodies*, in order, to every partition."""
-
-    async def look_again(self) -> None:
-        """Have every receiver read Brokers and Channels again."""
-
-    async def append_timer_events(self, timer_events: Sequence[tuple[int, bytes]]) -> int:
-        """Append each body to its partition; returns how many are durable."""
-
-    async def append_events(self, entries: Sequence[tuple[int, RecordKind, bytes]]) -> int:
-        """Append each body, of this kind, to its partition; returns how many are durable."""
+class AppendClient(RouteAppender, TimerEventAppender, EventAppender, Protocol):
+    """Appends for the control part, and tells of new addresses; for one user, which closes it."""
 
     def close(self) -> None:
         """Let go of what it holds."""

@@ -10,7 +10,6 @@ from distributary.core.clock import Clock, SystemRandom
 from distributary.core.database import StorePlace
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir
-from distributary.datadir.shared_signs import place_of_store
 from distributary.knative.apiserver.http import PATHS, KubernetesApi
 from distributary.knative.apiserver.objects import Objects
 from distributary.knative.kinds import KINDS, admit, defaulted
@@ -34,7 +33,7 @@ class Knative:
         meter: Counts reconciliations.
         access: Decides by EventPolicies, and answers who may do what.
         vault: Makes what seals and opens the values of Secrets, one for each thread.
-        place: Where the resource store lies; None: in the data directory.
+        place: Where the resource store lies.
 
     Attributes:
         api: Serves the Kubernetes-shaped API, once ``open`` has returned.
@@ -54,11 +53,11 @@ class Knative:
         meter: Meter,
         access: Access,
         vault: Callable[[], Vault],
-        place: StorePlace | None = None,
+        place: StorePlace,
     ) -> None:
         self.over: Callable[[], AbstractSet[str]] = frozenset
         self.awaited: Callable[[], Mapping[str, tuple[str, int]]] = dict
-        url, leader = place_of_store(paths, place)
+        url, leader = place
         self._objects = Objects(
             url,
             kinds=KINDS,

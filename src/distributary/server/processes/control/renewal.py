@@ -10,7 +10,7 @@ from distributary.core.clock import Clock, SystemRandom
 from distributary.core.database import StorePlace
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir
-from distributary.datadir.shared_signs import place_of_store, signs_of
+from distributary.datadir.shared_signs import signs_of
 from distributary.knative.reconcile import FailureFiles
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
 from distributary.resource import CLEARTEXT, Reach
@@ -38,7 +38,7 @@ class Renewal:
         reach: Addresses allowed for sinks and token endpoints (decision 22, private addresses), and
             who is asked for consent.
         agreements: Told which routes wait for a consent.
-        place: Where the resource store lies; None: in the data directory.
+        place: Where the resource store lies.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Renewal:
         reach: Reach,
         *,
         agreements: Agreements,
-        place: StorePlace | None = None,
+        place: StorePlace,
     ) -> None:
-        url, leader = place_of_store(paths, place)
+        url, leader = place
         self._reach = reach
         # Each with a resolver of its own: silent names of webhooks hold up no renewal of a token.
         renewing, connector = (

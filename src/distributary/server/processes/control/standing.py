@@ -12,7 +12,7 @@ from distributary.core.errors import StoreError
 from distributary.core.meter import Histogram, Meter, read_sums
 from distributary.core.tenant import DEFAULT_NAMESPACE
 from distributary.datadir import DataDir
-from distributary.datadir.shared_signs import place_of_store, signs_of
+from distributary.datadir.shared_signs import signs_of
 from distributary.knative.apiserver.objects import timestamp
 from distributary.knative.reconcile import FailureFiles
 from distributary.server.processes.control._shown_subscriptions import ShownSubscriptions
@@ -56,7 +56,7 @@ class StandingService:
         settings: When to disable, and how many have metrics.
         health: Knows the backlog; gets the metrics.
         views: Reads what owners keep.
-        place: Where the resource store lies; None: in the data directory.
+        place: Where the resource store lies.
 
     Attributes:
         health: As given.
@@ -76,7 +76,7 @@ class StandingService:
         health: Health,
         *,
         views: Views,
-        place: StorePlace | None = None,
+        place: StorePlace,
     ) -> None:
         self._paths = paths
         self.health = health
@@ -94,7 +94,7 @@ class StandingService:
             server=self._numbers,
             sinks=self._failing_sinks,
             disable_after_s=settings.disable_after_s,
-            may_have_news=signs_of(place_of_store(paths, place).url),
+            may_have_news=signs_of(place.url),
         )
         self.statuses = Statuses(
             store,

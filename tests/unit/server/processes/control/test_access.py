@@ -17,7 +17,7 @@ from distributary.access import (
     decode_snapshot,
     make_key,
 )
-from distributary.core.database import sqlite_url
+from distributary.core.database import StorePlace, sqlite_url
 from distributary.core.errors import SettingsError, StoreError
 from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.datadir.key_uses import save_uses
@@ -50,6 +50,11 @@ def table(name: str) -> dict[str, object]:
     return {"name": name, "id": key.id, "sha256": key.sha256, **may}
 
 
+def place_of(paths: DataDir) -> StorePlace:
+    """Of the store in the data directory."""
+    return StorePlace(sqlite_url(paths.state_db))
+
+
 def bearer(text: str) -> Credentials:
     """A key as a client shows it."""
     return Credentials(b"Bearer " + text.encode())
@@ -80,7 +85,7 @@ def opened(access: Access) -> Access:
 @pytest.fixture
 def access(paths, clock) -> Iterator[Access]:
     """Authentication is required, and nobody is known."""
-    found = opened(Access(paths, clock, 0))
+    found = opened(Access(paths, clock, 0, place=place_of(paths)))
     yield found
     asyncio.run(found.close())
 
@@ -105,7 +110,7 @@ def test_keys_of_the_file_and_of_the_store_are_told_together(access, paths):
 
 def test_a_change_is_answered_once_all_receivers_decide_by_it(paths, clock):
     """A key that was just made can be used."""
-    access = opened(Access(paths, clock, 2))
+    access = opened(Access(paths, clock, 2, place=place_of(paths)))
     pages = [MappedStatusPage(paths.ingest_page(number)) for number in range(2)]
 
     async def receive(page: MappedStatusPage) -> None:
@@ -133,7 +138,7 @@ def test_a_change_is_answered_once_all_receivers_decide_by_it(paths, clock):
 
 def test_policies_are_decided_by_once_all_receivers_do(paths, clock):
     """By those of a number, or newer ones; who asks waits for none of them."""
-    access = opened(Access(paths, clock, 2))
+    access = opened(Access(paths, clock, 2, place=place_of(paths)))
     pages = [MappedStatusPage(paths.ingest_page(number)) for number in range(2)]
 
     def receive(page: MappedStatusPage) -> None:
@@ -163,7 +168,7 @@ def test_receivers_keep_the_policies_until_those_are_read_again(access, paths, c
     policy = PolicyRecord(name="shop/p", targets=("brokers/shop/*",))
     access.change_policies([policy])
     clock.now_ms += 1_000
-    again = Access(paths, clock, 0)
+    again = Access(paths, clock, 0, place=place_of(paths))
     again.apply(Settings(auth="required", keys=(table("first"),)), REACH)
     asyncio.run(again.keys.make(LOCAL, PROPOSAL))
     assert decode_snapshot(paths.access.read_bytes()).policies == (policy,)
@@ -181,7 +186,7 @@ def test_numbers_go_on_where_another_node_has_ended(paths, clock):
         def newest(self) -> int:
             return clock.wall_ms() + 3_600_000
 
-    access = opened(Access(paths, clock, 0, board=Board(paths, 0)))
+    access = opened(Access(paths, clock, 0, place=place_of(paths), board=Board(paths, 0)))
     assert decode_snapshot(paths.access.read_bytes()).number > clock.wall_ms() + 3_600_000
     asyncio.run(access.close())
 
@@ -193,7 +198,7 @@ def test_a_restart_finds_the_keys_of_the_store(access, paths, clock):
     asyncio.run(access.keys.make(LOCAL, soon))
     assert told(paths) == ["brief", "till"]
     clock.now_ms += 1_000
-    again = opened(Access(paths, clock, 0))
+    again = opened(Access(paths, clock, 0, place=place_of(paths)))
     assert told(paths) == ["till"]
     asyncio.run(again.close())
 
@@ -210,7 +215,7 @@ def test_a_name_that_is_taken_keeps_no_server_from_starting(access, paths, clock
     """Whoever may make keys could choose it: of the file's keys that one is left out, and told."""
     asyncio.run(access.keys.make(LOCAL, PROPOSAL))
     asyncio.run(access.close())
-    again = Access(paths, clock, 0)
+    again = Access(paths, clock, 0, place=place_of(paths))
     with structlog.testing.capture_logs() as lines:
         again.apply(Settings(auth="required", keys=(table("first"), table("till"))), REACH)
     (line,) = (line for line in lines if line["event"] == "key-left-out")
@@ -255,7 +260,7 @@ def test_last_uses_of_all_receivers_are_stored(access, paths, clock):
     asyncio.run(run())
     for number in (0, 1):
         paths.key_uses(number).unlink()
-    again = Access(paths, clock, 0)
+    again = Access(paths, clock, 0, place=place_of(paths))
     again.apply(Settings(auth="required", keys=(table("first"),)), REACH)
     found = {key.record.name: key.used_ms for key in asyncio.run(again.keys.all(LOCAL))}
     assert found == {"first": 180_000, "till": 120_000}
@@ -280,7 +285,7 @@ def test_a_server_that_nobody_can_use_names_the_command_that_mends_it(paths, clo
         (replace(needed, auth="off"), False),
         (replace(needed, keys=(table("first"),)), False),
     ):
-        access = Access(paths, clock, 0)
+        access = Access(paths, clock, 0, place=place_of(paths))
         access.apply(settings, REACH)
         found = _warnings(access)
         assert bool(found) is warned

@@ -1,11 +1,13 @@
 """What the search for events needs of the server: the routes as they are now, and the index."""
 
 import asyncio
+import functools
 import threading
 
 import pytest
 
 from distributary.core.database import sqlite_url
+from distributary.core.log import Reader
 from distributary.core.log.folder import partition_dir
 from distributary.core.route import BlindMatcher, RouteTable
 from distributary.datadir import DataDir
@@ -44,6 +46,11 @@ def change(paths):
         store.close()
 
 
+def routes_now(paths):
+    """Of a data directory."""
+    return RoutesNow(paths, sqlite_url(paths.state_db), functools.partial(Reader, paths.log))
+
+
 def uids(routes, address=""):
     """Of the routes at *address*."""
     return [record.uid for record in routes.at(address, 100)]
@@ -51,7 +58,7 @@ def uids(routes, address=""):
 
 def test_routes_are_those_of_now(paths, change):
     """Made, changed and deleted between two questions; each address has its own."""
-    routes = RoutesNow(paths)
+    routes = routes_now(paths)
     assert uids(routes) == []
     first = change(lambda made: made.create(GOOD))
     other = change(lambda made: made.create(GOOD, "shop"))
@@ -76,7 +83,7 @@ def test_followed_changes_are_read_before_a_question(paths, change, monkeypatch)
             return found
 
     monkeypatch.setattr("distributary.server.processes.control.events.DirectoryTargets", Counting)
-    routes = RoutesNow(paths)
+    routes = routes_now(paths)
     change(lambda made: made.create(GOOD))
     routes.follow()
     assert read == []
@@ -94,12 +101,12 @@ def test_routes_begin_with_what_an_owner_saved(paths, change, monkeypatch):
     monkeypatch.setattr("distributary.server.processes.control.events.ROUTES_HELD_MAX", 1)
     first = change(lambda made: made.create(GOOD))
     table = RouteTable(BlindMatcher)
-    for record in RoutesNow(paths).at("", 100):
+    for record in routes_now(paths).at("", 100):
         table.apply(record)
     paths.outcome(0).mkdir(parents=True)
     save_table(paths.routes(0), 5, table.snapshot())
     second = change(lambda made: made.create(GOOD))
-    routes = RoutesNow(paths)
+    routes = routes_now(paths)
     for _ in range(2):
         assert uids(routes) == [first.uid, second.uid]
 

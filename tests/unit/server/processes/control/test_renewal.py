@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from distributary.core.clock import SystemClock
-from distributary.core.database import sqlite_url
+from distributary.core.database import StorePlace, sqlite_url
 from distributary.core.meter import Meter
 from distributary.datadir import DataDir
 from distributary.resource import Reach
@@ -43,6 +43,7 @@ def test_a_start_names_whose_credentials_are_held_back(tmp_path, reach, named):
             Meter(paths.meter("control")),
             reach,
             agreements=Agreements(),
+            place=StorePlace(sqlite_url(paths.state_db)),
         )
         renewal.start()
         for _ in range(200):
