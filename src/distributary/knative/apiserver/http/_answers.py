@@ -1,6 +1,7 @@
 """Responses: JSON bodies, and errors as a ``Status``."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -54,9 +55,10 @@ def streamed(pieces: Iterable[bytes]) -> Response:
 
 async def _in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
     """Yield to the event loop between pieces, however fast the client reads."""
-    for piece in pieces:
-        yield piece
-        await asyncio.sleep(0)
+    with contextlib.suppress(StatusError):  # cut off, it is no JSON: the client asks again
+        for piece in pieces:
+            yield piece
+            await asyncio.sleep(0)
 
 
 def status_answer(error: StatusError, target: RequestTarget | None = None) -> Response:

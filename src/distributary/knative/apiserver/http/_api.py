@@ -29,6 +29,7 @@ from distributary.knative.apiserver.http._deletes import Deletes, Settled
 from distributary.knative.apiserver.http._documents import find_document
 from distributary.knative.apiserver.http._lists import Lists
 from distributary.knative.apiserver.http._negotiation import choose_form
+from distributary.knative.apiserver.http._open_lists import OpenLists
 from distributary.knative.apiserver.http._options import ListOptions, read_list_options
 from distributary.knative.apiserver.http._target import RequestTarget, read_target
 from distributary.knative.apiserver.http._view import PIECE_BYTES, ListView
@@ -82,7 +83,9 @@ class KubernetesApi:
         self.subscriptions: ApiSubscriptions = NoSubscriptions()
         """Shows the subscriptions of the Subscriptions API."""
         self._lists = Lists(objects)
-        self._watches = Watches(objects, clock, random)
+        self._open_lists = OpenLists()
+        objects.on_change(self._open_lists.note)
+        self._watches = Watches(objects, self._open_lists, clock, random)
         writes = Writes(objects, clock, self._gate)
         deletes = Deletes(objects, self._lists, settled)
         member = {"GET": self._get, "PUT": writes.replace, "PATCH": writes.patch}
@@ -175,17 +178,18 @@ class KubernetesApi:
         if options.watch:
             return self._watch(request, target, options)
         view = self._view(request, target, options)
-        page = await self._lists.page(view, options, sender_of(request.scope["headers"]))
-        pieces = view.page_pieces(page, self._clock.wall_ms())
-        if sum(len(stored.json) for stored in page.items) > PIECE_BYTES:
-            return streamed(pieces)
-        return json_answer(b"".join(pieces))
+        reader, now_ms = sender_of(request.scope["headers"]), self._clock.wall_ms()
+        page = await self._lists.page(view, options, reader)
+        if sum(len(stored.json) for stored in page.items) <= PIECE_BYTES:
+            return json_answer(view.show_page(page, now_ms))
+        runs = self._open_lists.read(view, page.version, page.items, reader)
+        return streamed(view.page_pieces(page._replace(items=()), runs, now_ms))
 
     def _watch(self, request: Request, target: RequestTarget, options: ListOptions) -> Response:
         view = self._view(request, target, options)
         if request.method == "HEAD":
             return json_answer(b"")
-        return self._watches.begin(view, options)
+        return self._watches.begin(view, options, sender_of(request.scope["headers"]))
 
     def _view(self, request: Request, target: RequestTarget, options: ListOptions) -> ListView:
         form = choose_form(request.headers.get("accept", ""))

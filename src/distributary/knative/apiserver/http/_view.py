@@ -110,10 +110,12 @@ class ListView:
 
     def show_page(self, page: ListPage, now_ms: int) -> bytes:
         """A list as JSON."""
-        return b"".join(self.page_pieces(page, now_ms))
+        return b"".join(self.page_pieces(page, slices(page.items), now_ms))
 
-    def page_pieces(self, page: ListPage, now_ms: int) -> Iterator[bytes]:
-        """A list as JSON, in pieces of about ``PIECE_BYTES``."""
+    def page_pieces(
+        self, page: ListPage, runs: Iterator[Sequence[Stored]], now_ms: int
+    ) -> Iterator[bytes]:
+        """A list as JSON, in pieces: *page* without its items, and these in *runs*."""
         metadata = list_metadata(page.version, page.token, page.remaining)
         if self.form.shape == "table":
             head = self._table([], now_ms) | {"metadata": metadata}
@@ -126,7 +128,7 @@ class ListView:
             head = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
             yield b'%s,"items":[' % _encode(head)[:-1]
         comma = b""
-        for items in slices(page.items):
+        for items in runs:
             yield comma + b",".join(self._items(items, now_ms))
             comma = b","
         yield b"]}"
@@ -204,14 +206,21 @@ class ListView:
 
 def slices(items: Sequence[Stored]) -> Iterator[Sequence[Stored]]:
     """*items* in runs of about ``PIECE_BYTES``, at least one each."""
-    begin = size_bytes = 0
-    for end, stored in enumerate(items):
+    begin = 0
+    while begin < len(items):
+        end = end_of_slice(items, begin)
+        yield items[begin:end]
+        begin = end
+
+
+def end_of_slice(items: Sequence[Stored], begin: int) -> int:
+    """Where the run of ``slices`` ends that begins at *begin*."""
+    size_bytes = 0
+    for end in range(begin, len(items)):
         if size_bytes > PIECE_BYTES:
-            yield items[begin:end]
-            begin, size_bytes = end, 0
-        size_bytes += len(stored.json)
-    if begin < len(items):
-        yield items[begin:]
+            return end
+        size_bytes += len(items[end].json)
+    return len(items)
 
 
 def _line(change: bytes, shown: bytes) -> bytes:

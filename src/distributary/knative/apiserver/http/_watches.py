@@ -17,12 +17,14 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from distributary.access import Identity
 from distributary.core.clock import Clock, Random
 from distributary.knative.apiserver.http._answers import as_status
 from distributary.knative.apiserver.http._negotiation import JSON
+from distributary.knative.apiserver.http._open_lists import OpenLists
 from distributary.knative.apiserver.http._options import ListOptions
 from distributary.knative.apiserver.http._requests import left
-from distributary.knative.apiserver.http._view import ListView, error_line, slices
+from distributary.knative.apiserver.http._view import ListView, error_line
 from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.machinery.status import status_of
 from distributary.knative.apiserver.objects import ObjectChange, Objects, Stored, Watch
@@ -68,23 +70,27 @@ class Watches:
 
     Args:
         objects: The objects to watch.
+        open_lists: Bounds the lists that watches begin with.
         clock: For ends, bookmarks and ages.
         random: Spreads the ends.
     """
 
-    def __init__(self, objects: Objects, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, objects: Objects, open_lists: OpenLists, clock: Clock, random: Random
+    ) -> None:
         self._objects = objects
+        self._open_lists = open_lists
         self._clock = clock
         self._random = random
         self._shared = SharedLines()
         self._open: set[Stream] = set()
         self._closed = False
 
-    def begin(self, view: ListView, options: ListOptions) -> Response:
+    def begin(self, view: ListView, options: ListOptions, reader: Identity) -> Response:
         """The response that streams *view*'s changes. Errors are sent as a line of it."""
         wait_s = options.timeout_s or WATCH_S * (1 + self._random.unit())
         end_s = self._clock.monotonic_s() + wait_s
-        return Stream(self._lines(view, options, end_s), self._open)
+        return Stream(self._lines(view, options, reader, end_s), self._open)
 
     def close(self) -> None:
         """End every watch; new ones end at once."""
@@ -93,10 +99,10 @@ class Watches:
             stream.end()
 
     async def _lines(
-        self, view: ListView, options: ListOptions, end_s: float
+        self, view: ListView, options: ListOptions, reader: Identity, end_s: float
     ) -> AsyncGenerator[bytes, None]:
         try:
-            async for lines in self._changes(view, options, end_s):
+            async for lines in self._changes(view, options, reader, end_s):
                 yield lines
         except StatusError as error:
             yield error_line(status_of(error, view.kind))
@@ -106,17 +112,18 @@ class Watches:
             yield error_line(status_of(as_status(error), view.kind))
 
     async def _changes(
-        self, view: ListView, options: ListOptions, end_s: float
+        self, view: ListView, options: ListOptions, reader: Identity, end_s: float
     ) -> AsyncGenerator[bytes, None]:
         wall_ms, now_s = self._clock.wall_ms, self._clock.monotonic_s
         watch, standing = self._open_watch(view, options)
         try:
-            for some in slices(standing):
+            runs = self._open_lists.read(view, watch.version, standing, reader)
+            del standing  # let the objects be freed while the watch is open
+            for some in runs:
                 yield view.added(some, wall_ms())
                 await asyncio.sleep(0)  # selectors may match nothing, then nothing awaits
             if options.initial and options.bookmarks:
                 yield view.bookmark(watch.version, initial_end=True)
-            del standing  # let the objects be freed while the watch is open
             due_s = now_s() + BOOKMARK_S
             while (left_s := end_s - now_s()) > 0 and not self._closed:
                 changes = await watch.changes(max(0.0, min(left_s, due_s - now_s())))
