@@ -91,7 +91,8 @@ class Screen:
         for row in self._rows:
             part = f"{row.name} {len(row.delivered)}/{row.expected}"
             part += f" ({row.attempts} refused)" if row.attempts else ""
-            parts.append(part + (f" ({len(row.dead)} dead letters)" if row.dead else ""))
+            dead = _console.counted(len(row.dead), "dead letter")
+            parts.append(part + (f" ({dead})" if row.dead else ""))
         counts = ", ".join(parts)
         if counts != self._counts_shown:
             self._counts_shown = counts

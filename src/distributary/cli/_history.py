@@ -15,6 +15,12 @@ from distributary.cli._times import moment_ms
 LOOK_S: Final = 0.5
 """Interval at which ``--follow`` looks for new files."""
 
+NO_ROWS: Final = (
+    "no rows: nothing fits, or its rows are deleted (history_age_max_s, history_bytes_max), or were"
+    " never written (log_attempts)"
+)
+"""Said where there is nothing to print; the newest rows are some seconds late."""
+
 
 def history(
     *,
@@ -71,12 +77,16 @@ def history(
         while not place.is_dir():
             time.sleep(LOOK_S)
         reader = HistoryReader(place, question)
+        count = 0
         while True:
             for row in reader.rows():
                 print(_line(row), flush=follow)
+                count += 1
             if not follow:
-                return
+                break
             time.sleep(LOOK_S)
+        if not count:
+            _console.errors().print(NO_ROWS, markup=False)
     except KeyboardInterrupt:
         raise typer.Exit from None
 

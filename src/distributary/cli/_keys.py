@@ -32,7 +32,9 @@ OfDataDir = Annotated[
 ]
 Namespaces = Annotated[
     list[str] | None,
-    typer.Option("--namespace", metavar="NAME", help="Where; several; * is all. Default: default."),
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="Where; several; * is all. Default: default."
+    ),
 ]
 
 
@@ -206,7 +208,10 @@ def can(
     resource: Annotated[str, typer.Argument(metavar="RESOURCE", hidden=True)],
     *,
     namespace: Annotated[
-        Text, typer.Option(metavar="NAME", help="Where, if RESOURCE does not say; * is all.")
+        Text,
+        typer.Option(
+            "--namespace", "-n", metavar="NAME", help="Where, if RESOURCE does not say; * is all."
+        ),
     ] = None,
     url: Url = DEFAULT_URL,
     token_from: TokenFrom = None,

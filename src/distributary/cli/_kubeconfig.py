@@ -42,7 +42,10 @@ users:
 def kubeconfig(
     *,
     server: Annotated[
-        str, typer.Option("--server", envvar="DISTRIBUTARY_URL", metavar="URL", help="The server.")
+        str,
+        typer.Option(
+            "--server", "--url", envvar="DISTRIBUTARY_URL", metavar="URL", help="The server."
+        ),
     ] = DEFAULT_URL,
     namespace: Namespace = DEFAULT_NAMESPACE,
     token_from: Annotated[

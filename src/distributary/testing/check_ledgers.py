@@ -170,7 +170,7 @@ def _as_json(report: Report) -> dict[str, Any]:
 def _show(report: Report) -> None:
     console = Console(highlight=False)
     title = "sent: " + ", ".join(f"{n:,} {state}" for state, n in report.sent.items())
-    table = Table("route", title=title, box=box.SIMPLE, pad_edge=False)  # fits 80 columns
+    table = Table("route", title=title, box=box.SIMPLE, padding=(0, 1, 0, 0))
     columns = ("expected", "delivered", "dead", "pending", "settled", "attempts", "extra")
     for column in columns:
         table.add_column(column, justify="right")

@@ -114,3 +114,12 @@ def test_rows_of_one_namespace(history, tmp_path):
     assert code == 0
     assert [one["number"] for one in found] == [0, 2]
     assert {one["namespace"] for one in found} == {"a"}
+
+
+def test_where_nothing_fits_it_says_so(history, tmp_path):
+    """Beside the output, which stays empty for programs."""
+    write_rows(tmp_path, row(0, NOW_S))
+    code, rows, errors = history("--folder", str(tmp_path), "--event", "id-9")
+    assert (code, rows) == (0, [])
+    assert errors.startswith("no rows: nothing fits")
+    assert history("--folder", str(tmp_path), "--event", "id-0")[2] == ""

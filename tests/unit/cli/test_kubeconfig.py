@@ -43,6 +43,7 @@ def test_it_names_the_server_a_namespace_and_a_user_without_credentials():
 def test_the_server_may_be_another(server, expected):
     """By option or by the variable that the other commands read."""
     assert printed("--server", server)["clusters"][0]["cluster"]["server"] == expected
+    assert printed("--url", server)["clusters"][0]["cluster"]["server"] == expected
     config = printed(DISTRIBUTARY_URL=server)
     assert config["clusters"][0]["cluster"]["server"] == expected
 

@@ -109,7 +109,7 @@ class ChunkedBody:
         size = int(digits, 16)
         if len(self.body) + size > self._body_bytes_max:
             raise RequestError(
-                "content-too-large", f"The body is above {self._body_bytes_max} bytes."
+                "content-too-large", f"The body is above {self._body_bytes_max:,} bytes."
             )
         self._overhead_bytes += len(line) + 4
         allowed = limits.CHUNK_OVERHEAD_BYTES_MAX

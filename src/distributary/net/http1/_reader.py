@@ -255,7 +255,8 @@ class RequestReader:
             limit_bytes = self._body_bytes_max_of(request, self._body_bytes_max)
             if request.content_length > limit_bytes:
                 self._refuse_as_broken(request)
-                raise RequestError("content-too-large", f"The body is above {limit_bytes} bytes.")
+                text = f"The body is above {limit_bytes:,} bytes."
+                raise RequestError("content-too-large", text)
         return request
 
     def _await_line(self, buffer: bytes | bytearray, limit: int) -> None:

@@ -7,6 +7,7 @@ events of one subscription are logged in their order.
 
 import asyncio
 import itertools
+import math
 import threading
 import zlib
 from collections import deque
@@ -46,6 +47,10 @@ more, the oldest are forgotten; the status has them."""
 
 AGAIN_S: Final = 1.0
 """Wait after the log or the store took nothing, seconds."""
+
+HELD_UP_S: Final = 10.0
+"""How long they take nothing before that is worth a warning, seconds: a start of the log's process
+takes a second or two, of a busy machine."""
 
 Entry = tuple[int, RecordKind, bytes]
 """Partition, kind and body of a record."""
@@ -98,7 +103,7 @@ class LifecyclePublisher:
         self._lock = threading.Lock()
         self._handed: deque[Transition] = deque(maxlen=HANDED_MAX)
         self._unread = True
-        self._held_up = False
+        self._held_since_s: float | None = None
 
     def hand(self, transitions: Iterable[Transition]) -> None:
         """Take *transitions*, to note them soon; from any thread."""
@@ -120,13 +125,20 @@ class LifecyclePublisher:
             if rows:
                 await self._publish(rows)
         except (LogError, StoreError) as error:
-            if not self._held_up:
-                _log.warning("lifecycle-events-held-up", reason=str(error))
-            self._held_up = True
+            self._say_held_up(error)
             return AGAIN_S
-        self._held_up = False
+        self._held_since_s = None
         self._unread = len(rows) == ROWS_MAX
         return until_next_s(LOOK_S, self._clock.monotonic_s())
+
+    def _say_held_up(self, error: LogError | StoreError) -> None:
+        """Warn once it lasts: at a start the log's process begins a moment later."""
+        now_s = self._clock.monotonic_s()
+        since_s = now_s if self._held_since_s is None else self._held_since_s
+        if since_s + HELD_UP_S <= now_s:
+            _log.warning("lifecycle-events-held-up", reason=str(error))
+            since_s = math.inf
+        self._held_since_s = since_s
 
     async def _note(self) -> None:
         """Store what was handed over; what the store does not take stays."""

@@ -5,6 +5,7 @@ import json
 
 import jsonschema
 import pytest
+from structlog.testing import capture_logs
 
 from distributary.core.errors import LogUnavailableError, StoreError
 from distributary.core.event import Event, validate
@@ -189,6 +190,20 @@ def test_what_the_log_did_not_take_comes_again_with_the_same_ids(
     assert again == {"u1/1/started", "u1/2/updated"}
     assert first <= again
     assert publisher.outbox.waiting() == []
+
+
+def test_what_is_held_up_for_a_moment_is_no_warning(publisher, log, store, spec, clock):
+    """As at each start; what lasts is told once, and again when it comes again."""
+    make(store, Put("ear", spec(config={"broker": "lifecycle"}), "u0"), Put("a", spec(), "u1"))
+    told = []
+    for failing, after_s in ((True, 0), (True, 9), (True, 1), (True, 1), (False, 1), (True, 1)):
+        log.failing = failing
+        clock.now_ms += after_s * 1_000
+        make(store, Put("a", spec(), "u1"))
+        with capture_logs() as lines:
+            asyncio.run(publisher.turn())
+        told.append([line["event"] for line in lines])
+    assert told == [[], [], ["lifecycle-events-held-up"], [], [], []]
 
 
 def test_a_partition_that_takes_nothing_makes_no_other_get_its_events_again(
