@@ -71,7 +71,7 @@ def write_archived(
         OSError: It cannot be written.
     """
     by_partition = {number: list(each) for number, each in (stretches or {}).items()}
-    before = _read(path)
+    before = _read(path) if path.exists() else _NONE
     others = {before.to: _Held(before.partitions, before.stretches), **before.others}
     kept = [(name, held) for name, held in others.items() if name not in {to, ""}]
     found = _Archived(dict(positions), by_partition, to=to, others=dict(kept[: ARCHIVES_MAX - 1]))
@@ -85,7 +85,10 @@ def read_archived(path: Path, to: str) -> dict[int, int]:
         path: ``DataDir.archived``.
         to: Where the archive lies; what another one holds does not count.
     """
-    return _held(path, to).partitions
+    try:
+        return _held(path, to).partitions
+    except OSError:
+        return {}
 
 
 class StretchesFile:
@@ -108,12 +111,14 @@ class StretchesFile:
         """Returns it, in order; empty: nothing that is known."""
         try:
             stat = self._path.stat()
+            sign = stat.st_mtime_ns, stat.st_ino
+            if sign != self._sign:
+                self._found = _held(self._path, self._to).stretches.get(self._partition, [])
+                self._sign = sign
+        except FileNotFoundError:
+            self._found, self._sign = [], None
         except OSError:
-            return []
-        sign = stat.st_mtime_ns, stat.st_ino
-        if sign != self._sign:
-            self._found = _held(self._path, self._to).stretches.get(self._partition, [])
-            self._sign = sign
+            pass  # No descriptor is free, say. What was known stays, and the next call reads on.
         return self._found
 
 
@@ -125,5 +130,5 @@ def _held(path: Path, to: str) -> _Held:
 def _read(path: Path) -> _Archived:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Archived)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return _NONE

@@ -1,5 +1,8 @@
 """What an owner recalls of the archive: requests, a bounded cache, and reads beside the log."""
 
+import errno
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -10,6 +13,7 @@ from distributary.datadir.archived import (
     ARCHIVES_MAX,
     ArchivedStretch,
     StretchesFile,
+    read_archived,
     write_archived,
 )
 from distributary.partitions.recall_requests import RequestsFile, read_requests
@@ -254,6 +258,28 @@ def test_the_file_of_stretches_is_read_again_when_it_changes(tmp_path):
         assert stretches.read() == STRETCHES
         write_archived(path, f"/copy-{number}", {}, {})
     assert stretches.read() == []  # so many are remembered
+
+
+def test_a_file_that_cannot_be_read_now_makes_nothing_unknown(tmp_path, monkeypatch):
+    """Else whoever reads the archive takes all that it has for lost, until it changes again."""
+    path, whole = tmp_path / "archived.json", Path.read_bytes
+    stretches = StretchesFile(path, "/archive", 0)
+    write_archived(path, "/archive", {0: 10}, {0: STRETCHES[:1]})
+    assert stretches.read() == STRETCHES[:1]
+    write_archived(path, "/archive", {0: 30}, {0: STRETCHES})
+
+    def refused(_path):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    assert stretches.read() == STRETCHES[:1]
+    assert read_archived(path, "/archive") == {}
+    with pytest.raises(OSError, match="Too many"):
+        write_archived(path, "/elsewhere", {0: 10})
+    monkeypatch.setattr(Path, "read_bytes", whole)
+    assert stretches.read() == STRETCHES
+    path.unlink()
+    assert stretches.read() == []
 
 
 def test_what_an_earlier_version_noted_of_an_archive_counts(tmp_path):
