@@ -121,6 +121,16 @@ def test_other_namespaces_are_looked_at_where_something_may_be_wrong(page: Brows
         page.wait_for("2 subscriptions fail.")
 
 
+def test_a_run_of_chosen_dead_letters_is_not_said_to_be_of_all(page: Browser) -> None:
+    """Their ids are counted, in the list and on its page."""
+    with ConsoleApi() as api:
+        api.run = {"ids": ["0-1", "0-2"]}
+        open_console(page, api)
+        for name in ("runs", "runs/run-1"):
+            go(page, name)
+            page.wait_for("2 ids")
+
+
 def test_one_subscription_is_asked_about_where_there_are_more(page: Browser) -> None:
     """The way of the event, to that one alone."""
     with ConsoleApi() as api:

@@ -45,6 +45,7 @@ class ConsoleApi:
         halted: Why nothing is sent to its subscriptions, as their status has it.
         numbers: Members of ``/status`` in place of the usual ones.
         elsewhere: Other namespaces -> the same of each.
+        run: More members of its run.
         conditions: Of its Brokers and Triggers.
         parted: Path of a list that has a second part; empty: none has.
         not_ready: Why it is not ready; empty: it is.
@@ -57,6 +58,7 @@ class ConsoleApi:
         self.halted: dict[str, Any] = {}
         self.numbers: dict[str, Any] = {}
         self.elsewhere: dict[str, dict[str, Any]] = {}
+        self.run: dict[str, Any] = {}
         self.conditions: list[Any] = [
             {"type": "Ready", "status": "False", "reason": text("No"), "message": text("why")}
         ]
@@ -359,7 +361,7 @@ class ConsoleApi:
             "total": 200,
             "passed": 2,
             "rateLimit": 50,
-        }
+        } | self.run
 
     def _objects(self, path: str) -> list[Any]:
         text = self._text

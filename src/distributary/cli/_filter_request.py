@@ -181,6 +181,6 @@ def _content(path: Path) -> bytes:
 
 def _pair(given: str, text: str) -> tuple[str, str]:
     try:
-        return parse_pair(text)
+        return parse_pair(given, text)
     except ValueError as error:
-        raise SettingsError(f"{given}: {error}") from error
+        raise SettingsError(str(error)) from error

@@ -43,15 +43,15 @@ _OWN_FLAGS = {
 """Settings with their own flags -> which."""
 
 
-def parse_pair(text: str, separator: str = "=") -> tuple[str, str]:
-    """Split ``name=text``.
+def parse_pair(flag: str, text: str, separator: str = "=") -> tuple[str, str]:
+    """Split ``name=text``, a value of *flag*.
 
     Raises:
         ValueError: There is no separator, or no name before it.
     """
     name, found, rest = text.partition(separator)
     if not found or not name.strip():
-        raise ValueError(f"expected name{separator}text; got {text!r}")
+        raise ValueError(f"{flag}: expected name{separator}text; got {text!r}")
     return name.strip(), rest.strip() if separator == ":" else rest
 
 
@@ -89,8 +89,9 @@ def _expressions(flag: str, texts: list[str]) -> list[Any]:
 
 def _of_dialect(flag: str, texts: list[str]) -> list[Any]:
     dialect = flag.removeprefix("--")
-    read: Callable[[str], Any] = str if dialect == "sql" else lambda text: dict([parse_pair(text)])
-    return [{dialect: read(text)} for text in texts]
+    if dialect == "sql":
+        return [{dialect: text} for text in texts]
+    return [{dialect: dict([parse_pair(flag, text)])} for text in texts]
 
 
 def _start(flag: str, text: str) -> str:
@@ -103,8 +104,8 @@ def _later(flag: str, text: str) -> str:
     return moment(flag, text, unsigned="after")
 
 
-def _headers(_flag: str, texts: list[str]) -> dict[str, str]:
-    return dict(parse_pair(text, ":") for text in texts)
+def _headers(flag: str, texts: list[str]) -> dict[str, str]:
+    return dict(parse_pair(flag, text, ":") for text in texts)
 
 
 # -- the flags ---------------------------------------------------------------------------------
@@ -306,7 +307,7 @@ def _settings_of(
     """Settings from ``--setting`` and from other flags (*said*); *texts* are not read as JSON."""
     settings: dict[str, Any] = {}
     for pair in pairs:
-        name, text = parse_pair(pair)
+        name, text = parse_pair("--setting", pair)
         if name in _OWN_FLAGS:
             raise ValueError(f"--setting {name}: say it with {_OWN_FLAGS[name]}")
         if name in said or name in settings:

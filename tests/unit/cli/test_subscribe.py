@@ -179,11 +179,12 @@ def test_a_setting_that_cannot_be_read_is_named(flags: dict[str, Any], named: st
     ids=["filter no JSON", "pair without =", "pair without name", "header without :"],
 )
 def test_a_flag_that_cannot_be_read_is_named(flags: dict[str, Any]) -> None:
-    """The text that was given stands in the message."""
-    (given,) = next(value for value in flags.values() if isinstance(value, list))
+    """The flag, and the text that was given, stand in the message."""
+    flag, (given,) = next(item for item in flags.items() if isinstance(item[1], list))
     with pytest.raises(ValueError) as caught:
         _subscribe_flags.body_of(flags)
     assert repr(given) in str(caught.value)
+    assert str(caught.value).startswith(f"--{flag.rstrip('_')}")
 
 
 @pytest.mark.parametrize(

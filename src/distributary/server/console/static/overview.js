@@ -74,7 +74,8 @@ function others(signal) {
       } }, data(name, 63)) },
       ...TROUBLES.map(([member, title]) => ({ name: title, class: "num", show: ({ now }) => number(now[member]) })),
     ], wrong, { label: "Namespaces in which something is wrong" })
-      : h("p", { class: "note good" }, `Nothing is wrong in ${counted(rows.length, "other namespace")}.`),
+      : h("p", { class: "note good" }, rows.length ? `Nothing is wrong in ${counted(rows.length, "other namespace")}.`
+        : "There is no other namespace that your key may read."),
     names.length > OTHERS_MAX ? h("p", { class: "note" }, `${names.length - OTHERS_MAX} more were not asked.`) : null);
   };
   return h("div", { class: "elsewhere" }, place, action("Look at other namespaces", look));

@@ -79,7 +79,7 @@ export function failure(error, what) {
   const faults = error instanceof Problem ? error.faults : [];
   return h("div", { class: "note bad", role: "alert" },
     h("p", null, `${what[0].toUpperCase()}${what.slice(1)}: ${words}`),
-    faults.length ? h("ul", null, faults.slice(0, 20).map((fault) =>
+    faults.length > 1 || (faults.length && !words.includes(visible(faults[0].message, 300))) ? h("ul", null, faults.slice(0, 20).map((fault) =>
       h("li", null, h("code", null, data(fault.path)), " ", visible(fault.message, 300)))) : null);
 }
 

@@ -1,15 +1,16 @@
 // Runs: redrives, purges and replays, with their progress.
 
 import { get, here, may, query, send } from "./api.js";
-import { data, exact, h, number, put, time, to, toSubscription } from "./dom.js";
+import { counted, data, exact, h, number, put, time, to, toSubscription } from "./dom.js";
 import { PartedList, action, badge, facts, failure, heading, live, section, table, tell } from "./parts.js";
 
 const LOOK_MS = 1000;
 const LIST_MS = 3000;
 
-/** What a run is of: one subscription or object, or all that it chose. */
+/** What a run is of: one subscription or object, some dead letters, or all that it chose. */
 function whose(found) {
-  return found.subscription ? toSubscription(found.subscription, 50) : data(found.object ?? found.route ?? "all", 80);
+  const some = found.ids ? counted(found.ids.length, "id") : "all";
+  return found.subscription ? toSubscription(found.subscription, 50) : data(found.object ?? found.route ?? some, 80);
 }
 
 /** Shows the page of a run that was just asked for. */
