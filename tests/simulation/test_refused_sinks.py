@@ -81,6 +81,7 @@ def test_what_a_changed_target_no_longer_refuses_is_sent_at_once(partition):
         partition.publish("t")
         partition.advance(0.1)
     assert {name for name, _ in partition.store.kept_backfills} == {"r", "other"}
+    partition.advance(LONG_S + 10.0)  # by now the breaker pauses half a minute
     del partition.sinks[A]
     partition.put_route("r", A)
     partition.advance(2.0)
