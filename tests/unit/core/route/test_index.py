@@ -3,11 +3,12 @@
 import pytest
 
 from distributary.core import filter as filters
-from distributary.core.event import Event
+from distributary.core.event import BinaryEvent, Event
 from distributary.core.flow import RouteRecord
 from distributary.core.route import IndexMatcher, RouteTable, _batches
 from distributary.core.route import _index as index_module
 from distributary.core.route._route import NewRoute, Route
+from distributary.testing.binary_form import in_binary_form
 
 COUNT = 500
 
@@ -187,6 +188,23 @@ def test_a_test_that_may_look_at_anything_is_asked_each_time():
     batch.collect({"b": "1", "a": "1"}, hits)
     assert hits == {}
     assert not len(batch)
+
+
+def test_what_is_remembered_of_a_value_ends_with_any_change(matcher):
+    """Where all routes ask for one attribute; events are as receivers store them."""
+    stored = in_binary_form(event())
+    assert type(stored) is BinaryEvent
+    matcher.put(put("a", types=("push",)))
+    for _ in range(2):
+        assert matcher.match(stored) == ("a",)
+    matcher.put(put("b", types=("push",)))
+    for _ in range(2):
+        assert matcher.match(stored) == ("a", "b")
+    matcher.remove("a")
+    for _ in range(2):
+        assert matcher.match(stored) == ("b",)
+    matcher.put(put("b", types=("pull",)))
+    assert matcher.match(stored) == ()
 
 
 def test_values_that_never_come_again_are_tested_for_few_routes(matcher, tested, monkeypatch):
