@@ -4,6 +4,7 @@ import pytest
 
 from distributary.access import ANYBODY, encode_identity
 from distributary.server.ingest import _limits
+from distributary.server.ingest._proxy import AT_ONCE_BYTES
 
 FOR_BROWSERS = {
     b"x-content-type-options": b"nosniff",
@@ -28,6 +29,16 @@ def test_the_control_process_gets_the_request_without_hop_fields(client, control
         b"content-length: 2\r\nx-forwarded-for: 127.0.0.1\r\n"
         b"connection: close\r\n\r\n{}"
     )
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 100_000])
+def test_the_control_process_gets_a_body_of_any_size_whole(client, control, more):
+    """A large one is not copied behind its head."""
+    body = b"x" * (AT_ONCE_BYTES + more)
+    head = b"PUT /subscriptions/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
+    client.send(head % len(body) + body)
+    assert control.request.endswith(b"connection: close\r\n\r\n" + body)
+    assert control.request.startswith(b"PUT /subscriptions/a HTTP/1.1\r\n")
 
 
 def test_an_absolute_target_sets_the_host(client, control):
