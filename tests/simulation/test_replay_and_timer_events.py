@@ -370,3 +370,21 @@ def test_a_look_at_resources_that_fails_stops_nothing(partition, monkeypatch):
     assert len(arrivals(partition, B)) == 2
     names = [name for name, _ in partition.warnings + partition.reports]
     assert names.count("resources-unreadable") == names.count("resources-readable") == 1
+
+
+def test_a_retry_waits_for_a_resource_that_is_not_read_yet(partition, monkeypatch):
+    """A store that has gone back knows it later: until then it is no deleted route."""
+    partition.put_route("r", A, policy=DeliveryPolicy(retry=9, backoff_delay_s=5.0))
+    partition.sinks[A] = answers(503)
+    partition.start()
+    (event,) = partition.publish("t")
+    partition.advance(1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(TargetsView, "get", lambda _self, _route: None)
+        patched.setattr(TargetsView, "sees", lambda _self, _seq: False)
+        partition.advance(100.0)
+    partition.sinks.clear()
+    partition.advance(100.0)
+    partition.rest()
+    assert arrivals(partition, A)[-1] == event
+    assert [fate.final for fate in partition.checker.fates()] == ["delivered"]
