@@ -189,6 +189,30 @@ def test_a_change_whose_answer_was_lost_is_found_out(
     assert store.live_count() == 2
 
 
+def test_a_change_whose_answer_was_lost_is_found_behind_one_beside_the_leader(
+    make_store, monkeypatch: pytest.MonkeyPatch, url
+) -> None:
+    """It was made: an offline command has changed the store since."""
+    store, beside = (
+        make_store(leader=1),
+        make_store(at=url.update_query_dict({"host": "localhost"})),
+    )
+    put(store, "a")
+    dialect = store._writer.engine.dialect
+    commit = dialect.do_commit
+
+    def lose(connection) -> None:
+        monkeypatch.undo()
+        commit(connection)
+        put(beside, "c")
+        connection.driver_connection.close()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(dialect, "do_commit", lose)
+    assert put(store, "b").seq == 2
+    assert put(store, "d").seq == 4
+
+
 def test_a_server_that_is_killed_loses_nothing_and_leaves_nothing_half_made(
     postgres, make_store, url, sealer
 ) -> None:

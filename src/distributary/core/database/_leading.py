@@ -217,7 +217,7 @@ class StoreWriter:
             newest, leads = connection.execute(query).one()
             if not leads:
                 raise self._opening.end()
-            return bool(newest.endswith(token))
+            return token in newest.split(_BESIDE)
 
         mine = sa.update(_one).values(token=drawn).where(self._leads())
         with writing(self.engine, landed) as connection:
