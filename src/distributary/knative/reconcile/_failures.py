@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from distributary.core.clock import Clock
 from distributary.core.deliver.consent import AWAITS_CONSENT
 from distributary.core.outcome import FailingRoute, read_failing
 from distributary.knative.apiserver.machinery import Key, Object
@@ -73,34 +74,45 @@ class FailureFiles:
 
 
 class Failures:
-    """The failing routes last reported."""
+    """The failing routes last reported.
 
-    def __init__(self) -> None:
+    Args:
+        clock: Its monotonic clock paces reports.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._found: dict[str, FailingRoute] = {}
         self._told: dict[str, FailingRoute] = {}
+        self._again_s: dict[str, float] = {}  # from when on each may be reported again
 
-    def news(self, found: dict[str, FailingRoute], concerned: Callable[[str], bool]) -> list[str]:
+    def news(
+        self, found: dict[str, FailingRoute] | None, concerned: Callable[[str], bool]
+    ) -> list[str]:
         """Uids whose report changes now.
 
         Args:
-            found: Failing routes by uid.
+            found: Failing routes by uid; None: as at the last call.
             concerned: Whether the route of a uid belongs to a Trigger or Subscription.
         """
+        now_s, found = self._clock.monotonic_s(), self._found if found is None else found
+        self._found = found
         news = [uid for uid in self._told if uid not in found]
         for uid in news:
-            del self._told[uid]
+            self.forget(uid)
         for uid, failing in found.items():
             told = self._told.get(uid)
-            recent = told is not None and failing.last_ms - told.last_ms < TELL_AGAIN_MS
-            if recent and not _turned(told, failing):
+            waits = now_s < self._again_s.get(uid, now_s) and not _turned(told, failing)
+            if told == failing or waits or not concerned(uid):
                 continue
-            if concerned(uid):
-                self._told[uid] = failing
-                news.append(uid)
+            self._told[uid], self._again_s[uid] = failing, now_s + TELL_AGAIN_MS / 1000
+            news.append(uid)
         return news
 
     def forget(self, uid: str) -> None:
         """Drop the report of a deleted object."""
         self._told.pop(uid, None)
+        self._again_s.pop(uid, None)
 
     def get(self, uid: str) -> FailingRoute | None:
         """The report of the route *uid*; None: it is not failing."""
@@ -122,7 +134,7 @@ class Failures:
 def _turned(told: FailingRoute | None, failing: FailingRoute) -> bool:
     """Whether *failing* waits for another consent than was *told*, or for one and not the other.
 
-    Nothing is sent meanwhile, so no later failure would bring a report. Consents change rarely.
+    Somebody may look for just that, and consents change rarely.
     """
     awaited = [
         one.dest if one is not None and one.reason == AWAITS_CONSENT else None

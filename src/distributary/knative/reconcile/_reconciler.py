@@ -110,7 +110,7 @@ class Reconciler:
         self._objects = objects
         self._count = count
         self._queue = WorkQueue()
-        self._failures = Failures()
+        self._failures = Failures(clock)
         self._files = FailureFiles(failing, over, awaited)
         self._keys: dict[str, Key] = {}
         self._pass = ReconcilePass(
@@ -267,12 +267,11 @@ class Reconciler:
 
     async def _look_at_failures(self) -> float:
         found = await asyncio.to_thread(self._files.look)
-        if found is not None:
-            for uid in self._failures.news(found, self._keys.__contains__):
-                key = self._keys.get(uid)
-                if key is not None:
-                    self._queue.add(key)
-                    await self._tell_event(key, uid)
+        for uid in self._failures.news(found, self._keys.__contains__):
+            key = self._keys.get(uid)
+            if key is not None:
+                self._queue.add(key)
+                await self._tell_event(key, uid)
         await self._look_at_halted()
         return LOOK_S
 

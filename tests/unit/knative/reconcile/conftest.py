@@ -199,6 +199,10 @@ class World:
     def fail(self, *routes: FailingRoute):
         """Let owners say that deliveries fail, and have it looked at."""
         write_failing(self.failing, list(routes))
+        self.look_at_failures()
+
+    def look_at_failures(self):
+        """Have it looked at what owners said last."""
         self.runner.run(self.reconciler._look_at_failures())
         self.settle()
 
