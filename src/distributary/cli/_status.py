@@ -67,7 +67,8 @@ def status(
         print(msgspec.json.encode(shown).decode())
         return
     readiness = ("server", "ready", "green") if ready else ("server", f"not ready: {why}", "red")
-    lines = [readiness, *_lines(found), *_type_lines(counts)]
+    where = ("namespace", namespace, "")
+    lines = [readiness, where, *_lines(found), *_type_lines(counts)]
     width = max(len(name) for name, _, _ in lines)
     for name, text, style in lines:
         line = Line(f"{name:{width}}  ").append(_console.fits_one_line(text), style=style)
@@ -125,7 +126,8 @@ def _rate(per_s: float) -> str:
 def _type_lines(counts: Counter[str]) -> Iterator[tuple[str, str, str]]:
     whole = counts.total()
     for name, count in counts.most_common(TYPES_MAX):
-        yield "newest events", f"{count / whole:4.0%}  {name}", ""
+        share = f"{count / whole:4.0%}" if count * 100 >= whole else " <1%"
+        yield "newest events", f"{share}  {name}", ""
 
 
 def bars(values: Iterable[float]) -> str:

@@ -16,6 +16,9 @@ FILTER_CHARS_MAX: Final = 60
 Row = Mapping[str, Any]
 Columns = Mapping[str, Callable[[dict[str, Any]], object]]
 
+AWAITS_CONSENT: Final = "awaiting-consent"
+"""State of a subscription whose sink was asked and has not agreed."""
+
 NOT_THERE: Final = "-"
 """Shown for what is not known, or has never been."""
 
@@ -65,9 +68,11 @@ def reason_of(status: Row) -> str:
     failing, disabled = status.get("failing"), status.get("disabled")
     if isinstance(disabled, dict) and disabled.get("reason"):
         return str(disabled["reason"])
+    awaited = next((one for one in status.get("consent") or () if "reason" in one), None)
+    if awaited and status.get("state") == AWAITS_CONSENT:
+        return _joined(awaited, "reason", "sink")
     if isinstance(failing, dict):
         return _joined(failing, "reason", "sink")
-    awaited = next((one for one in status.get("consent") or () if "reason" in one), None)
     stopped = status.get("lastError") or status.get("parked")
     if stopped or awaited:
         return _joined(stopped or awaited, "reason", "sink")
@@ -117,9 +122,18 @@ def detail(status: Row) -> Iterator[tuple[str, str]]:
         if status.get(name) is not None:
             yield shown, f"{status[name]:,}"
     yield from _amounts(status)
+    yield from _refusals(status)
     for each in status.get("conditions") or ():
         said = " ".join(str(each[name]) for name in ("reason", "message") if each.get(name))
         yield str(each.get("type")), f"{each.get('status')} {said}".strip()
+
+
+def _refusals(status: Row) -> Iterator[tuple[str, str]]:
+    """Why sinks have not consented, and when they are asked again."""
+    for each in status.get("consent") or ():
+        if "reason" in each:
+            again = f"; asked again {each['next']}" if each.get("next") else ""
+            yield "consent", f"{each['state']}: {_joined(each, 'reason', 'sink')}{again}"
 
 
 def _amounts(status: Row) -> Iterator[tuple[str, str]]:

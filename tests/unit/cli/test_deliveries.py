@@ -98,17 +98,19 @@ def test_the_status_of_all_shows_whole_ids(server, run) -> None:
     assert out.splitlines()[1].split()[:5] == [ID, "failing", "7", "-", "3"]
 
 
-def test_the_status_of_all_says_why_a_sink_has_not_consented(server, run) -> None:
-    """Where nothing else failed."""
-    waits = {"sink": "http://s/", "state": "refused", "reason": "no-header"}
-    row = {name: STATUS[name] for name in STATUS if name != "lastError"}
-    row |= {"state": "awaiting-consent", "consent": [{"sink": "x", "state": "given"}, waits]}
-    server.says("GET /subscriptions", [{"id": ID}])
-    server.says(f"GET /subscriptions/{ID}/status", row)
-    _, out, _ = run("subscriptions", "status")
-    words = out.split()
-    assert "awaiting-consent" in words
-    assert "no-header" in words
+def test_the_status_says_why_a_sink_has_not_consented(server, run) -> None:
+    """Whatever failed before, and though the list has a short status, which does not say it."""
+    waits = {"sink": "http://s/", "state": "refused", "reason": "no-header", "next": "2026-01-02"}
+    row = STATUS | {"state": "awaiting-consent", "failing": {"reason": "timeout", "sink": "x"}}
+    row |= {"consent": [{"sink": "x", "state": "given"}, waits]}
+    server.says("GET /subscriptions", [{"id": ID, "status": {"state": "awaiting-consent"}}])
+    for _ in range(2):
+        server.says(f"GET /subscriptions/{ID}/status", row)
+    words = run("subscriptions", "status")[1].split()
+    assert {"awaiting-consent", "no-header"} <= set(words)
+    assert "timeout" not in words
+    told = "consent refused: no-header at http://s/; asked again 2026-01-02"
+    assert told in " ".join(run("subscriptions", "status", ID)[1].split())
 
 
 def test_the_status_of_one_and_of_all_as_json(server, run) -> None:

@@ -142,7 +142,7 @@ def test_numbers_trouble_the_past_and_types_are_shown(server, monkeypatch, capsy
     assert run(monkeypatch) == 0
     assert server.asked == ["/cluster", "/status", "/readyz", "/events?limit=200"]
     out = capsys.readouterr().out
-    assert out.split()[:2] == ["server", "ready"]
+    assert out.split()[:4] == ["server", "ready", "namespace", "default"]
     assert "12.2 events/s" in out
     assert "2 subscriptions" in out
     assert "paused" not in out
