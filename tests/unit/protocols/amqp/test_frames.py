@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from distributary.protocols.amqp.engine import _values
-from distributary.protocols.amqp.engine._frames import Frames
+from distributary.protocols.amqp.engine._frames import FRAMES_MAX, SHORT_BYTES, Frames
 from distributary.protocols.amqp.engine._limits import FRAME_BYTES_MAX
 from distributary.protocols.amqp.engine._values import AmqpError, Described, Symbol, ULong
 
@@ -128,3 +128,26 @@ def test_what_is_no_frame_or_no_session_is_refused(raw):
     """It ends the connection; proton never sees it."""
     with pytest.raises(AmqpError):
         Frames().take(raw)
+
+
+def test_a_flood_of_short_frames_is_refused():
+    """It would take the loop that delivers to all; a peer that keeps alive sends one in seconds."""
+    frames = Frames()
+    for _ in range(3):
+        frames.take(HEADER + HEARTBEAT * FRAMES_MAX)
+        frames.ticked()
+    frames.take(HEARTBEAT * FRAMES_MAX)
+    with pytest.raises(AmqpError, match="answer nothing"):
+        frames.take(HEARTBEAT)
+
+
+def test_frames_that_are_expected_and_long_ones_are_no_flood():
+    """Outcomes of what was sent come all at once; so do messages that were asked for."""
+    frames = Frames()
+    frames.expect(5_000)
+    frames.take(HEARTBEAT * 4_000)
+    frames.ticked()
+    frames.take(HEARTBEAT * (1_000 + FRAMES_MAX))
+    frames.take(_frame(0, b"\x00\x53\x14" + bytes(SHORT_BYTES)) * 5_000)
+    with pytest.raises(AmqpError, match="answer nothing"):
+        frames.take(HEARTBEAT)

@@ -162,3 +162,55 @@ def test_a_session_that_is_answered_and_was_never_begun_ends_the_connection():
         assert not handler.links
 
     _played(scene)
+
+
+class Ended(Watched):
+    """Notes how its connection ended, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.ends = []
+
+    def closed(self, ended):
+        self.ends.append(ended.cause)
+
+
+def test_a_peer_that_floods_with_frames_is_left_and_one_that_keeps_alive_is_not():
+    """They would take the loop that delivers to all; the count begins anew with each tick."""
+
+    async def scene():
+        handler = Ended()
+        peer = RawPeer(handler)
+        heartbeat = b"\x00\x00\x00\x08\x02\x00\x00\x00"
+        for _ in range(5):
+            await peer.say(heartbeat * 900)
+            peer.engine._tick.cancel()
+            peer.engine._keep_time()
+        assert not handler.ends
+        await peer.say(heartbeat * 1_001)
+        assert handler.ends == ["protocol"]
+
+    asyncio.run(scene())
+
+
+def test_outcomes_of_many_messages_are_no_flood(monkeypatch):
+    """Nor is the credit that comes with each: they answer what was sent."""
+    monkeypatch.setattr("distributary.protocols.amqp.engine._frames.FRAMES_MAX", 50)
+
+    async def scene():
+        handler, server = Ended(), FakeAmqp()
+        client = AmqpEngine(handler, host="localhost")
+        join(client, AmqpEngine(server, server=True))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        link = client.open_sender("there", "link")
+        while len(handler.outcomes) < 200 and not handler.ends:
+            await asyncio.sleep(0)
+            if link.credit > 0 and not link.unsettled:
+                link.send(encode_message(AmqpMessage(b"x")), len(handler.outcomes))
+        assert not handler.ends
+        client.abort()
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    asyncio.run(scene())

@@ -24,6 +24,10 @@ _SETTLEMENTS: Final = ("unsettled", "settled", "mixed")
 """Sender settle modes by their number (AMQP 1.0, section 2.8.2)."""
 
 
+_FRAMES_EACH: Final = 4
+"""``begin``, ``attach``, ``flow`` and ``detach``; of a message, two are usual."""
+
+
 class Core:
     """Protocol state of one connection, in proton.
 
@@ -141,8 +145,13 @@ class Core:
 
     def tick(self, now_ms: int) -> int:
         """Pass the time to proton. Returns the deadline of the next call, ms, or 0."""
+        self._frames.ticked()
         due_ms: int = self._c.pn_transport_tick(self._transport, now_ms)
         return due_ms
+
+    def expect(self, count: int) -> None:
+        """Take the frames by which the peer answers *count* messages, links or credits."""
+        self._frames.expect(_FRAMES_EACH * count)
 
     # -- the connection -----------------------------------------------------------------------
 
@@ -232,6 +241,7 @@ class Core:
         self, link: AmqpLink, pointer: Any, payload: bytes, token: object, *, settled: bool
     ) -> None:
         c = self._c
+        self.expect(1)
         self._next_tag = tag = self._next_tag + 1
         delivery = c.pn_delivery(pointer, str(tag))
         c.pn_link_send(pointer, payload)
@@ -457,6 +467,7 @@ class Core:
 
     def _opened_here(self, pointer: Any, address: str | None, *, sending: bool) -> AmqpLink:
         c = self._c
+        self.expect(1)
         c.pn_link_set_max_message_size(pointer, self._message_bytes_max)
         link = self._link(pointer, sending=sending)
         link.ours = True

@@ -29,15 +29,36 @@ _DESCRIPTORS: Final = frozenset((0x44, _SMALL_ULONG, 0x80, 0xA3, 0xB3))
 """Format codes of descriptors: numbers (ulong) and symbols."""
 
 
+FRAMES_MAX: Final = 1_000
+"""Short frames of a peer between two ticks, besides those that are expected; beyond, the connection
+is ended. Usual are a few. A flood of them would take the whole loop that delivers to all."""
+
+EXPECTED_MAX: Final = 64 * 1024
+"""Short frames that are expected: four for each of many messages, links and credits."""
+
+SHORT_BYTES: Final = 256
+"""Frames of so many bytes are not counted: reading them costs no more than their bytes."""
+
+
 class Frames:
     """Frame splitter of one connection, with its sessions."""
 
     def __init__(self) -> None:
+        self._left = FRAMES_MAX
+        self._expected = 0
         self._buffer = bytearray()  # start of an incomplete frame
         self._sessions: set[int] = set()  # channels that the peer has begun
         self._unanswered: set[int] = set()  # our channels without the peer's ``begin``
         self._said_head = b""  # start of an incomplete frame of ours
         self._said_rest = 0  # bytes missing of a frame of ours
+
+    def expect(self, count: int) -> None:
+        """Take *count* more short frames: something was sent that the peer answers."""
+        self._expected = min(self._expected + count, EXPECTED_MAX)
+
+    def ticked(self) -> None:
+        """Count frames that are not expected anew."""
+        self._left = FRAMES_MAX
 
     def said(self, raw: bytes) -> None:
         """Track the output *raw* of proton, which may be split anywhere."""
@@ -89,9 +110,19 @@ class Frames:
             elif at + size > end:
                 break
             else:  # of any type: proton ignores the type too
+                if size < SHORT_BYTES:
+                    self._count()
                 self._look(raw, at, at + size)
             at += size
         return at
+
+    def _count(self) -> None:
+        if self._expected:
+            self._expected -= 1
+        elif self._left:
+            self._left -= 1
+        else:
+            raise AmqpError(f"more than {FRAMES_MAX:,} frames that answer nothing")
 
     def _look(self, raw: bytes | bytearray, at: int, end: int) -> None:
         """Track sessions by the frame from *at* to *end*."""

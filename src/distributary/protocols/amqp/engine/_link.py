@@ -115,6 +115,7 @@ class AmqpLink:
     def grant(self, count: int) -> None:
         """Add *count* to the credit of a receiving link."""
         if self.ended is None:
+            self._core.expect(count)
             self._c.pn_link_flow(self._pointer, count)
             self._core.wake()
 
