@@ -77,7 +77,9 @@ def begun(row: ConsentRow, rule: ConsentRule, wall_ms: int, unit: float) -> Cons
         row = ConsentRow(row.target, "asked", rule.origin, since_ms=wall_ms, seq=row.seq)
     elif over(row, wall_ms):
         row = _in_state(row, "asked", wall_ms)._replace(reason="its consent has ended", until_ms=0)
-    return row._replace(asked_ms=wall_ms, next_ms=wall_ms + _backoff_ms(row.tries + 1, unit))
+    since_ms = row.since_ms or wall_ms  # of a new target, and of what earlier versions stored
+    next_ms = wall_ms + _backoff_ms(row.tries + 1, unit)
+    return row._replace(since_ms=since_ms, asked_ms=wall_ms, next_ms=next_ms)
 
 
 def concluded(row: ConsentRow, outcome: Outcome, wall_ms: int, unit: float) -> ConsentRow:

@@ -92,6 +92,18 @@ def test_without_consent_it_asks_ever_more_rarely(world, answer, state):
     assert "canary" not in row.reason
 
 
+def test_a_target_that_never_answered_waits_since_it_was_first_asked(world):
+    """Not since 1970; and later questions do not begin it anew."""
+    world.targets.answer = lambda _question: DOWN
+    world.put()
+    world.look()
+    first = world.row()
+    assert (first.state, first.since_ms) == ("asked", first.asked_ms)
+    world.pass_ms(60_000)
+    assert world.row().asked_ms > first.asked_ms
+    assert world.row().since_ms == first.since_ms
+
+
 def test_a_restart_asks_neither_anew_nor_at_once(world):
     """Consent stays, and so does the wait after a refusal."""
     world.put()

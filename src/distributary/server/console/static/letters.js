@@ -1,7 +1,7 @@
 // Kept dead letters: look at them, send them again, delete them.
 
 import { get, here, may, query, send } from "./api.js";
-import { MOMENT_HINT, clip, data, h, json, moment, number, put, time, to, toSubscription } from "./dom.js";
+import { MOMENT_HINT, clip, counted, data, h, json, moment, number, put, time, to, toSubscription } from "./dom.js";
 import { PartedList, action, askFor, facts, failure, field, form, heading, section, table, tell } from "./parts.js";
 import { openRun } from "./runs.js";
 
@@ -57,7 +57,7 @@ export async function deadLetters(view, { parameters, signal }) {
 }
 
 function inWords(selection) {
-  if (selection.ids) return `the ${selection.ids.length} chosen dead letters`;
+  if (selection.ids) return counted(selection.ids.length, "chosen dead letter");
   return selection.subscription ? `all dead letters of ${selection.subscription}` : "all dead letters of this namespace";
 }
 
