@@ -10,6 +10,7 @@ A process caches one set, which one user at a time checks out: that bounds memor
 
 import gc
 import threading
+from typing import Final
 
 from distributary.core.errors import DistributaryError
 from distributary.core.log.repeats import Stretch, look_back
@@ -25,6 +26,10 @@ from distributary.partitions.routes import (
     follow_on,
     kept_at,
 )
+
+ROUTES_FEW: Final = 1_000
+"""Routes that are compiled in some hundredths of a second, and whose table costs collections of
+garbage as little: a partition that is owned already does not wait for more."""
 
 
 class Prepared:
@@ -44,7 +49,9 @@ class Prepared:
         self._table: RouteTable | None = None
         self._followed: tuple[int, tuple[int, int]] | None = None
 
-    def prepare(self, partition: int, limits: OnceLimits | None = None) -> None:
+    def prepare(
+        self, partition: int, limits: OnceLimits | None = None, *, owned: bool = False
+    ) -> None:
         """Load what the next owner of *partition* needs; leaves to it what cannot be loaded now.
 
         Only reads: another process may own the partition meanwhile. Call it before this process
@@ -53,11 +60,15 @@ class Prepared:
         Args:
             partition: Its number.
             limits: The window where readers find repeats; None: there is none.
+            owned: Whether this process has it already, and its events wait: what the owner reads
+                as soon by itself is left to it.
         """
         places = self._places
         gc.collect()  # cycles of a former owner must not be frozen with what stays
         try:
             self.targets.refresh()
+            if owned and limits is None and self.targets.count() <= ROUTES_FEW:
+                return
             records = places.records(partition)
             try:
                 cursor = places.cursor(partition, records)
@@ -163,7 +174,9 @@ SHELF = _Shelf()
 """The cache of this process."""
 
 
-def prepare_next(places: Places, partition: int, limits: OnceLimits | None = None) -> None:
+def prepare_next(
+    places: Places, partition: int, limits: OnceLimits | None = None, *, owned: bool = False
+) -> None:
     """Prepare this process to own *partition*.
 
     Call it before a ``PartitionSession``: another process may still own the partition. Costs only
@@ -173,10 +186,11 @@ def prepare_next(places: Places, partition: int, limits: OnceLimits | None = Non
         places: Where the partitions lie.
         partition: Its number.
         limits: The window where readers find repeats; None: there is none.
+        owned: Whether this process has its lease already.
     """
     try:
         prepared = SHELF.take(places)
     except DistributaryError:
         return  # There is no store yet: the owner will say so.
-    prepared.prepare(partition, limits)
+    prepared.prepare(partition, limits, owned=owned)
     SHELF.put(places, prepared)

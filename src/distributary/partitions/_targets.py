@@ -103,6 +103,10 @@ class DirectoryTargets:
         self._alone: dict[str, bool] = {}
         self._ways: dict[Destination, Destination] = {}
 
+    def count(self) -> int:
+        """Returns the number of resources, as of the last ``refresh``."""
+        return len(self._directory)
+
     def refresh(self) -> bool:
         """Read and apply changes; True where there were some."""
         job = self.read()
@@ -120,8 +124,7 @@ class DirectoryTargets:
         anew = news is not None and (news.opened or news.everything)
         consents, kept = self._consents.read(anew=anew), self._kept.read(anew=anew)
         texts = self._secrets.read()
-        unchanged = (news, consents, texts, kept) == (None, None, None, None)
-        if unchanged and not self._tokens.due():
+        if (news, consents, texts, kept) == (None,) * 4 and not self._tokens.due():
             return None
         return partial(self._take, news, consents, texts, kept)
 

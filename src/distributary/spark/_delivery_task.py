@@ -283,11 +283,11 @@ class _Task:
         time.sleep(ASK_S if self._search.asking else FIND_S)
         return None
 
-    def _prepare(self, settings: SessionSettings, number: int) -> None:
+    def _prepare(self, settings: SessionSettings, number: int, *, owned: bool = False) -> None:
         """Prepare this process, unless it has had a session in this task."""
         if not self._prepared:
             self._prepared = True
-            prepare_next(settings.places(), number, settings.once_of_readers)
+            prepare_next(settings.places(), number, settings.once_of_readers, owned=owned)
 
     def _open(self, number: int, lease: Lease) -> Owner | None:
         """Open the session; None if that fails, which is noted."""
@@ -305,7 +305,7 @@ class _Task:
                 if newest is not None:
                     self._settings = self._newer(newest)
                 settings = self._settings
-                self._prepare(settings, number)
+                self._prepare(settings, number, owned=True)
                 undo.pop_all()
             holding = Holding(
                 settings.places(),

@@ -54,20 +54,46 @@ def append(log, *numbers):
         log.append([(RecordKind.EVENTS, event_record.encode([event]))])
 
 
+def places_of(records, folder, cursor=0, targets=Targets):
+    """Places of any partition."""
+    return SimpleNamespace(
+        targets=targets,
+        records=records,
+        cursor=lambda _partition, _records: cursor,
+        routes_at=lambda _partition: None,
+        scratch=SimpleNamespace(routes=lambda _partition: folder / "routes"),
+    )
+
+
 def prepared_for(log, folder, cursor):
     """What a process has prepared of partition 3."""
-    made = Prepared(
-        SimpleNamespace(
-            targets=Targets,
-            records=lambda _partition: log,
-            cursor=lambda _partition, _records: cursor,
-            routes_at=lambda _partition: None,
-            scratch=SimpleNamespace(routes=lambda _partition: folder / "routes"),
-        )
-    )
+    made = Prepared(places_of(lambda _partition: log, folder, cursor))
     made.prepare(3, LIMITS)
     gc.unfreeze()  # this process goes on with other tests
     return made
+
+
+@pytest.mark.parametrize(
+    ("limits", "count", "read"),
+    [(None, 1_000, False), (None, 1_001, True), (LIMITS, 1, True)],
+    ids=["few routes", "many routes", "a window"],
+)
+def test_what_an_owner_reads_as_soon_by_itself_is_left_to_it(tmp_path, limits, count, read):
+    """Its partition waits: the log is opened once, and not twice."""
+    opened = []
+
+    class Some(Targets):
+        def count(self):
+            return count
+
+    def records(partition):
+        opened.append(partition)
+        return MemoryLog(VirtualClock())
+
+    prepared = Prepared(places_of(records, tmp_path, targets=Some))
+    prepared.prepare(3, limits, owned=True)
+    gc.unfreeze()
+    assert opened == [3] * read
 
 
 def once_of(log, limits=LIMITS):
