@@ -85,6 +85,22 @@ class Disk:
         return all(decided.get(name, 0) >= wanted[name] for name in wanted.keys() & now.keys())
 
 
+class NoOrders:
+    """No annotation asks for anything."""
+
+    def known(self) -> Mapping[str, Mapping[str, str]]:
+        return {}
+
+    def obey(self, *_order: object) -> None:
+        return None
+
+    def halted(self, _uid: str) -> None:
+        return None
+
+    def changed(self, after: int) -> tuple[int, Mapping[str, None]]:
+        return after, {}
+
+
 class Process:
     """Fakes of the reconciler's neighbours: each call may fail, or be the last thing that happens.
 
@@ -102,7 +118,9 @@ class Process:
         self.told: list[Any] = []
         self.asked = 0
         self.own_addresses: dict[str, str] = {}
-        self.reconciler = Reconciler(self, self, self, SITE, SystemClock(), gatekeeper=self)
+        self.reconciler = Reconciler(
+            self, self, self, SITE, SystemClock(), gatekeeper=self, steering=NoOrders()
+        )
 
     async def step(self, error: Exception | None = None):
         """Lets others run, fails, or never returns."""

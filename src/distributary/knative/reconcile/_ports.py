@@ -59,20 +59,6 @@ class Gatekeeper(Protocol):
         """Number of a change by which, or by a later one, every receiver decides now."""
 
 
-class OpenGate:
-    """Lets everybody send everything."""
-
-    required = False
-
-    def change_policies(self, policies: Sequence[PolicyRecord]) -> int:  # noqa: ARG002 - protocol
-        """Nothing: no policy counts."""
-        return 0
-
-    def decided(self) -> int:
-        """That of all changes: no policy counts."""
-        return 0
-
-
 class Halt(Protocol):
     """Why nothing is sent to a route."""
 
@@ -109,21 +95,3 @@ class Steering(Protocol):
 
         Numbers begin at 1. Routes of others may be among them.
         """
-
-
-class NoSteering:
-    """Carries out nothing."""
-
-    def known(self) -> Mapping[str, Mapping[str, str]]:
-        """None are."""
-        return {}
-
-    def obey(self, uid: str, namespace: str, orders: Mapping[str, str]) -> str | None:
-        """Nothing is done."""
-
-    def halted(self, uid: str) -> Halt | None:
-        """It is not."""
-
-    def changed(self, after: int) -> tuple[int, Mapping[str, Halt | None]]:
-        """None are."""
-        return after, {}

@@ -42,8 +42,6 @@ from distributary.knative.reconcile._pass import ReconcilePass
 from distributary.knative.reconcile._ports import (
     Gatekeeper,
     Ingress,
-    NoSteering,
-    OpenGate,
     Routes,
     Steering,
 )
@@ -82,11 +80,11 @@ class Reconciler:
         ingress: Receives events at the addresses of Brokers and Channels.
         site: Where this server is reached.
         clock: For conditions.
+        gatekeeper: Decides who may send what.
+        steering: Carries out what annotations say about deliveries.
         failing: Files in which the owners of partitions list failing routes.
         over: See ``FailureFiles``.
         awaited: See ``FailureFiles``.
-        gatekeeper: Decides who may send what; None: everybody everything.
-        steering: Carries out what annotations say about deliveries; None: nobody does.
         vault: Opens the values of Secrets; for this object alone. None: there are none.
         count: Called with the name of a counter and its increment.
     """
@@ -99,11 +97,11 @@ class Reconciler:
         site: Site,
         clock: Clock,
         *,
+        gatekeeper: Gatekeeper,
+        steering: Steering,
         failing: Iterable[Path] = (),
         over: Callable[[], AbstractSet[str]] = frozenset,
         awaited: Callable[[], Mapping[str, tuple[str, int]]] = dict,
-        gatekeeper: Gatekeeper | None = None,
-        steering: Steering | None = None,
         vault: Vault | None = None,
         count: Callable[[str, int], None] = lambda _name, _count: None,
     ) -> None:
@@ -121,8 +119,8 @@ class Reconciler:
             clock=clock,
             queue=self._queue,
             failures=self._failures,
-            gatekeeper=gatekeeper or OpenGate(),
-            steered=Steered(steering or NoSteering(), clock, self._keys.__contains__),
+            gatekeeper=gatekeeper,
+            steered=Steered(steering, clock, self._keys.__contains__),
             vault=vault,
         )
         self._tasks: list[asyncio.Task[None]] = []
