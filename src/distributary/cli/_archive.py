@@ -95,10 +95,10 @@ def archive(
         skip_damaged=skip_damaged,
         master=master,
         spark_conf=spark_conf,
-        delete_before=_day_of(delete_before),
+        delete_before=(day := _day_of(delete_before)),
         shared=shared,
     )
-    _tell(to, done, console)
+    _tell(to, done, console, day)
 
 
 def _log_of(config: str) -> "tuple[Path, SharedPlaces | None]":
@@ -117,8 +117,10 @@ def _day_of(delete_before: str) -> date | None:
     return datetime.fromtimestamp(moment_ms("--delete-before", delete_before) / 1000, UTC).date()
 
 
-def _tell(to: str, done: Any, console: Any) -> None:
-    """Say what the job has done, and what it could not."""
+def _tell(to: str, done: Any, console: Any, before: date | None) -> None:
+    """Say what the job has done, and what it could not; *before*: days were to be deleted."""
+    if before is not None and not done.days_deleted:
+        print(f"{to}: no day before {before} is there to be deleted")
     if done.days_deleted:
         first, last = done.days_deleted[0], done.days_deleted[-1]
         print(f"{to}: deleted {_console.counted(len(done.days_deleted), 'day')}, {first} to {last}")
@@ -136,4 +138,7 @@ def _tell(to: str, done: Any, console: Any) -> None:
 def _said(done: Any) -> str:
     """What a job has done, for people."""
     counts = (_console.counted(done.events, "event"), _console.counted(done.ranges, "segment"))
-    return f"{' of '.join(counts)}, {done.bytes / MIB:,.1f} MiB"
+    size = f"{done.bytes / MIB:,.1f} MiB"
+    if done.bytes < MIB:
+        size = _console.counted(done.bytes, "byte")
+    return f"{' of '.join(counts)}, {size}"
