@@ -373,8 +373,12 @@ FAULTS: Final = (
 
 
 def places_of(text: str, root: Path = ROOT) -> list[Path]:
-    """The modules of the package below *root* with *text*, one entry for each occurrence."""
-    modules = sorted((root / "src" / "distributary").rglob("*.py"))
+    """The modules below *root* with *text*, one entry for each occurrence.
+
+    Of the package, and of the database that stands for one of the package in the simulation.
+    """
+    folders = root / "src" / "distributary", root / "tests" / "kit" / "simulation"
+    modules = sorted(path for folder in folders for path in folder.rglob("*.py"))
     return [path for path in modules for _ in range(path.read_text("utf-8").count(text))]
 
 
