@@ -115,10 +115,11 @@ class StreamReading:
             text = f"The consumer {self._durable} must be a pull consumer that acknowledges each"
             raise TransportError("protocol", text)
         place = self._spec.place
-        # Of a stream that holds several; an operator's own consumer may read all of it.
-        subjects = settings.get("filter_subjects") or [settings.get("filter_subject") or place]
-        if subjects != [place]:
-            read = ", ".join(map(str, subjects))[:TEXT_CHARS_MAX]
+        # An operator's own consumer may have no filter, or read a part of the place.
+        found_filter = settings.get("filter_subjects") or [settings.get("filter_subject") or place]
+        subjects = [str(subject) for subject in found_filter]
+        if not all(_lies_within(subject, place) for subject in subjects):
+            read = ", ".join(subjects)[:TEXT_CHARS_MAX]
             text = f"The consumer {self._durable} reads {read}: delete it, or set another durable"
             raise TransportError("protocol", f"{text} to read {place}")
         ack_wait = settings.get("ack_wait")
@@ -192,6 +193,19 @@ class StreamReading:
         if self._pulls and silent_s > 2 * HEARTBEAT_S + 1:
             text = "The server has forgotten our request for messages"
             self._talk.fail(TransportError("reset", text))
+
+
+def _lies_within(subject: str, place: str) -> bool:
+    """Whether *place* matches all that *subject* matches; both may have wildcards."""
+    narrow, wide = subject.split("."), place.split(".")
+    if wide[-1] == ">":  # one token or more
+        wide.pop()
+        if len(narrow) <= len(wide):
+            return False
+    elif len(narrow) != len(wide):
+        return False
+    pairs = zip(narrow, wide, strict=False)
+    return all(one == other or (other == "*" and one != ">") for one, other in pairs)
 
 
 def _where(reply: str, stream: str) -> str:
