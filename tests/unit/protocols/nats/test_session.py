@@ -11,7 +11,8 @@ from distributary.core.event import Event
 from distributary.net.link._session import Flight
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _session
-from distributary.protocols.nats.sink._holders import DENIED_S, RESULT_S_MAX
+from distributary.protocols.nats.sink._connection import UNASKED_MAX, NatsConnection
+from distributary.protocols.nats.sink._holders import DENIED_S, LOOK_AGAIN_S, RESULT_S_MAX
 from distributary.protocols.nats.sink._session import NatsSession
 
 NO_EVENT = Event({"specversion": "1.0", "id": "\ud800", "source": "/s", "type": "t"}, None)
@@ -39,6 +40,9 @@ class FakeConnection:
 
     def subscribe(self, _subject):
         return 1
+
+    def expect(self):
+        """It counts what is unasked only."""
 
     def unasked(self):
         self.unasked_count += 1
@@ -428,5 +432,62 @@ def test_what_answers_nothing_is_counted(run):
         site.session.denied(DENIED.format("_INBOX.me.2"))
         site.session.denied(DENIED.format("$JS.API.STREAM.NAMES"))
         assert site.connection.unasked_count == 4
+
+    run(scenario)
+
+
+WINDOW = range(_session.WINDOW)
+
+
+def _fill(site, now_s=0.0):
+    """Publish a window of events, each to its subject."""
+    for number in WINDOW:
+        site.publish(f"{now_s}-{number}", f"a.{number}", now_s=now_s)
+
+
+def _say(connection, lines):
+    """Say *lines* as the server does, while the connection is open."""
+    connection._open = True
+    connection.data_received(b"\r\n".join([*lines, b""]))
+
+
+def _with_client(site):
+    """The client beneath the session: it counts what answers nothing."""
+    client = NatsConnection(site.session, 1_000)
+    client.headers = True
+    client._info.set_result({})
+    site.connection.expect, site.connection.unasked = client.expect, client.unasked
+    return client
+
+
+def test_refusals_of_all_lookups_under_way_are_no_flood(run):
+    """One each: the first one ends them all, and the events go without."""
+
+    async def scenario(site):
+        client = _with_client(site)
+        _fill(site)
+        refusal = DENIED.format("$JS.API.STREAM.NAMES").encode()
+        _say(client, [b"-ERR '" + refusal + b"'" for _ in WINDOW])
+        assert not site.lost
+        assert len(site.sent) == len(WINDOW) > UNASKED_MAX
+        _say(client, [b"PING"] * (UNASKED_MAX + len(WINDOW) + 1))
+        assert [answer.reason for answer in site.lost] == ["protocol"]
+
+    run(scenario)
+
+
+def test_replies_of_lookups_that_come_late_are_no_flood(run):
+    """After the next lookup of the subject; the reply to that one is awaited."""
+
+    async def scenario(site):
+        client = _with_client(site)
+        _fill(site)
+        site.holds("S")
+        _fill(site, now_s=LOOK_AGAIN_S)
+        late, latest = site.connection.questions[: len(WINDOW)], site.connection.questions[-1]
+        body = b'{"streams":["S"]}'
+        _say(client, [b"MSG %b 1 %d\r\n%b" % (to, len(body), body) for to in (*late, latest)])
+        assert not site.lost
+        assert site.sent == [f"{time_s}-{WINDOW[-1]}" for time_s in (0.0, LOOK_AGAIN_S)]
 
     run(scenario)

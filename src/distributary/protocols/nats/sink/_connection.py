@@ -42,9 +42,13 @@ UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 has in flight: only a server that sends PINGs and does not read reaches it."""
 
 UNASKED_MAX: Final = 1_000
-"""Operations of a server between two of our PINGs that answer nothing; beyond, the connection is
-ended. Usual is one, a PING. Each takes a microsecond of the loop that delivers to all sinks, and a
-flood of them all of it."""
+"""Operations of a server between two of our PINGs that answer nothing, besides those that are
+expected; beyond, the connection is ended. Usual is one, a PING. Each takes a microsecond of the
+loop that delivers to all sinks, and a flood of them all of it."""
+
+EXPECTED_MAX: Final = 16 * 1024
+"""Answers that may come late or twice, one for each message sent: more than the lookups that a
+server of JetStream queues (10,000), and the messages in flight."""
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Largest message accepted where only replies arrive: the longest lists a thousand streams."""
@@ -102,6 +106,7 @@ class NatsConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._sid = 0
         self._unasked = 0
+        self._expected = 0
 
     # -- logging in ---------------------------------------------------------------------------
 
@@ -231,8 +236,15 @@ class NatsConnection(asyncio.Protocol):
                 self.send(b"PONG\r\n")
             self.unasked()  # a later INFO only lists other servers, which are never dialled
 
+    def expect(self) -> None:
+        """Take one more ``unasked``: something was sent that the server answers."""
+        self._expected = min(self._expected + 1, EXPECTED_MAX)
+
     def unasked(self) -> None:
-        """Count an operation that answers nothing."""
+        """Count an operation that answers nothing under way."""
+        if self._expected:
+            self._expected -= 1
+            return
         self._unasked += 1
         if self._unasked > UNASKED_MAX:
             text = f"The server sends more than {UNASKED_MAX:,} messages that answer nothing"

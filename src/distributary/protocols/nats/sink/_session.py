@@ -143,6 +143,7 @@ class NatsSession:
         if not _SUBJECT.fullmatch(_subject(flight)):
             flight.answer(_answers.BAD_SUBJECT)
             return 0
+        self._connection.expect()
         size = self._write(subjects, block, payload)
         self._count(size)
         return size
@@ -203,6 +204,7 @@ class NatsSession:
             self._connection.subscribe(f"{inbox}.*")
             self._inbox = f"{inbox}.".encode()
         self._number += 1
+        self._connection.expect()
         token = b"%d" % self._number
         question = json.dumps({"subject": subject}).encode()
         self._write(_LOOK_UP.encode() + b" " + self._inbox + token, b"", question)
