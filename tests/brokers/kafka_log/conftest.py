@@ -67,7 +67,7 @@ class KafkaLog:
 
     def retain(self, keep_from_offset, snapshot_at_cut):
         retention = KafkaRetention(
-            self._place, self._snapshots, bytes_max=0, age_max_s=0.0, clock=SystemClock()
+            self._place, self._snapshots, bytes_max=0, age_max_s=0.0, now_ms=SystemClock().wall_ms
         )
         try:
             retention.retain(

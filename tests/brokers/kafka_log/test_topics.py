@@ -189,8 +189,8 @@ def test_retention_keeps_the_routes_of_what_it_deletes(new_place):
 
     asyncio.run(append())
     snapshots = MemorySnapshots()
-    clock = SystemClock()
-    retention = KafkaRetention(place, snapshots, bytes_max=0, age_max_s=0.0, clock=clock)
+    now_ms = SystemClock().wall_ms
+    retention = KafkaRetention(place, snapshots, bytes_max=0, age_max_s=0.0, now_ms=now_ms)
 
     def retain(*keep_from):
         asked = iter(keep_from)
@@ -218,7 +218,7 @@ def test_retention_keeps_the_routes_of_what_it_deletes(new_place):
     assert (records.start(), records.durable_end()) == (9, 12)
     assert KafkaEnds(place).read(1) == [12]
     records.close()
-    whole = KafkaRetention(place, snapshots, bytes_max=10**9, age_max_s=3600.0, clock=clock)
+    whole = KafkaRetention(place, snapshots, bytes_max=10**9, age_max_s=3600.0, now_ms=now_ms)
     assert whole.retain(0, lambda: 12, lambda *_: pytest.fail("nothing is too old")) == (9, 0)
     whole.close()
     snapshots.put(0, Cut(11, 6), snapshots.get(5))  # by a process that ended before it looked again

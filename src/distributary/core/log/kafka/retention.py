@@ -7,7 +7,6 @@ still need. Every step may wait for the network: run it in a thread.
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
-from distributary.core.clock import Clock
 from distributary.core.cluster import KafkaPlace
 from distributary.core.log.kafka._client import (
     ANSWER_S_MAX,
@@ -52,7 +51,8 @@ class KafkaRetention:
         snapshots: Where the routes at cuts are kept.
         bytes_max: Records of one partition together, bytes, as far as their mean length tells.
         age_max_s: Age of a record above which it is deleted, seconds; 0.0: none is too old.
-        clock: Gives the age.
+        now_ms: Returns the time by which records have an age, wall clock, milliseconds; 0 while it
+            may be wrong: none is too old then.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class KafkaRetention:
         *,
         bytes_max: int,
         age_max_s: float,
-        clock: Clock,
+        now_ms: Callable[[], int],
     ) -> None:
         self._place = place
         self._snapshots = snapshots
         self._bytes_max = bytes_max
         self._age_max_s = age_max_s
-        self._clock = clock
+        self._now_ms = now_ms
         self._readers: dict[int, KafkaRecords] = {}
         self._admin: Any = None
 
@@ -129,7 +129,7 @@ class KafkaRetention:
         within = records.offset_within(self._bytes_max)
         if self._age_max_s == UNLIMITED:
             return within
-        oldest_ms = self._clock.wall_ms() - int(self._age_max_s * 1000)
+        oldest_ms = self._now_ms() - int(self._age_max_s * 1000)
         return min(max(within, records.offset_at(oldest_ms)), max(records.durable_end() - 1, 0))
 
     def held_at_most(self, partition: int, since_ms: int) -> int:

@@ -2,7 +2,8 @@
 
 Owners are on other machines: what they still need is on their status pages, late by an exchange or
 two. So what a page says counts only once its owner has written it after the cut. Ages are told by
-the clock of the store: a node whose own is wrong would delete what all nodes have.
+the clock of the store: a node whose own is wrong would delete what all nodes have. For an hour
+after that clock has leapt nothing is old.
 """
 
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, Final, Protocol, TypeAlias
 
+from distributary.core.clock import AgeClock
 from distributary.core.cluster import KafkaPlace
 from distributary.core.database import StoreClock, StorePlace, open_reader
 from distributary.core.log.kafka import KafkaRecords, KafkaRetention
@@ -185,6 +187,7 @@ class LeaderRetention:
     def _make(self, opened: ExitStack) -> SharedRetention:
         clock = StoreClock(self._store.url)
         opened.callback(clock.close)
+        ages = AgeClock(clock, from_start=True)
         snapshots = StoreSnapshots(self._store, leads=True)
         opened.callback(snapshots.close)
         retention = KafkaRetention(
@@ -192,7 +195,7 @@ class LeaderRetention:
             snapshots,
             bytes_max=self._limits.bytes_max,
             age_max_s=self._limits.age_max_s,
-            clock=clock,
+            now_ms=ages.now_ms,
         )
         opened.callback(retention.close)
         history = DirectoryTargets(self._store.url)
@@ -215,7 +218,7 @@ class LeaderRetention:
 
         rows = ReaderRows(self._store.url)
         opened.callback(rows.close)
-        readers = RegisteredReaders(rows, clock.wall_ms, self._lines)
+        readers = RegisteredReaders(rows, ages.now_ms, self._lines)
 
         def free(partition: int) -> int:
             held = readers.held(

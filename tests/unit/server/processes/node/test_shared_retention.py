@@ -2,11 +2,22 @@
 
 import pytest
 
+from distributary.core.cluster import KafkaPlace
+from distributary.core.database import StorePlace, sqlite_url
 from distributary.core.errors import StoreError
+from distributary.core.log.kafka import MemorySnapshots, retention
+from distributary.core.log.reader_notes import ReaderNote
 from distributary.core.meter import Meter
 from distributary.datadir import StatusField
-from distributary.server.processes.node._shared_retention import UNKNOWN, Floors, SharedRetention
-from distributary.server.processes.receiver.retention import LateArchive
+from distributary.server.processes.node import _shared_retention
+from distributary.server.processes.node._shared_retention import (
+    UNKNOWN,
+    Floors,
+    LeaderRetention,
+    SharedRetention,
+)
+from distributary.server.processes.receiver.retention import LateArchive, RetentionLimits
+from distributary.testing.virtual import VirtualClock
 
 
 class Owner:
@@ -133,3 +144,88 @@ def test_a_store_that_is_away_is_no_answer():
 
     with pytest.raises(StoreError):
         Floors(away, lambda _seconds: False).told(0)
+
+
+DAY_S = 86_400.0
+
+
+class Shared:
+    """A leader's retention of records of a day's age at most, without cluster or database."""
+
+    def __init__(self, folder, monkeypatch):
+        self.clock = VirtualClock()
+        self.asked_ms = []
+        self.lines = []
+        self.note = ReaderNote({0: 3}, self.clock.wall_ms())
+        monkeypatch.setattr(_shared_retention, "StoreClock", lambda _url: self)
+        monkeypatch.setattr(_shared_retention, "ReaderRows", lambda _url: self)
+        monkeypatch.setattr(_shared_retention, "DirectoryTargets", lambda _url: self)
+        monkeypatch.setattr(
+            _shared_retention, "StoreSnapshots", lambda _place, *, leads: self.snapshots(leads)
+        )
+        monkeypatch.setattr(_shared_retention, "read_page", lambda _url, _number: {})
+        monkeypatch.setattr(retention, "KafkaRecords", lambda *_: self)
+        self.monotonic_s, self.wall_ms = self.clock.monotonic_s, self.clock.wall_ms
+        self.warning = self.info = lambda name, **_more: self.lines.append(name)
+        database = folder / "state.db"
+        database.touch()
+        self.retention = LeaderRetention(
+            KafkaPlace(servers=("nowhere.invalid:1",), prefix="p"),
+            StorePlace(sqlite_url(database)),
+            RetentionLimits(1 << 30, DAY_S),
+            LateArchive("", Meter(), self),
+            lines=self,
+        )
+
+    def snapshots(self, _leads):
+        """See ``StoreSnapshots``."""
+        made = MemorySnapshots()
+        made.close = self.close
+        return made
+
+    def close(self):
+        """Nothing is open."""
+
+    def read(self):
+        """See ``ReaderRows``."""
+        return {"one": self.note}
+
+    def forget(self, _name):
+        """See ``ReaderRows``."""
+
+    def first(self):
+        """See ``KafkaRecords``; so are the next ones."""
+        return 0
+
+    def offset_within(self, _bytes_max):
+        return 0
+
+    def offset_at(self, time_ms):
+        self.asked_ms.append(time_ms)
+        return 0
+
+    def durable_end(self):
+        return 9
+
+    def run(self):
+        """Run retention; returns the times of which it has asked for older records."""
+        self.asked_ms.clear()
+        self.retention.retain(0)
+        return list(self.asked_ms)
+
+
+def test_nothing_is_old_for_an_hour_after_the_clock_of_the_store_leapt(tmp_path, monkeypatch):
+    """No record, and no registered reader: a database may be ahead for a moment."""
+    shared = Shared(tmp_path, monkeypatch)
+    begun_ms = shared.clock.wall_ms()
+    day_ms = round(DAY_S * 1000)
+    assert shared.run() == [begun_ms - 7 * day_ms, begun_ms - day_ms]
+    shared.clock.jump(30 * day_ms)
+    assert max(shared.run()) < 0
+    shared.clock.move_to(1_800.0)
+    assert max(shared.run()) < 0
+    assert shared.lines == []
+    shared.clock.move_to(3_600.0)
+    assert shared.run() == [shared.clock.wall_ms() - day_ms]
+    assert shared.lines == ["reader-forgotten"]
+    shared.retention.close()
