@@ -1,11 +1,15 @@
 """The log of a data directory, as a job of the archive sees it."""
 
-import pytest
+from types import SimpleNamespace
 
+import pytest
+from confluent_kafka import Uuid, admin
+
+from distributary.core.cluster import KafkaPlace
 from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, open_folder, partition_dir, retain
 from distributary.datadir import DataDir
-from distributary.spark.archive.logs import FolderLog
+from distributary.spark.archive.logs import FolderLog, TopicLog
 from distributary.spark.archive.manifest import contents_of
 from distributary.testing.virtual import VirtualClock
 
@@ -55,3 +59,27 @@ def test_what_was_noted_of_an_archive_is_known_to_the_next_job(made):
     assert log.noted("/archive") == {}
     log.note("/archive", contents_of([]))
     assert log.noted("/archive") == {}
+
+
+def test_a_topic_without_an_id_is_none_that_can_be_told_from_others(monkeypatch):
+    """Once its cluster gives ids, the archive of it would be refused as that of another log."""
+    place = KafkaPlace(servers=("nowhere.invalid:1",), prefix="p")
+
+    def logs(topic_id):
+        class Admin:
+            def __init__(self, _settings):
+                """Nobody is dialled."""
+
+            def list_topics(self, topic, **_timeout):
+                found = SimpleNamespace(error=None, partitions=[0, 1])
+                return SimpleNamespace(topics={topic: found})
+
+            def describe_topics(self, _asked, **_timeout):
+                found = SimpleNamespace(topic_id=topic_id)
+                return {"p.events": SimpleNamespace(result=lambda: found)}
+
+        monkeypatch.setattr(admin, "AdminClient", Admin)
+        return TopicLog(place, 0).logs()
+
+    assert logs(Uuid(0, 0)) == {0: "", 1: ""}
+    assert logs(Uuid(5, 6)) == dict.fromkeys((0, 1), f"{5:016x}{6:016x}")

@@ -140,10 +140,15 @@ class TopicLog:
 
     def logs(self) -> dict[int, str]:
         """See ``ArchivedLog``."""
-        from distributary.core.log.kafka import KafkaEnds  # noqa: PLC0415 - loads Kafka's client
+        from distributary.core.log.kafka import (  # noqa: PLC0415 - loads Kafka's client
+            NO_ID,
+            KafkaEnds,
+        )
 
         ends = KafkaEnds(self.place)
-        return dict.fromkeys(range(ends.count()), ends.identity())
+        identity = ends.identity()
+        # A cluster that gives topics no ids may do so later: the log is the same one then.
+        return dict.fromkeys(range(ends.count()), "" if identity == NO_ID else identity)
 
     def known(self, archived: Mapping[int, int]) -> dict[int, Known]:
         """See ``ArchivedLog``."""

@@ -66,7 +66,7 @@ class ArchivedRange(msgspec.Struct, frozen=True, kw_only=True):
         last_checksum: Checksum of the newest record; 0: not known.
         name: Of the folders of its files.
         files: Its files.
-        log: ``Known.log`` of its partition; empty: an earlier version wrote it.
+        log: ``Known.log`` of its partition; empty too where an earlier version wrote it.
     """
 
     partition: int
@@ -287,7 +287,8 @@ class Known(NamedTuple):
         start: Offset of its oldest record.
         end: After its newest one.
         bounds: Offsets at which segments begin, ascending.
-        log: What no partition of another log has; empty: it has no record yet.
+        log: What no partition of another log has; empty: it has no record yet, or its cluster
+            gives topics no ids.
     """
 
     start: int

@@ -11,7 +11,7 @@ offsets have no holes but those.
 
 from distributary.core.log.kafka._client import topic_of
 from distributary.core.log.kafka.appends import KafkaAppends
-from distributary.core.log.kafka.ends import KafkaEnds
+from distributary.core.log.kafka.ends import NO_ID, KafkaEnds
 from distributary.core.log.kafka.records import KafkaRecords
 from distributary.core.log.kafka.retention import KafkaRetention
 from distributary.core.log.kafka.routes import KafkaRoutes

@@ -5,7 +5,7 @@ For metrics, and for plans of reads. No reader of a partition is needed, nor a c
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from distributary.core.cluster import KafkaPlace
 from distributary.core.log.kafka._client import (
@@ -20,6 +20,9 @@ from distributary.core.log.kafka._client import (
 
 _AGAIN_S = 0.1
 """Pause before a question is repeated: leaders change within seconds."""
+
+NO_ID: Final = "0" * 32
+"""``KafkaEnds.identity`` of every topic of a cluster that gives topics no ids."""
 
 
 class KafkaEnds:
@@ -53,6 +56,8 @@ class KafkaEnds:
 
     def identity(self) -> str:
         """Returns the id of the topic, which one that is made anew under its name does not have.
+
+        ``NO_ID`` where the cluster gives topics none.
 
         Raises:
             LogUnavailableError: The cluster does not answer, or has no such topic.
