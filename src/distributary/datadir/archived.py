@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from distributary.core.errors import StoreError
 from distributary.core.files import write_atomically
 
 ARCHIVES_MAX: Final = 4
@@ -108,7 +109,11 @@ class StretchesFile:
         self._found: list[ArchivedStretch] = []
 
     def read(self) -> list[ArchivedStretch]:
-        """Returns it, in order; empty: nothing that is known."""
+        """Returns it, in order; empty: nothing that is known.
+
+        Raises:
+            StoreError: Nothing has been read yet, and it cannot be read now.
+        """
         try:
             stat = self._path.stat()
             sign = stat.st_mtime_ns, stat.st_ino
@@ -117,8 +122,10 @@ class StretchesFile:
                 self._sign = sign
         except FileNotFoundError:
             self._found, self._sign = [], None
-        except OSError:
-            pass  # No descriptor is free, say. What was known stays, and the next call reads on.
+        except OSError as error:  # No descriptor is free, say: the next call reads on.
+            if self._sign is None:
+                raise StoreError(f"what is archived cannot be read: {error}") from error
+            # What was known stays.
         return self._found
 
 

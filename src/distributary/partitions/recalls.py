@@ -143,7 +143,7 @@ class Recalls:
         """What the archive has, in order.
 
         Raises:
-            StoreError: It is on another machine, and cannot be asked now.
+            StoreError: It cannot be asked now.
         """
         with self._looking:
             now_s = self._clock.monotonic_s()

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from distributary.core.errors import StoreError
 from distributary.core.flow import RecordKind
 from distributary.core.log import iter_frames
 from distributary.core.log.recalled import ABSENT, RecalledName, RecalledWriter, list_recalled
@@ -280,6 +281,23 @@ def test_a_file_that_cannot_be_read_now_makes_nothing_unknown(tmp_path, monkeypa
     assert stretches.read() == STRETCHES
     path.unlink()
     assert stretches.read() == []
+
+
+def test_a_file_that_cannot_be_read_at_first_is_no_archive_without_records(tmp_path, monkeypatch):
+    """Whoever asks is told to come again: a run would take all that the archive has for missing."""
+    path = tmp_path / "archived.json"
+    write_archived(path, "/archive", {0: 10}, {0: STRETCHES[:1]})
+    stretches = StretchesFile(path, "/archive", 0)
+
+    def refused(_path):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", refused)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="Too many"):
+                stretches.read()
+    assert stretches.read() == STRETCHES[:1]
 
 
 def test_what_an_earlier_version_noted_of_an_archive_counts(tmp_path):
