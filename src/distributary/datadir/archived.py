@@ -87,8 +87,20 @@ def read_archived(path: Path, to: str) -> dict[int, int]:
         to: Where the archive lies; what another one holds does not count.
     """
     try:
-        return _held(path, to).partitions
+        return noted_archived(path, to)
     except OSError:
+        return {}
+
+
+def noted_archived(path: Path, to: str) -> dict[int, int]:
+    """Returns the same; empty: no job has noted anything of this archive.
+
+    Raises:
+        OSError: What was noted cannot be read.
+    """
+    try:
+        return _held(path, to).partitions
+    except FileNotFoundError:
         return {}
 
 

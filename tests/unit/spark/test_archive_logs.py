@@ -1,5 +1,7 @@
 """The log of a data directory, as a job of the archive sees it."""
 
+import errno
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -59,6 +61,19 @@ def test_what_was_noted_of_an_archive_is_known_to_the_next_job(made):
     assert log.noted("/archive") == {}
     log.note("/archive", contents_of([]))
     assert log.noted("/archive") == {}
+
+
+def test_what_was_noted_and_cannot_be_read_is_not_nothing(made, monkeypatch):
+    """Else an archive that is not mounted would be begun anew in its place."""
+    log = FolderLog(made("one"))
+    log.note("/archive", contents_of([]))
+
+    def refused(_path):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(OSError, match="Too many"):
+        log.noted("/archive")
 
 
 def test_a_topic_without_an_id_is_none_that_can_be_told_from_others(monkeypatch):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from distributary.core.cluster import KafkaPlace
 from distributary.core.log import Reader, read_folder
 from distributary.datadir import DataDir
-from distributary.datadir.archived import ArchivedStretch, read_archived, write_archived
+from distributary.datadir.archived import ArchivedStretch, noted_archived, write_archived
 from distributary.datadir.publishers import Publishers
 from distributary.spark._logs import Records
 from distributary.spark.archive.manifest import Contents, Known
@@ -122,8 +122,12 @@ class FolderLog:
         write_archived(self.paths.archived, to, contents.positions(), stretches_of(contents))
 
     def noted(self, to: str) -> dict[int, int]:
-        """Returns to where each partition is archived in *to*, by what was noted last."""
-        return read_archived(self.paths.archived, to)
+        """Returns to where each partition is archived in *to*, by what was noted last.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        return noted_archived(self.paths.archived, to)
 
 
 @dataclass(frozen=True, slots=True)
