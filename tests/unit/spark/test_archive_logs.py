@@ -12,8 +12,34 @@ from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, open_folder, partition_dir, retain
 from distributary.datadir import DataDir
 from distributary.spark.archive.logs import FolderLog, TopicLog
-from distributary.spark.archive.manifest import contents_of
+from distributary.spark.archive.manifest import (
+    FORMAT,
+    ArchivedRange,
+    Manifest,
+    contents_of,
+    encode,
+    range_name,
+)
 from distributary.testing.virtual import VirtualClock
+
+ONE_RANGE = Manifest(
+    format=FORMAT,
+    number=1,
+    ranges=(
+        ArchivedRange(
+            partition=0,
+            from_offset=0,
+            to_offset=9,
+            events=9,
+            check=1,
+            from_ms=1,
+            to_ms=2,
+            last_checksum=1,
+            name=range_name(0, 0, 9, "0" * 16),
+            files=(),
+        ),
+    ),
+)
 
 
 @pytest.fixture
@@ -59,8 +85,10 @@ def test_what_was_noted_of_an_archive_is_known_to_the_next_job(made):
     """Of this one, and of no other."""
     log = FolderLog(made("one"))
     assert log.noted("/archive") == {}
-    log.note("/archive", contents_of([]))
-    assert log.noted("/archive") == {}
+    log.note("/archive", contents_of([(1, encode(ONE_RANGE))]))
+    assert (log.noted("/archive"), log.noted("/elsewhere")) == ({0: 9}, {})
+    log.note("/elsewhere", contents_of([]))
+    assert (log.noted("/archive"), log.noted("/elsewhere")) == ({0: 9}, {})
 
 
 def test_what_was_noted_and_cannot_be_read_is_not_nothing(made, monkeypatch):
