@@ -129,7 +129,9 @@ class ListView:
             yield b'%s,"items":[' % _encode(head)[:-1]
         comma = b""
         for items in runs:
-            yield comma + b",".join(self._items(items, now_ms))
+            piece = comma + b",".join(self._items(items, now_ms))
+            del items  # let them be freed while the client does not read
+            yield piece
             comma = b","
         yield b"]}"
 

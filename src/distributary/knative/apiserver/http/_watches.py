@@ -104,6 +104,7 @@ class Watches:
         try:
             async for lines in self._changes(view, options, reader, end_s):
                 yield lines
+                del lines  # the next ones may come much later
         except StatusError as error:
             yield error_line(status_of(error, view.kind))
         # The response has begun: report a bug as a line.
@@ -118,17 +119,18 @@ class Watches:
         watch, standing = self._open_watch(view, options)
         try:
             runs = self._open_lists.read(view, watch.version, standing, reader)
-            del standing  # let the objects be freed while the watch is open
+            del standing  # let objects be freed while the watch is open
             for some in runs:
-                yield view.added(some, wall_ms())
+                lines = view.added(some, wall_ms())
+                del some  # and while its client does not read
+                yield lines
+                del lines
                 await asyncio.sleep(0)  # selectors may match nothing, then nothing awaits
             if options.initial and options.bookmarks:
                 yield view.bookmark(watch.version, initial_end=True)
             due_s = now_s() + BOOKMARK_S
             while (left_s := end_s - now_s()) > 0 and not self._closed:
-                changes = await watch.changes(max(0.0, min(left_s, due_s - now_s())))
-                if changes:
-                    yield self._shared.of(view, changes, wall_ms())
+                yield await self._next_lines(view, watch, min(left_s, due_s - now_s()))
                 if now_s() >= due_s:
                     due_s = now_s() + BOOKMARK_S
                     if options.bookmarks:
@@ -137,6 +139,11 @@ class Watches:
                 yield view.bookmark(watch.version)
         finally:
             watch.close()
+
+    async def _next_lines(self, view: ListView, watch: Watch, wait_s: float) -> bytes:
+        """Lines for the next changes, which are released; empty: none came within *wait_s*."""
+        changes = await watch.changes(max(0.0, wait_s))
+        return self._shared.of(view, changes, self._clock.wall_ms()) if changes else b""
 
     def _open_watch(self, view: ListView, options: ListOptions) -> tuple[Watch, Sequence[Stored]]:
         """Open the cursor; returns it and the initial objects."""
@@ -198,3 +205,4 @@ class Stream(Response):
             async for piece in pieces:
                 if piece:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
+                del piece  # as above
