@@ -14,7 +14,7 @@ from distributary.datadir import Phase, StatusField
 from distributary.partitions.cluster_places import ClusterPlaces
 from distributary.partitions.entrusted import Entrusted
 from distributary.partitions.notes import LIVE, Notes, prepare_notes
-from distributary.partitions.shared_page import PageExchange, prepare_pages, read_page
+from distributary.partitions.shared_page import OwnStop, PageExchange, prepare_pages, read_page
 
 pytestmark = pytest.mark.slow
 
@@ -94,6 +94,53 @@ def test_the_words_and_settings_of_a_former_leader_are_dropped(machine, url):
     late[StatusField.END_EPOCH], late[StatusField.READY] = 5_000, 1
     notes.put(LIVE, b"late", leads="first")
     assert seen() == ([3, 0], b"second")
+
+
+def test_a_leader_that_leaves_stops_its_owners_whoever_leads_by_then(machine, url):
+    """Its node gives the lease back first, and another one may take it at once."""
+    driver, owner, other = machine(), machine(), machine()
+    driver.lead("leaving")
+    leaves = PostgresLease(url, CONTROL, holder="leaving", renews=False)
+    said, heard = OwnStop(driver.page(0), 41), OwnStop(owner.page(0), 41)
+    next_heard = OwnStop(other.page(0), 42)
+    heard[StatusField.PHASE] = Phase.RUNNING
+    owner.exchange()
+    leaves.release()
+    PostgresLease(url, CONTROL, holder="next", renews=False).release()
+    said[StatusField.STOP] = 1
+    for each in (driver, owner, other):
+        each.exchange()
+    assert (heard[StatusField.STOP], next_heard[StatusField.STOP]) == (1, 0)
+
+
+def test_who_owned_a_partition_long_ago_says_that_it_cannot_own_it(machine, url):
+    """Another one had it since, and is gone: else tries would follow one another at once."""
+    before, since, there = machine(), machine(), machine()
+    lease = partition_lease(0)
+    for each in (before, since):
+        taken = PostgresLease(url, lease, renews=False)
+        each.own(0, taken.generation)
+        page = each.page(0)
+        page[StatusField.PHASE] = Phase.RUNNING
+        each.exchange()
+        taken.release()
+    words = StatusField.FAILURES, StatusField.RETRY_AT_MS, StatusField.PHASE
+
+    def says(failures, phase):
+        page = before.page(0)
+        page[StatusField.FAILURES], page[StatusField.RETRY_AT_MS] = failures, 9_000 + failures
+        page[StatusField.PHASE], page[StatusField.KEEP_FROM] = phase, 800
+        before.exchange()
+        seen = there.page(0)
+        there.exchange()
+        assert not seen[StatusField.KEEP_FROM]
+        return [seen[word] for word in words]
+
+    assert says(1, Phase.ABSENT) == [1, 9_001, Phase.ABSENT]
+    assert says(2, Phase.RUNNING) == [2, 9_002, Phase.ABSENT]
+    held = PostgresLease(url, lease, renews=False)
+    assert says(3, Phase.ABSENT) == [2, 9_002, Phase.ABSENT]
+    held.release()
 
 
 @pytest.mark.usefixtures("by_hand")

@@ -155,6 +155,11 @@ def is_last_holder(name: str, holder: str) -> sa.ColumnElement[bool]:
     return sa.exists().where(_lease.c.name == name, _lease.c.holder == holder)
 
 
+def is_free(name: str) -> sa.ColumnElement[bool]:
+    """The condition that nobody holds the lease *name*."""
+    return ~sa.exists().where(_lease.c.name == name, _lease.c.until > _now)
+
+
 def usurp(connection: Connection, name: str, generation: int) -> int | None:
     """End the lease *name* of the holder of *generation*, who is known to be dead.
 

@@ -6,8 +6,8 @@ are late by as much as it is away. As with files, nothing on a page is needed af
 
 A leader that leaves and the next one write the same rows for a while, and so do owners, and the
 last words of either may come late. So the statement that writes words of a driver or an owner
-looks who has its lease, and what comes too late is dropped. The word ``STOP`` of a row
-has the number of the driver that stops (``OwnStop``).
+looks who has its lease, and what comes too late is dropped. ``STOP`` needs no such look: its word
+is the number of the driver that stops (``OwnStop``), whose node may have given its lease back.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -26,19 +26,22 @@ from distributary.core import database
 from distributary.core.errors import StoreError
 from distributary.core.postgres_lease import (
     CONTROL,
+    is_free,
     is_last_holder,
     is_newest,
     partition_lease,
 )
-from distributary.datadir import StatusField, StatusPage
+from distributary.datadir import Phase, StatusField, StatusPage
 
 STORE: Final = "status pages"
 """Name of the store in messages."""
 EXCHANGED_EVERY_S: Final = 0.5
 """Interval of exchanges: a rollover or a stop is late by so much; each costs a statement or two."""
 
-_ASKED: Final = int(StatusField.SUCCESSOR)
-"""Whoever looks for a partition asks for it: that word is no owner's."""
+_ANYBODYS: Final = frozenset(map(int, (StatusField.SUCCESSOR, StatusField.STOP)))
+"""Whoever looks for a partition asks for it, and any driver has its own owners stop."""
+_TRIED: Final = frozenset(map(int, (StatusField.FAILURES, StatusField.RETRY_AT_MS)))
+"""Of whoever could not own a partition, though another one may have had it since this one did."""
 
 _meta: Final = sa.MetaData()
 _page: Final = sa.Table(
@@ -255,10 +258,7 @@ class PageExchange:
         pages = [page for ref in self._pages.valuerefs() if (page := ref()) is not None]
         closing = tuple(self._closing)
         for page in pages:
-            changes = page.changes()
-            asked = {field: word for field, word in changes.items() if field == _ASKED}
-            owned = {field: word for field, word in changes.items() if field != _ASKED}
-            for words, condition in ((asked, self._led()), (owned, self._owns(page.partition))):
+            for words, condition in self._conditions(page.partition, page.changes()):
                 if words and self._send(page.partition, words, condition):
                     page.sent(words)
                 elif words:
@@ -271,14 +271,26 @@ class PageExchange:
             with contextlib.suppress(StoreError):
                 self.exchange()
 
-    def _led(self) -> sa.ColumnElement[bool] | None:
-        return is_last_holder(CONTROL, self._leads) if self._leads else None
-
-    def _owns(self, partition: int) -> sa.ColumnElement[bool] | None:
+    def _conditions(
+        self, partition: int, changes: dict[int, int]
+    ) -> Iterator[tuple[dict[int, int], sa.ColumnElement[bool] | None]]:
+        """Yields the parts of *changes*, and when each may be written; None: always."""
+        asked = {field: word for field, word in changes.items() if field in _ANYBODYS}
+        yield asked, None
+        others = {field: word for field, word in changes.items() if field not in _ANYBODYS}
         generation = self._owned.get(partition)
-        return (
-            self._led() if generation is None else is_newest(partition_lease(partition), generation)
-        )
+        if generation is None:
+            yield others, is_last_holder(CONTROL, self._leads) if self._leads else None
+            return
+        lease = partition_lease(partition)
+        owns = is_newest(lease, generation)
+        tried = {
+            field: word
+            for field, word in others.items()
+            if field in _TRIED or (field == StatusField.PHASE and word == Phase.ABSENT)
+        }
+        yield tried, sa.or_(owns, is_free(lease))
+        yield {field: word for field, word in others.items() if field not in tried}, owns
 
     def _send(
         self, partition: int, changes: dict[int, int], condition: sa.ColumnElement[bool] | None
