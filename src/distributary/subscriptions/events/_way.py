@@ -190,10 +190,10 @@ def _elsewhere(record: RouteRecord, found: FoundEvent) -> list[Reason]:
 
 
 def _is_late(record: RouteRecord, born: RouteTimes, time_ms: int) -> bool:
-    """Whether a route never saw an event of *time_ms*: neither live nor where it began."""
-    # Only the record of the first revision says where the route began.
-    begin_ms = born.begin_ms if record.begin_ms is None else record.begin_ms
-    return time_ms < born.created_ms and (begin_ms is None or time_ms < begin_ms)
+    """Whether no event of *time_ms* is known to be for a route: neither live nor where it began."""
+    # Only the record of the first revision says where the route began: a ``start`` that came with a
+    # replace counts for nothing. Where it was replaced, only the history shows older events.
+    return time_ms < born.created_ms and (record.begin_ms is None or time_ms < record.begin_ms)
 
 
 def _matched(uid: str, rows: Sequence[EventRow]) -> Match:

@@ -14,7 +14,7 @@ from distributary.subscriptions.resource._credentials import (
     credential_faults,
 )
 from distributary.subscriptions.resource._parse import parse
-from distributary.subscriptions.resource._restore import begin_ms_of, restore
+from distributary.subscriptions.resource._restore import restore
 from distributary.subscriptions.resource._schemas import (
     SELECTION,
     SHORT_DEAD_LETTER,

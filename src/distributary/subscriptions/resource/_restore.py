@@ -64,7 +64,7 @@ def _config(value: Mapping[str, Any]) -> ConfigSpec:
         interval_s=value.get("interval"),
         timer_data=msgspec.json.encode(value["data"]) if "data" in value else None,
         timer_type=value.get("type"),
-        begin_ms=begin_ms_of(value.get("start", LATEST)),
+        begin_ms=_begin_ms(value.get("start", LATEST)),
         expires_ms=None if expires is None else parse_time_ms(expires),
         events_max=value.get("maxevents"),
         broker=value.get("broker", BROKER_NAME),
@@ -72,8 +72,7 @@ def _config(value: Mapping[str, Any]) -> ConfigSpec:
     )
 
 
-def begin_ms_of(start: str) -> int | None:
-    """Returns ``ConfigSpec.begin_ms`` of a valid ``config.start``."""
+def _begin_ms(start: str) -> int | None:
     if start == LATEST:
         return None
     return 0 if start == EARLIEST else max(0, parse_time_ms(start))

@@ -16,7 +16,6 @@ from distributary.core.tenant import (
 )
 from distributary.resource.times import parse_time_ms
 from distributary.routes import tables as _tables
-from distributary.subscriptions.resource import begin_ms_of
 
 _a = _tables.address
 _n = _tables.tenant
@@ -48,12 +47,10 @@ class RouteTimes(NamedTuple):
     Attributes:
         created_ms: Wall clock, milliseconds; of an object of the Kubernetes API the second.
         changed_ms: Of its newest revision; None: unknown.
-        begin_ms: Time of the oldest event that it was made to get; None: it got none from before.
     """
 
     created_ms: int
     changed_ms: int | None
-    begin_ms: int | None = None
 
 
 class _Metadata(msgspec.Struct):
@@ -64,31 +61,15 @@ class _Object(msgspec.Struct):
     metadata: _Metadata
 
 
-class _Config(msgspec.Struct, frozen=True):
-    start: str = ""
-
-
-class _Subscription(msgspec.Struct):
-    config: _Config = _Config()
-
-
 def read_route_times(connection: Connection, uids: Collection[str]) -> dict[str, RouteTimes]:
     """When the resources of these routes were made, of those that exist."""
     t, o = _tables.api_subscription, _tables.object_
-    columns = t.c.created_ms, t.c.updated_ms, t.c.spec_json
+    rows = sa.select(t.c.uid, t.c.created_ms, t.c.updated_ms).where(t.c.uid.in_(uids))
     found = {
-        uid: RouteTimes(created, updated, _begin_ms(spec))
-        for uid, created, updated, spec in connection.execute(
-            sa.select(t.c.uid, *columns).where(t.c.uid.in_(uids))
-        )
+        uid: RouteTimes(created, updated) for uid, created, updated in connection.execute(rows)
     }
     objects = sa.select(o.c.uid, o.c.content_json).where(o.c.uid.in_(uids))
     for uid, content in connection.execute(objects):
         created = msgspec.json.decode(content, type=_Object).metadata.creationTimestamp
         found[uid] = RouteTimes(parse_time_ms(created), None)
     return found
-
-
-def _begin_ms(spec: str) -> int | None:
-    start = msgspec.json.decode(spec, type=_Subscription).config.start
-    return begin_ms_of(start) if start else None

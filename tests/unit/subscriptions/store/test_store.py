@@ -37,20 +37,6 @@ def test_a_create_writes_resource_and_route_change(store, spec):
     assert record.filters == ({"exact": {"type": "t"}},)
 
 
-@pytest.mark.parametrize(
-    ("config", "begin_ms"),
-    [({}, None), ({"start": "earliest"}, 0), ({"start": "1970-01-01T00:00:07Z"}, 7_000)],
-    ids=["latest", "earliest", "a time"],
-)
-def test_where_a_subscription_began_is_known_after_a_replace(store, spec, config, begin_ms):
-    """Its newest route record does not say it any more."""
-    put(store, spec(config=config), "a", "u1")
-    put(store, spec(config=config, types=["x"]), "a", "u2")
-    assert store.route_times(["u1"])["u1"].begin_ms == begin_ms
-    store.apply([Delete("a")], 6)
-    assert store.route_times(["u1"])["u1"].begin_ms is None
-
-
 def test_a_route_record_holds_no_sink_header_or_secret(store, spec):
     """The log is a table that any Spark job may read (DESIGN rule 4)."""
     wanted = spec(
