@@ -3,6 +3,8 @@
 Every node runs a sources process, and each source has a lease. A process that runs sources holds
 one more, by which the others know that it does. A node stops a source in the last second of its
 lease, where it has not been renewed; a thread ends the process where the loop does not get there.
+A node at which a source cannot be started leaves it to the others for a while, and does not say
+meanwhile that it runs sources: they take what is free, and give it none.
 """
 
 import asyncio
@@ -17,7 +19,8 @@ import sqlalchemy as sa
 import structlog
 
 from distributary.core import database
-from distributary.core.errors import DistributaryError, FencedError, LogLockedError
+from distributary.core.clock import boot_s
+from distributary.core.errors import DistributaryError, FencedError, LogLockedError, StoreError
 from distributary.core.periodic import keep_turning
 from distributary.core.postgres_lease import LeaseRow, PostgresLease, read_leases
 from distributary.server.nodes import Leader
@@ -36,6 +39,14 @@ LOOK_S: Final = 0.1
 LAPSED_DRAIN_S: Final = 0.3
 """Longest wait for requests under way when a lease lapses: what is not settled by then is read
 again by the next node."""
+
+FAILED_S: Final = 5.0
+"""First pause of a source that could not be started at a node: others take it within a turn or two.
+Each further failure doubles it."""
+
+FAILED_S_MAX: Final = 300.0
+"""Longest such pause. After it the others give that node half of what they have more, and take back
+what it cannot start: a second or two without those sources."""
 
 EXIT_LAPSED: Final = 79
 """Exit code: a lease has run out, and the event loop had not stopped its source."""
@@ -116,6 +127,7 @@ class SourceLeases:
         make: Returns a source by its name, not started.
         ended: Called with the name of a source that has been stopped.
         fenced: Called in a thread where a source runs beyond its lease; ends the process.
+        now_s: A clock that no one sets.
     """
 
     def __init__(
@@ -127,6 +139,7 @@ class SourceLeases:
         *,
         ended: Callable[[str], None],
         fenced: Callable[[], None] = lambda: os._exit(EXIT_LAPSED),
+        now_s: Callable[[], float] = boot_s,
     ) -> None:
         self._table = table
         self._node = node
@@ -134,6 +147,9 @@ class SourceLeases:
         self._make = make
         self._ended = ended
         self._fenced = fenced
+        self._now_s = now_s
+        # Source -> when it is tried here again, and the pause before that.
+        self._failed: dict[str, tuple[float, float]] = {}
         self._runner: HeldLease | None = None
         self._held: dict[str, tuple[HeldLease, Runs]] = {}
         self._turning = asyncio.Lock()
@@ -189,10 +205,11 @@ class SourceLeases:
         async with self._turning:
             if self._over.is_set():
                 return
-            if self._runner is None or self._runner.lapsing:
-                await self._run_for_others_to_see()
+            left = self._left_to_others()
+            if left or self._runner is None or self._runner.lapsing:
+                await self._run_for_others_to_see(seen=not left)
             rows = [row for row in await asyncio.to_thread(self._table.read) if row.left_s > 0]
-            step = self._step(rows)
+            step = self._step([name for name in self._names if name not in left], rows)
             for name in step.give:
                 await self._end(name, LAPSED_DRAIN_S)
                 self._log.info("source-given", source=name)
@@ -200,14 +217,21 @@ class SourceLeases:
                 if not self._over.is_set():
                     await self._take(name)
 
-    async def _run_for_others_to_see(self) -> None:
+    def _left_to_others(self) -> set[str]:
+        """Sources that could not be started here a while ago."""
+        now_s = self._now_s()
+        return {name for name, (again_s, _) in self._failed.items() if now_s < again_s}
+
+    async def _run_for_others_to_see(self, *, seen: bool) -> None:
         former, self._runner = self._runner, None
         if former is not None:
             await asyncio.to_thread(former.release)
+        if not seen:
+            return
         with contextlib.suppress(LogLockedError):  # a process before this one: it runs out
             self._runner = await asyncio.to_thread(self._table.take, RUNNER + self._node)
 
-    def _step(self, rows: Sequence[LeaseRow]) -> Step:
+    def _step(self, names: Sequence[str], rows: Sequence[LeaseRow]) -> Step:
         held = {
             row.name.removeprefix(SOURCE): Leader.of_holder(row.holder, row.generation).name
             for row in rows
@@ -220,21 +244,43 @@ class SourceLeases:
         others = {name: node for name, node in held.items() if name not in own}
         others = {name: "" if node == self._node else node for name, node in others.items()}
         numbers = {each: counts[each] for each in runners} | {self._node: len(own)}
-        return next_step(self._names, others | own, numbers, self._node)
+        return next_step(names, others | own, numbers, self._node)
 
     async def _take(self, name: str) -> None:
         try:
             lease = await asyncio.to_thread(self._table.take, SOURCE + name)
         except LogLockedError:
             return  # another node was first
+        except StoreError:
+            raise
+        # No thread for the lease, for example.
+        except Exception as error:  # noqa: BLE001 - the sources behind it do not wait for this one
+            self._leave(name, error)
+            return
         try:
             source = self._make(name)
-        except BaseException:  # nobody would ever read it: the lease renews itself
+            source.start()
+        # Whatever it is: nobody would ever read the source, for the lease renews itself.
+        except BaseException as error:
+            self._ended(name)
             await asyncio.to_thread(lease.release)
-            raise
+            if not isinstance(error, Exception):
+                raise
+            self._leave(name, error)
+            return
         self._held[name] = lease, source
+        self._failed.pop(name, None)
         self._log.info("source-taken", source=name)
-        source.start()
+
+    def _leave(self, name: str, error: Exception) -> None:
+        """Leave the source *name*, which cannot be started here, to other nodes for a while."""
+        _, before_s = self._failed.get(name, (0.0, FAILED_S / 2))
+        pause_s = min(2 * before_s, FAILED_S_MAX)
+        self._failed[name] = self._now_s() + pause_s, pause_s
+        why = f"{type(error).__name__}: {error}"
+        self._log.error(
+            "source-cannot-start", source=name, why=why, again_in_s=pause_s, exc_info=error
+        )
 
     async def drop_lapsing(self) -> None:
         """Stop the sources whose leases are about to run out."""

@@ -1,16 +1,31 @@
 """Each source runs at one node at a time, and stops before its lease has run out."""
 
 import asyncio
+from collections import Counter
 
 import pytest
+from structlog.testing import capture_logs
 
 from distributary.core.errors import FencedError, LogLockedError, StoreError
 from distributary.core.postgres_lease import LeaseRow
 from distributary.server.nodes import Leader
-from distributary.server.processes.source.source_leases import RUNNER, SOURCE, SourceLeases
+from distributary.server.processes.source.source_leases import (
+    FAILED_S,
+    FAILED_S_MAX,
+    RUNNER,
+    SOURCE,
+    SourceLeases,
+)
 
 NAMES = ("a", "b", "c")
 TTL_S = 6.0
+
+
+@pytest.fixture(autouse=True)
+def lines():
+    """What is logged."""
+    with capture_logs() as found:
+        yield found
 
 
 class Table:
@@ -20,6 +35,7 @@ class Table:
         self.now_s = 0.0
         self.away = False
         self.held: dict[str, Lease] = {}
+        self.take_fails = lambda _node, _name: None
 
     def of(self, node: str) -> "View":
         """What *node* has of it."""
@@ -44,6 +60,7 @@ class View:
     def take(self, name: str) -> "Lease":
         if self._table.away:
             raise StoreError("the database does not answer")
+        self._table.take_fails(self._node, name)
         before = self._table.held.get(name)
         if before is not None and before.until_s > self._table.now_s:
             raise LogLockedError(name)
@@ -80,7 +97,9 @@ class Reading:
         self._world, self._node, self._name = world, node, name
 
     def start(self) -> None:
-        assert self._name not in self._world.readers, "two nodes read one source"
+        self._world.fail("start", self._node, self._name)
+        if self._name in self._world.readers:
+            pytest.fail("two nodes read one source")  # no ``Exception``: it comes through
         self._world.readers[self._name] = self._node
 
     async def stop(self, _drain_s: float) -> None:
@@ -95,7 +114,11 @@ class World:
         self.table = Table()
         self.readers: dict[str, str] = {}
         self.fenced: list[str] = []
-        self.faults: list[Exception] = []
+        self.faulty: dict[str, set[tuple[str, str]]] = {}
+        self.away_at_take = False
+        self.tried: Counter[tuple[str, str]] = Counter()
+        self.ended: list[tuple[str, str]] = []
+        self.table.take_fails = self._take
         self.nodes = {node: self.node(node) for node in nodes}
 
     def node(self, name: str) -> SourceLeases:
@@ -105,14 +128,26 @@ class World:
             name,
             NAMES,
             lambda source: self._make(name, source),
-            ended=lambda _name: None,
+            ended=lambda source: self.ended.append((name, source)),
             fenced=lambda: self.fenced.append(name),
+            now_s=lambda: self.table.now_s,
         )
 
     def _make(self, node: str, source: str) -> Reading:
-        if self.faults:
-            raise self.faults.pop()
+        self.tried[node, source] += 1
+        self.fail("make", node, source)
         return Reading(self, node, source)
+
+    def _take(self, node: str, lease: str) -> None:
+        if lease.startswith(SOURCE):
+            if self.away_at_take:
+                raise StoreError("the database does not answer")
+            self.fail("take", node, lease.removeprefix(SOURCE))
+
+    def fail(self, where: str, node: str, source: str) -> None:
+        """Raise, where a test wants it so."""
+        if (node, source) in self.faulty.get(where, ()):
+            raise RuntimeError("can't start new thread")
 
     async def turns(self, *without: str, count: int = 4) -> None:
         """A second each: all renew, look at the clock, and act; but for those *without*."""
@@ -131,23 +166,86 @@ class World:
         return list(self.readers.values()).count(node)
 
 
-def test_a_source_that_cannot_be_made_is_left_to_others_and_tried_again(monkeypatch) -> None:
-    """Whatever is wrong with it at this node: its lease does not renew itself for nobody."""
-    monkeypatch.setattr("distributary.core.periodic.AGAIN_S", 0.0)
+@pytest.mark.parametrize("bad", NAMES)
+@pytest.mark.parametrize("fault", ["make", "start"])
+def test_a_source_that_cannot_be_started_holds_up_no_other(bad, fault, lines) -> None:
+    """However long the fault lasts; its lease does not renew itself for nobody."""
 
     async def run() -> None:
         world = World("x")
-        world.faults += [RuntimeError("can't start new thread")] * 2
-        with pytest.raises(RuntimeError):
-            await world.nodes["x"].turn()
-        (left_s,) = (row.left_s for row in world.table.of("y").read() if row.name == f"{SOURCE}a")
-        assert left_s == 0.0
-        follow = asyncio.create_task(world.nodes["x"].follow())
-        while world.count("x") < len(NAMES):  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0.01)
-        assert not world.faults
-        follow.cancel()
-        await asyncio.gather(follow, return_exceptions=True)
+        world.faulty[fault] = {("x", bad)}
+        await world.turns(count=40)
+        assert set(world.readers) == set(world.nodes["x"].running) == set(NAMES) - {bad}
+        (left_s,) = (row.left_s for row in world.table.of("y").read() if row.name == SOURCE + bad)
+        assert left_s <= 0.0
+        assert world.ended == [("x", bad)] * world.tried["x", bad]
+        (first, *_) = (line for line in lines if line["event"] == "source-cannot-start")
+        assert (first["source"], first["again_in_s"]) == (bad, FAILED_S)
+        assert first["why"] == "RuntimeError: can't start new thread"
+        world.faulty[fault] = set()
+        await world.turns(count=40)
+        assert world.count("x") == len(NAMES)
+
+    asyncio.run(run())
+
+
+def test_a_source_is_tried_more_and_more_seldom_at_a_node_where_it_cannot_be_started() -> None:
+    """Each time is a line in the log, and others may give sources for it; a success forgets it."""
+
+    async def run() -> None:
+        world = World("x")
+        world.faulty["make"] = {("x", "a")}
+        await world.turns(count=1)
+        assert world.tried["x", "a"] == 1
+        await world.turns(count=int(FAILED_S) - 1)
+        assert world.tried["x", "a"] == 1
+        await world.turns(count=1)
+        assert world.tried["x", "a"] == 2
+        await world.turns(count=int(2 * FAILED_S) - 1)
+        assert world.tried["x", "a"] == 2
+        await world.turns(count=3600)
+        tried = world.tried["x", "a"]
+        await world.turns(count=int(FAILED_S_MAX) * 4)
+        assert world.tried["x", "a"] == tried + 4
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("fault", ["make", "start", "take"])
+@pytest.mark.parametrize("bad", [*NAMES, "all"])
+@pytest.mark.parametrize("node", ["x", "y"])
+def test_a_healthy_node_reads_what_cannot_be_started_at_another_one(node, bad, fault) -> None:
+    """It gives none for which the other one has no use, and takes back what it gave."""
+
+    async def run() -> None:
+        world = World("x", "y")
+        world.faulty[fault] = {(node, name) for name in NAMES if bad in (name, "all")}
+        await world.turns(count=40)
+        unread = 0
+        for _ in range(300):
+            await world.turns(count=1)
+            unread += len(NAMES) - len(world.readers)
+        assert unread <= 20, "of 900 seconds of sources: a moment after each pause"
+        assert not any((at, name) in world.faulty[fault] for name, at in world.readers.items())
+        assert (world.count(node) == 0) == (bad == "all")
+        world.faulty[fault] = set()
+        await world.turns(count=int(FAILED_S_MAX) + 4)
+        assert sorted((world.count("x"), world.count("y"))) == [1, 2]
+
+    asyncio.run(run())
+
+
+def test_a_database_that_is_away_is_no_fault_of_a_source() -> None:
+    """No source is left to others for it, and the turn says so."""
+
+    async def run() -> None:
+        world = World("x")
+        world.away_at_take = True
+        with pytest.raises(StoreError):
+            await world.turns(count=1)
+        world.away_at_take = False
+        await world.turns(count=1)
+        assert world.count("x") == len(NAMES)
 
     asyncio.run(run())
 
