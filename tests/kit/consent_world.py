@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from distributary.core.deliver import Endpoint, endpoint
+from distributary.core.deliver import Endpoint
 from distributary.core.errors import TransportError
 from distributary.core.meter import Meter
-from distributary.core.protocol import protocols
 from distributary.core.tenant import DEFAULT_NAMESPACE
+from distributary.net import AddressRule, Connector, SystemResolver
 from distributary.resource import ConsentMode, ConsentRule, Reach, target_key
 from distributary.subscriptions.consent import Agreements, ConsentKeeper, OptionsReply, Question
 from distributary.subscriptions.resource import ApiSubscriptionSpec
@@ -99,9 +99,7 @@ class World:
             self.rows,
             self._directories[-1],
             self.targets,
-            lambda to: endpoint.parse(to.uri, protocols()["HTTP"].schemes)._replace(
-                client_certificate=to.client_certificate
-            ),
+            Connector(AddressRule(), SystemResolver()).endpoint_of,
             Reach(consent=ConsentRule(mode, origin, base, 2)),
             agreements=self.agreements,
             failing=lambda: self.failing,

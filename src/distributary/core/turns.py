@@ -224,19 +224,24 @@ class Places:
         self._waiting: dict[str, asyncio.Future[None]] = {}
 
     @contextlib.asynccontextmanager
-    async def one(self, namespace: str) -> AsyncIterator[None]:
-        """Wait for a place of *namespace*, and hold it."""
-        place = await self.take(namespace)
+    async def one(self, namespace: str, host: str | None = None) -> AsyncIterator[None]:
+        """Wait for a place of *namespace*, and hold it; see ``take``."""
+        place = await self.take(namespace, host)
         try:
             yield
         finally:
             self.free(place)
 
-    async def take(self, namespace: str) -> str:
-        """Wait for a place of *namespace*; returns it, to be freed by ``free``."""
+    async def take(self, namespace: str, host: str | None = None) -> str:
+        """Wait for a place of *namespace*; returns it, to be freed by ``free``.
+
+        Args:
+            namespace: Who waits.
+            host: For what: the hosts of a namespace take turns. Not together with *may_have*.
+        """
         place = str(next(self._numbers))
         turn = self._waiting[place] = asyncio.get_running_loop().create_future()
-        self._turns.put(place, namespace, namespace)
+        self._turns.put(place, namespace, namespace if host is None else host)
         self._give()
         try:
             await turn

@@ -38,7 +38,8 @@ megabyte. The least recently used is evicted first."""
 
 CONTEXTS_MADE_MAX: Final = 1
 """Contexts made at a time, each in a thread: one reads the system's certificates, some 20 ms of a
-processor. Domains take turns, so that one with many such sinks delays no other."""
+processor. Namespaces take turns, and in each its domains: one with many such sinks delays no other.
+Who no longer waits for a context gives up its turn."""
 
 DIAL_S_EACH: Final = 3.0
 """Time for one address before the next one is dialled, if there is one; a lost SYN is resent after
@@ -47,6 +48,23 @@ DIAL_S_EACH: Final = 3.0
 
 _Certificates: TypeAlias = tuple[str | None, ClientCertificate | None]
 """What a context is made of: certificates trusted besides the system's, and the one to show."""
+
+
+class _Making:
+    """A context that is wanted.
+
+    Attributes:
+        task: Makes it.
+        waiters: How many wait for it.
+        begun: Whether it has had its turn: its thread cannot be stopped.
+    """
+
+    __slots__ = ("begun", "task", "waiters")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[ssl.SSLContext]
+        self.waiters = 0
+        self.begun = False
 
 
 async def hand_over(
@@ -104,7 +122,7 @@ class Connector:
         self._resolver = resolver
         self._tls = tls
         self._contexts: dict[_Certificates, ssl.SSLContext] = {}
-        self._making: dict[_Certificates, asyncio.Task[ssl.SSLContext]] = {}
+        self._making: dict[tuple[str, _Certificates], _Making] = {}
         self._makers = Places(CONTEXTS_MADE_MAX)
 
     def staying_here(self) -> "Connector":
@@ -137,6 +155,7 @@ class Connector:
             stays_here=destination.stays_here,
             client_certificate=destination.client_certificate,
             private_alone=consent is not None and consent.private_alone,
+            tenant=destination.tenant,
         )
 
     async def open(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:
@@ -269,29 +288,55 @@ class Connector:
             if self._tls is None:
                 self._tls = ssl.create_default_context()  # reads the trust store: when needed
             return self._tls
+        return self._kept(key) or await self._made(endpoint, key)
+
+    def _kept(self, key: _Certificates) -> ssl.SSLContext | None:
         context = self._contexts.pop(key, None)
         if context is not None:
             self._contexts[key] = context  # the last in the order, as the one used last
-            return context
-        making = self._making.get(key)
+        return context
+
+    async def _made(self, endpoint: Endpoint, key: _Certificates) -> ssl.SSLContext:
+        asked = endpoint.tenant, key  # else it would wait for the turn of another tenant
+        making = self._making.get(asked)
         if making is None:
-            making = asyncio.get_running_loop().create_task(self._make(endpoint.host, key))
-            self._making[key] = making
-            making.add_done_callback(lambda made: self._keep(key, made))
-        # Shielded: the timeout of one attempt must not end it for the others.
-        return await asyncio.shield(making)
+            making = self._making[asked] = _Making()
+            making.task = asyncio.create_task(self._make(making, endpoint, key))
+            making.task.add_done_callback(_told)
+        making.waiters += 1
+        try:
+            # Shielded: the timeout of one attempt must not end it for the others.
+            return await asyncio.shield(making.task)
+        finally:
+            making.waiters -= 1
+            if not making.waiters and not making.begun:
+                del self._making[asked]
+                making.task.cancel()
 
-    async def _make(self, host: str, key: _Certificates) -> ssl.SSLContext:
-        async with self._makers.one(domain_of(host)):
-            return await asyncio.to_thread(_context_of, *key)
+    async def _make(
+        self, making: _Making, endpoint: Endpoint, key: _Certificates
+    ) -> ssl.SSLContext:
+        async with self._makers.one(endpoint.tenant, domain_of(endpoint.host)):
+            making.begun = True
+            try:
+                context = self._kept(key)  # another tenant may have wanted the same
+                if context is None:
+                    context = await asyncio.to_thread(_context_of, *key)
+                    self._keep(key, context)
+            finally:
+                del self._making[endpoint.tenant, key]
+        return context
 
-    def _keep(self, key: _Certificates, made: asyncio.Task[ssl.SSLContext]) -> None:
-        del self._making[key]
-        if made.cancelled() or made.exception() is not None:
-            return
+    def _keep(self, key: _Certificates, context: ssl.SSLContext) -> None:
         if len(self._contexts) >= CONTEXTS_MAX:
             del self._contexts[next(iter(self._contexts))]
-        self._contexts[key] = made.result()
+        self._contexts[key] = context
+
+
+def _told(made: asyncio.Task[ssl.SSLContext]) -> None:
+    """Note that the error of *made* needs no log, where all who waited for it have gone."""
+    if not made.cancelled():
+        made.exception()
 
 
 def _context_of(

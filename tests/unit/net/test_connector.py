@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import threading
 
 import pytest
 
+from distributary.core.deliver import Destination
 from distributary.core.errors import TransportError
 from distributary.net import AddressRule, CachingResolver, Connector, _connector
 from distributary.testing.virtual import VirtualClock
@@ -304,19 +306,25 @@ class Maker:
         self.made = []
         self.threads = set()
         self.wrong = None
+        self.begun = threading.Event()
+        self.goes_on = threading.Event()
+        self.goes_on.set()
         monkeypatch.setattr(_connector, "_context_of", self)
 
     def __call__(self, ca_certs, _client_certificate):
         self.threads.add(threading.current_thread())
         self.made.append(ca_certs)
+        self.begun.set()
+        assert self.goes_on.wait(60)
         if ca_certs == self.wrong:
             raise TransportError("tls", "rubbish")
         return f"trusts {ca_certs}"
 
 
-def of_sink(host, ca_certs):
-    """The endpoint of a sink with certificates of its own."""
-    return connector().endpoint(f"https://{host}/")._replace(ca_certs=ca_certs)
+def of_sink(host, ca_certs, tenant="default"):
+    """The endpoint of a tenant's sink with certificates of its own."""
+    sink = Destination(f"https://{host}/", ca_certs=ca_certs, tenant=tenant)
+    return connector().endpoint_of(sink)
 
 
 def test_a_context_is_made_once_and_never_on_the_loop(monkeypatch):
@@ -351,17 +359,89 @@ def test_a_context_that_cannot_be_made_is_told_to_all_who_asked_and_made_again(m
     assert maker.made == ["one"] * 2
 
 
-def test_a_domain_with_many_certificates_of_its_own_delays_no_other(monkeypatch):
-    """Domains take turns."""
+ADDRESSES = [of_sink(f"203.0.{n}.{n}", f"many {n}", "many") for n in range(20)]
+NAMES_OF_ONE = [of_sink(f"{n}.many.example", f"many {n}") for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("many", "other"),
+    [
+        (ADDRESSES, of_sink("other.example", "other", "other")),
+        (ADDRESSES, of_sink("other.example", "many 19", "other")),  # that both trust
+        (NAMES_OF_ONE, of_sink("other.example", "other")),
+    ],
+)
+def test_many_sinks_with_certificates_of_their_own_delay_nobody_else(monkeypatch, many, other):
+    """Tenants take turns, however many addresses one has, and in each its domains."""
     maker, found = Maker(monkeypatch), connector()
 
     async def scenario():
-        many = [of_sink(f"{number}.many.example", f"many {number}") for number in range(20)]
-        asked = [found.tls_context(each) for each in [*many, of_sink("other.example", "other")]]
-        await asyncio.gather(*asked)
+        await asyncio.gather(*map(found.tls_context, [*many, other]))
 
     asyncio.run(scenario())
-    assert maker.made.index("other") <= 2
+    assert maker.made.index(other.ca_certs) <= 2
+    assert len(maker.made) == len(set(maker.made))
+
+
+def test_a_context_that_nobody_waits_for_any_more_is_not_made(monkeypatch):
+    """Attempts end in time: what is left of them must not hold up those that come."""
+    maker, found = Maker(monkeypatch), connector()
+    maker.goes_on.clear()
+
+    async def scenario():
+        wanted = ["begun", *(f"gone {number}" for number in range(20)), "wanted", "wanted"]
+        asked = [asyncio.create_task(found.tls_context(of_sink("a.example", n))) for n in wanted]
+        await asyncio.to_thread(maker.begun.wait)
+        others = asyncio.all_tasks() - {asyncio.current_task(), *asked}
+        for attempt in asked[:-1]:
+            attempt.cancel()
+        await asyncio.wait(asked[:-1])
+        await asyncio.sleep(0)
+        assert sum(not other.done() for other in others) == 2
+        again = asyncio.create_task(found.tls_context(of_sink("a.example", "gone 7")))
+        late = found.tls_context(of_sink("a.example", "begun"))  # its thread is at it
+        maker.goes_on.set()
+        return await asyncio.gather(again, late, asked[-1])
+
+    assert asyncio.run(scenario()) == ["trusts gone 7", "trusts begun", "trusts wanted"]
+    assert maker.made == ["begun", "wanted", "gone 7"]
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_an_attempt_leaves_its_turn_to_others_whenever_it_ends(monkeypatch, steps):
+    """Also where it has been given a place, and has not begun."""
+    Maker(monkeypatch)
+    found = connector()
+
+    async def scenario():
+        gone = asyncio.create_task(found.tls_context(of_sink("a.example", "gone")))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait([gone])
+        return await found.tls_context(of_sink("a.example", "other"))
+
+    assert asyncio.run(scenario()) == "trusts other"
+
+
+def test_a_failure_that_nobody_waits_for_is_not_logged(monkeypatch, caplog):
+    """It is the far side's, and the next attempt tells it."""
+    maker, found = Maker(monkeypatch), connector()
+    maker.wrong = "wrong"
+    maker.goes_on.clear()
+
+    async def scenario():
+        gone = asyncio.create_task(found.tls_context(of_sink("a.example", "wrong")))
+        await asyncio.to_thread(maker.begun.wait)
+        gone.cancel()
+        await asyncio.wait([gone])
+        maker.goes_on.set()
+        await found.tls_context(of_sink("a.example", "right"))
+
+    asyncio.run(scenario())
+    gc.collect()
+    assert maker.made == ["wrong", "right"]
+    assert not caplog.records
 
 
 def test_contexts_are_bounded(monkeypatch):

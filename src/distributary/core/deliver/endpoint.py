@@ -40,6 +40,7 @@ class Endpoint(NamedTuple):
         stays_here: Only addresses of loopback are dialled.
         client_certificate: Shown by TLS; None: none.
         private_alone: Addresses that are not private are refused (``Consent.private_alone``).
+        tenant: Namespace for which it is dialled: takes turns with others. Empty: for none.
     """
 
     scheme: str
@@ -53,6 +54,7 @@ class Endpoint(NamedTuple):
     stays_here: bool = False
     client_certificate: ClientCertificate | None = None
     private_alone: bool = False
+    tenant: str = ""
 
     @property
     def tls(self) -> bool:

@@ -54,11 +54,9 @@ def targets_of(listed: Listed | ListedRoute, reach: Reach) -> list[Target]:
     if isinstance(listed, ListedRoute):
         settings = listed.settings
         ways = [settings.sink, settings.dead_letter, settings.reply]
+        tenant = settings.namespace or DEFAULT_NAMESPACE
         return [
-            _target(
-                settings.namespace or DEFAULT_NAMESPACE,
-                Destination(way.uri, dial=way.dial, ca_certs=way.trusted),
-            )
+            _target(Destination(way.uri, dial=way.dial, ca_certs=way.trusted, tenant=tenant))
             for way in ways
             if way is not None and not way.own
         ]
@@ -75,8 +73,9 @@ def targets_of(listed: Listed | ListedRoute, reach: Reach) -> list[Target]:
                 policy=spec.policy,
                 ca_certs=spec.ca_certs,
                 client_certificate=spec.client_certificate,
+                tenant=listed.namespace,
             )
-            found.append(_target(listed.namespace, destination))
+            found.append(_target(destination))
     return found
 
 
@@ -86,6 +85,6 @@ def shows_certificates(spec: ApiSubscriptionSpec) -> bool:
     return any(way is not None and way.client_certificate is not None for way in ways)
 
 
-def _target(namespace: str, destination: Destination) -> Target:
-    key = target_key(namespace, destination.uri, destination.dial)
-    return Target(key, namespace, destination)
+def _target(destination: Destination) -> Target:
+    tenant = destination.tenant
+    return Target(target_key(tenant, destination.uri, destination.dial), tenant, destination)

@@ -6,12 +6,14 @@ import ssl
 import pytest
 from confluent_kafka import Producer
 
+from distributary.core.deliver import Destination
 from distributary.core.deliver.credential import ClientCertificate, Credential
 from distributary.core.errors import TransportError
 from distributary.net import AddressRule, Connector
-from distributary.protocols.kafka.settings import HOSTS_MAX
+from distributary.protocols.kafka.settings import HOSTS_MAX, KafkaSettings
 from distributary.protocols.kafka.sink import Cluster
 from distributary.protocols.kafka.sink._cluster import check_brokers
+from distributary.protocols.kafka.sink._session import cluster_of
 from distributary.resource import OwnAddresses
 from kit.servers import Authority
 
@@ -71,6 +73,27 @@ def settings_of(connector, uri, credential=None, ca_certs=None):
 def test_servers_are_told_by_their_checked_addresses(connector, uri, servers):
     """But by name where a certificate is for the name; what has no address is left out."""
     assert settings_of(connector, uri)["bootstrap.servers"] == servers
+
+
+def test_certificates_are_read_for_the_tenant():
+    """Tenants take turns at it."""
+    asked = []
+
+    class Reading(Connector):
+        async def tls_context(self, endpoint):
+            asked.append((endpoint.tenant, endpoint.ca_certs))
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    destination = Destination(
+        "kafka+ssl://one.example/t",
+        "KAFKA",
+        ca_certs="own",
+        tenant="shop",
+        settings=KafkaSettings("t"),
+    )
+    cluster = cluster_of(destination)
+    asyncio.run(cluster.settings(Reading(AddressRule(), Names()), Noon()))
+    assert asked == [("shop", "own")]
 
 
 def test_as_many_servers_as_a_subscription_may_name(connector):

@@ -27,6 +27,8 @@ def test_many_new_targets_hold_up_no_other_namespace(world):
     assert world.asked < len(EVIL)
     world.pass_ms(12_000, 1_000)
     assert len(set(hosts(world))) == len(EVIL) + 1
+    tenants = {question.endpoint.tenant for question in world.targets.asked}
+    assert tenants == {"evil", "good"}  # who take turns at the certificates too
 
 
 def test_looks_that_hang_hold_up_no_other_namespace(world, runner):

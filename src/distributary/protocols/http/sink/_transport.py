@@ -102,6 +102,7 @@ class _Target(NamedTuple):
     binary: bool
     bodiless: bool
     pool: _Pool
+    tenant: str
     credential: Credential | None
     secrets: tuple[bytes, ...]
     credentials: tuple[bytes, ...]
@@ -217,7 +218,8 @@ class HttpTransport:
             pool, self._wheel, request, due_s, done, bodiless=target.bodiless
         )
         self.connections.add(connection)
-        connection.dialling = self._loop.create_task(self._connect(connection, pool.endpoint))
+        endpoint = pool.endpoint._replace(tenant=target.tenant)  # of the pool: of who came first
+        connection.dialling = self._loop.create_task(self._connect(connection, endpoint))
 
     async def _connect(self, connection: HttpConnection, endpoint: Endpoint) -> None:
         try:
@@ -236,6 +238,7 @@ class HttpTransport:
             destination.format == "binary",
             settings_of(destination).method in ("HEAD", "CONNECT"),
             pool,
+            destination.tenant,
             credential,
             secrets_of(destination),
             credentials_of(destination) if destination.wants_reply else (),

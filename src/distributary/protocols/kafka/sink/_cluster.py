@@ -46,12 +46,14 @@ class Cluster:
         credential: For SASL; None: no login.
         ca_certs: PEM of CA certificates for its brokers, besides the system's.
         client_certificate: Shown to its brokers by TLS; None: none.
+        tenant: Namespace for which it is dialled; see ``Endpoint``.
     """
 
     servers: tuple[Endpoint, ...]
     credential: Credential | None
     ca_certs: str | None
     client_certificate: ClientCertificate | None = None
+    tenant: str = ""
 
     @classmethod
     def of(
@@ -60,6 +62,7 @@ class Cluster:
         credential: Credential | None,
         ca_certs: str | None,
         client_certificate: ClientCertificate | None = None,
+        tenant: str = "",
     ) -> "Cluster":
         """Parse a URI such as ``kafka://one:9092,two:9092/orders``; its path is ignored.
 
@@ -72,7 +75,7 @@ class Cluster:
             raise _blocked(f"it names more than {HOSTS_MAX} servers")
         _endpoint.parse(uri.replace(parts.netloc, hosts[0], 1), SCHEMES)  # the whole of it
         servers = tuple(_endpoint.parse(f"{parts.scheme}://{host}/", SCHEMES) for host in hosts)
-        return cls(servers, credential, ca_certs, client_certificate)
+        return cls(servers, credential, ca_certs, client_certificate, tenant)
 
     @property
     def tls(self) -> bool:
@@ -87,7 +90,7 @@ class Cluster:
                 ``dns``: none of them has an address; ``tls``: the certificates cannot be read.
         """
         servers = await self._checked(connector)
-        trusting = self.servers[0]._replace(ca_certs=self.ca_certs)
+        trusting = self.servers[0]._replace(ca_certs=self.ca_certs, tenant=self.tenant)
         return {
             "bootstrap.servers": ",".join(servers),
             "log_level": 0,  # errors reach ``error_cb``; log lines would go to stderr

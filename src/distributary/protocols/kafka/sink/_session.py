@@ -119,7 +119,7 @@ def _patience_s(destination: Destination) -> int:
 def cluster_of(destination: Destination) -> Cluster:
     """Returns the cluster of *destination*."""
     trust = destination.ca_certs, destination.client_certificate
-    return Cluster.of(destination.uri, destination.credential, *trust)
+    return Cluster.of(destination.uri, destination.credential, *trust, destination.tenant)
 
 
 def settings_of(destination: Destination) -> KafkaSettings:
