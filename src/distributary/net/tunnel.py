@@ -37,15 +37,24 @@ SLICE_BYTES: Final = 4 * 1024
 """Bytes parsed at a time: frames of two bytes cost 7 ms, and then are looked at."""
 
 FRAMES_MAX: Final = 1_000
-"""Frames of a server in ``FRAMES_S``, besides one for each ``FRAME_BYTES`` that they hold; beyond,
-the connection is ended. A frame takes 2 to 4 microseconds of the loop that delivers to all sinks,
-and a flood of pings, or of empty frames, all of it."""
+"""Frames of a server in ``FRAMES_S``, besides one for each ``FRAME_BYTES`` that they hold, and for
+each ``SENT_BYTES_EACH`` that were sent; beyond, the connection is ended. A frame takes 2 to 4
+microseconds of the loop that delivers to all sinks, and a flood of pings, or of empty frames, all
+of it."""
 
 FRAMES_S: Final = 10.0
 """Within this a server sends a few pings."""
 
 FRAME_BYTES: Final = 4
 """The shortest message of MQTT that answers one of ours; those of the others are longer."""
+
+SENT_BYTES_EACH: Final = 8
+"""Bytes sent, to which one more frame may answer. A message of MQTT may come in many frames
+(5.0, section 6): some brokers send one for each field. An event has more than 64 bytes, and its
+answers no more than ten fields, at QoS 2."""
+
+EXPECTED_MAX: Final = 16 * 1024
+"""Frames that may still answer what was sent: a thousand messages in flight have ten each."""
 
 NORMAL_CLOSURE: Final = 1000
 """RFC 6455, section 7.4.1."""
@@ -103,6 +112,7 @@ class _Tunnel(asyncio.Protocol):
         self._frames = 0
         self._frames_since_s = 0.0
         self._frames_bytes = 0
+        self._unanswered_bytes = 0  # sent; as many as there may be answers to
         self._inner_pauses = False
         self._unread = False
         self.agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -196,8 +206,11 @@ class _Tunnel(asyncio.Protocol):
         self._frames += 1
         self._frames_bytes += len(frame.data)
         if self._frames > FRAMES_MAX + self._frames_bytes // FRAME_BYTES:
-            self.abort()
-            return
+            if self._unanswered_bytes < SENT_BYTES_EACH:
+                self.abort()
+                return
+            self._unanswered_bytes -= SENT_BYTES_EACH
+            self._frames -= 1
         if frame.opcode is Opcode.TEXT:
             self._socket.fail(1003, "bytes are expected")
         elif frame.opcode in {Opcode.BINARY, Opcode.CONT} and self._inner is not None:
@@ -225,6 +238,8 @@ class _Tunnel(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send *data* as binary messages."""
         if self._socket.state is State.OPEN:
+            unanswered = self._unanswered_bytes + len(data)
+            self._unanswered_bytes = min(unanswered, SENT_BYTES_EACH * EXPECTED_MAX)
             for start in range(0, len(data), SENT_BYTES_MAX):
                 self._socket.send_binary(data[start : start + SENT_BYTES_MAX])
             self._write_out()

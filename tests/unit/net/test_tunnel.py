@@ -9,7 +9,7 @@ from websockets.server import ServerProtocol
 from distributary.core.deliver.endpoint import parse
 from distributary.core.errors import TransportError
 from distributary.core.protocol import schemes
-from distributary.net.tunnel import UNREAD_BYTES_MAX, _Tunnel
+from distributary.net.tunnel import FRAMES_S, UNREAD_BYTES_MAX, _Tunnel
 from kit.amqp_client import join
 
 
@@ -110,6 +110,37 @@ def test_a_server_that_floods_is_left_before_all_of_it_is_read(frames, left):
             assert len(inside.came) in {0, 20_000}
             tunnel.abort()
             await _turns()
+
+    asyncio.run(scene())
+
+
+FIELDS = b"\x82\x01\x40\x82\x01\x02\x82\x02\x00\x01"
+"""PUBACK in three frames, as of brokers that send each field by itself."""
+
+
+def test_answers_in_many_frames_are_no_flood_as_far_as_something_was_sent():
+    """Brokers may cut messages as they like; what was sent may be answered a while later."""
+
+    async def scene():
+        inside = Inside()
+        inside.lost = []
+        inside.connection_lost = inside.lost.append
+        tunnel, _, _ = _joined(inside)
+        await _turns()
+        for _ in range(5):
+            inside.stream.write(bytes(64) * 1_000)
+            tunnel.data_received(FIELDS * 1_000)
+            await _turns()
+        inside.stream.write(bytes(64) * 1_000)
+        tunnel._frames_since_s -= FRAMES_S
+        tunnel.data_received(FIELDS * 1_000)
+        await _turns()
+        assert len(inside.came) == 24_000
+        assert not inside.lost
+        inside.stream.write(bytes(1_000_000))
+        tunnel.data_received(b"\x82\x00" * 100_000)
+        await _turns()
+        assert inside.lost
 
     asyncio.run(scene())
 
