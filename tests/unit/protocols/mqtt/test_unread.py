@@ -118,3 +118,22 @@ def test_a_flood_of_what_answers_nothing_ends_the_connection(monkeypatch, packet
         assert wire.aborted
 
     asyncio.run(scenario())
+
+
+def test_the_messages_of_a_session_that_was_kept_are_no_flood(monkeypatch):
+    """They come behind CONNACK, before there is a subscription on this connection."""
+    monkeypatch.setattr(_connection, "UNASKED_MAX", 10)
+
+    async def scenario():
+        listener, came = Listener(), []
+        listener.received = came.append
+        connection = MqttConnection(MqttLogin(Version.V3, "me", clean=False), listener)
+        connection.connection_made(FullWire())
+        connection.data_received(b"\x20\x02\x01\x00" + b"\x32\x06\x00\x01a\x00\x07x" * 50)
+        connection.data_received(b"\x62\x02\x00\x07" * 50)
+        assert (await connection.opened()).code == 0
+        assert len(came) == 50
+        connection.data_received(b"\xd0\x00" * 11)
+        assert [end.reason for end in listener.ends] == ["protocol"]
+
+    asyncio.run(scenario())

@@ -105,7 +105,7 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         self._heard = False
         self._silent_ticks = 0
         self._unasked = 0
-        self._unawaited = _packets.NO_ANSWERS | _packets.OF_SUBSCRIPTIONS
+        self._unawaited = _packets.unawaited(kept=not login.clean)
         self._owner_pauses = False
         self._paused = False
         self._takers: dict[int, Callable[[int, bytes], None]] = {

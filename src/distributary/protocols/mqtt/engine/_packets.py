@@ -57,6 +57,15 @@ class Version(enum.IntEnum):
     V5 = 5
 
 
+def unawaited(*, kept: bool) -> frozenset[int]:
+    """Returns the kinds of packets that answer nothing before there is a subscription.
+
+    Args:
+        kept: Whether the broker may have kept a session, whose messages it sends at once.
+    """
+    return NO_ANSWERS if kept else NO_ANSWERS | OF_SUBSCRIPTIONS
+
+
 @dataclass(frozen=True, slots=True)
 class MqttLogin:
     """Contents of CONNECT.
