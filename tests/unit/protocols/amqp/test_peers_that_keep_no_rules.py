@@ -20,7 +20,7 @@ from kit.fake_amqp import FakeAmqp
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="NOT RUN: amqp: proton is not installed")
 
-OPEN, BEGIN, ATTACH, TRANSFER = 0x10, 0x11, 0x12, 0x14
+OPEN, BEGIN, ATTACH, FLOW, TRANSFER = 0x10, 0x11, 0x12, 0x13, 0x14
 CHUNK = 60_000
 
 
@@ -212,5 +212,55 @@ def test_outcomes_of_many_messages_are_no_flood(monkeypatch):
         client.abort()
         for _ in range(20):
             await asyncio.sleep(0)
+
+    asyncio.run(scene())
+
+
+class Drained(Ended):
+    """Gives credit back as it is asked to."""
+
+    def credited(self, link):
+        link.return_credit()
+
+
+def test_a_peer_that_polls_by_asking_credit_back_is_no_flood(monkeypatch):
+    """It waits for each answer."""
+    monkeypatch.setattr("distributary.protocols.amqp.engine._frames.FRAMES_MAX", 50)
+
+    async def scene():
+        handler, server = Ended(), Drained()
+        client = AmqpEngine(handler, host="localhost")
+        join(client, AmqpEngine(server, server=True))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        link = client.open_receiver("there", "link")
+        polls = 0
+        while polls < 200 and not handler.ends:
+            await asyncio.sleep(0)
+            if not link._c.pn_link_draining(link._pointer):
+                link._c.pn_link_drain(link._pointer, 1)
+                client.flush_soon()
+                polls += 1
+        assert not handler.ends
+        client.abort()
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    asyncio.run(scene())
+
+
+def test_who_asks_for_credit_back_that_it_never_gave_floods():
+    """It is not answered: nothing paces it."""
+
+    async def scene():
+        handler = Drained()
+        peer = RawPeer(handler)
+        source, target = Described(ULong(0x28), ["here"]), Described(ULong(0x29), ["there"])
+        await peer.say(_frame(ATTACH, ["link", UInt(0), True, None, None, source, target]))
+        window = UInt(2**31 - 1)
+        head = [UInt(0), window, UInt(0), window, UInt(0), UInt(0)]
+        asking = _frame(FLOW, [*head, UInt(0), None, True])
+        await peer.say(*[asking] * 1_100)
+        assert handler.ends == ["protocol"]
 
     asyncio.run(scene())

@@ -125,7 +125,8 @@ class AmqpLink:
         Call it in ``Handler.credited``, once nothing waits to be sent: a peer that asks may wait.
         """
         if self.ended is None and self._c.pn_link_get_drain(self._pointer):
-            self._c.pn_link_drained(self._pointer)
+            if self._c.pn_link_drained(self._pointer):
+                self._core.expect(1)  # the peer may ask again, after this answer
             self._core.wake()
 
     def send(self, payload: bytes, token: object, *, settled: bool = False) -> None:
