@@ -32,7 +32,7 @@ from distributary.cli._options import (
 )
 from distributary.cli._server import server_at
 from distributary.cli._steering import add_steering
-from distributary.cli._subscription_rows import AWAITS_CONSENT, LISTED, STATES, detail
+from distributary.cli._subscription_rows import LISTED, STATES, detail
 from distributary.cli._times import seconds
 from distributary.core.errors import SettingsError
 from distributary.core.tenant import DEFAULT_NAMESPACE
@@ -115,14 +115,10 @@ def status(
 def _states(
     address: Address, rows: list[dict[str, Any]], namespace: str, *, whole: bool
 ) -> Iterator[dict[str, Any]]:
-    """Statuses: in short from *rows*, if they have them; *whole* ones are asked for one by one.
-
-    Why a sink has not consented is in a whole one alone.
-    """
+    """Statuses: in short from *rows*, if they have them; *whole* ones are asked for one by one."""
     for row in rows:
-        short = row.get("status")
-        if isinstance(short, dict) and not whole and short.get("state") != AWAITS_CONSENT:
-            yield {"id": row["id"], **short}
+        if isinstance(row.get("status"), dict) and not whole:
+            yield {"id": row["id"], **row["status"]}
             continue
         response = call(address, "GET", path_of(row["id"], namespace) + "/status")
         if response.status != NOT_FOUND:  # deleted since the list was read

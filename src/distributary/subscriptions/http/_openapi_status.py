@@ -64,13 +64,19 @@ _SHORT: Final[dict[str, Schema]] = {
     },
 }
 
-_HALTS: Final[dict[str, Schema]] = {
+_OPTIONAL: Final[dict[str, Schema]] = {
     "paused": closed({"since": TIME, "by": TEXT}, required=["since", "by"]),
     "disabled": closed(
         {"since": TIME, "by": TEXT, "reason": TEXT}, required=["since", "by", "reason"]
     ),
+    "consent": {
+        "type": "array",
+        "items": closed(_CONSENT, required=["sink", "state", "since", "asked"]),
+        "description": "What is known of the consent of its HTTP targets; in the status that a"
+        " subscription has as a member only while it waits for one.",
+    },
 }
-"""Members of a short status that are there where people, or the server, have set it."""
+"""Members that may be absent from a short status: what holds the deliveries up."""
 
 _BACKFILL: Final = closed(
     {
@@ -110,16 +116,11 @@ _STATUS: Final[dict[str, Schema]] = {
     "lastAnswer": closed({"time": TIME, "status": COUNT}, required=["time", "status"]),
     "kept": closed({"count": COUNT, "bytes": COUNT}, required=["count", "bytes"])
     | {"description": "Dead letters kept by the server."},
-    **_HALTS,
+    **_OPTIONAL,
     "parked": closed(
         {"since": TIME, "reason": TEXT, "sink": TEXT, "partitions": COUNT},
         required=["since", "reason", "sink", "partitions"],
     ),
-    "consent": {
-        "type": "array",
-        "items": closed(_CONSENT, required=["sink", "state", "since", "asked"]),
-        "description": "What is known of the consent of its HTTP targets.",
-    },
     "conditions": {"type": "array", "items": _CONDITION},
     "lastError": closed(
         {"since": TIME, "last": TIME, "count": COUNT, "reason": TEXT, "sink": TEXT},
@@ -182,7 +183,7 @@ STATUS_SCHEMAS: Final[dict[str, Schema]] = {
     "SubscriptionStatus": closed(
         _STATUS, required=[name for name in _STATUS if name not in _SOMETIMES]
     ),
-    "SubscriptionShortStatus": closed(_SHORT | _HALTS, required=list(_SHORT)),
+    "SubscriptionShortStatus": closed(_SHORT | _OPTIONAL, required=list(_SHORT)),
     "Overview": closed(_OVERVIEW, required=list(_OVERVIEW)),
 }
 

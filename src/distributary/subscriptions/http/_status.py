@@ -87,6 +87,7 @@ def in_state(statuses: Statuses) -> InState:
 def short_of(brief: Brief) -> dict[str, Any]:
     """The member ``status`` of a subscription."""
     tally = brief.standing.tally
+    consents = [_consent(one) for one in brief.consents]
     return {
         "state": brief.word.value,
         "failing": None if brief.failing is None else _failing(brief.failing),
@@ -98,6 +99,7 @@ def short_of(brief: Brief) -> dict[str, Any]:
         "rate": round(brief.standing.rate, 3),
         "rates": [round(each, 3) for each in brief.standing.rates],
         **({} if brief.steering is None else halts_of(brief.steering)),
+        **({"consent": consents} if consents else {}),
     }
 
 
@@ -143,8 +145,6 @@ def status_of(state: RouteState) -> dict[str, Any]:
             "status": tally.answer_status,
         }
     found |= _halted(state)
-    if state.consents:
-        found["consent"] = [_consent(one) for one in state.consents]
     if brief.failing is not None:
         older = _failing(brief.failing)
         older.pop("status", None)

@@ -90,6 +90,8 @@ class Brief(NamedTuple):
         standing: Its numbers.
         failing: Why its deliveries fail; None: they do not.
         steering: What people, or the server, have set; None: nothing.
+        consents: What is known of its HTTP targets' consent, the sink first; empty where nobody is
+            asked, and, of one among many, where it does not wait for a consent.
     """
 
     subscription: StoredSubscription
@@ -97,6 +99,7 @@ class Brief(NamedTuple):
     standing: Standing
     failing: Failures | None
     steering: Steering | None
+    consents: Sequence[TargetConsent] = ()
 
 
 class RouteState(NamedTuple):
@@ -106,15 +109,12 @@ class RouteState(NamedTuple):
         brief: In short.
         partitions: Its status in each of them, in their order.
         ends: Where the live path of each of them is: a backfill ends there.
-        consents: What is known of its HTTP targets' consent, the sink first; empty where nobody is
-            asked.
         waits_for: What its backfill waits for, in words; empty: nothing.
     """
 
     brief: Brief
     partitions: list[RouteDeliveries]
     ends: list[int]
-    consents: list[TargetConsent]
     waits_for: str = ""
 
 
@@ -187,9 +187,9 @@ class Statuses:
             StoreError: It cannot be read now.
         """
         found = self._store.find(id_, namespace)
-        (brief,) = self.briefs([found])
+        (brief,) = self._briefs([found])
         partitions = [reader.standing(found.uid) for reader in self._readers]
-        consents = self._consents(found)
+        (consents,) = self._consents([found])
         rows = [row for path in self._failing for row in read_failing(path)]
         # What waits for consent has not failed; the consents tell it, and sooner.
         rows = [row for row in rows if row.route == found.uid and row.reason != AWAITS_CONSENT]
@@ -201,23 +201,31 @@ class Statuses:
         tally.waiting = sum(one.waiting for one in partitions)
         awaits = self._awaits(found.uid, tally)
         word = _word(tally, brief.steering, awaits=awaits, fails=brief.failing is not None)
-        brief = brief._replace(word=word, standing=brief.standing._replace(tally=tally))
+        standing = brief.standing._replace(tally=tally)
+        brief = brief._replace(word=word, standing=standing, consents=consents)
         ends = [self._live(number) for number in range(len(self._readers))]
         waits = (
             self._awaited(number, one.backfill_from)
             for number, one in enumerate(partitions)
             if one.backfill_from is not None
         )
-        return RouteState(brief, partitions, ends, consents, next(filter(None, waits), ""))
+        return RouteState(brief, partitions, ends, next(filter(None, waits), ""))
 
-    def _consents(self, found: StoredSubscription) -> list[TargetConsent]:
-        listed = Listed(found.id, found.revision, restore(found.realized), found.namespace)
-        targets = {target.key: target for target in targets_of(listed, Reach())}
-        rows = self._store.consents(list(targets))
+    def _consents(self, found: Sequence[StoredSubscription]) -> list[list[TargetConsent]]:
+        """What is known of the consents of the targets of each of these, ``SLICE`` at most."""
+        targets = [
+            {
+                target.key: shown_uri(target.destination.uri)
+                for target in targets_of(
+                    Listed(one.id, one.revision, restore(one.realized), one.namespace), Reach()
+                )
+            }
+            for one in found
+        ]
+        rows = self._store.consents({key for each in targets for key in each})
         return [
-            TargetConsent(shown_uri(target.destination.uri), rows[key])
-            for key, target in targets.items()
-            if key in rows
+            [TargetConsent(sink, rows[key]) for key, sink in each.items() if key in rows]
+            for each in targets
         ]
 
     # -- many ----------------------------------------------------------------------------------
@@ -228,6 +236,17 @@ class Statuses:
         Raises:
             StoreError: It cannot be read now.
         """
+        briefs = self._briefs(found)
+        awaiting = [place for place, one in enumerate(briefs) if one.word is Word.AWAITING_CONSENT]
+        for first in range(0, len(awaiting), SLICE):
+            places = awaiting[first : first + SLICE]
+            consents = self._consents([found[place] for place in places])
+            for place, known in zip(places, consents, strict=True):
+                briefs[place] = briefs[place]._replace(consents=known)
+        return briefs
+
+    def _briefs(self, found: Sequence[StoredSubscription]) -> list[Brief]:
+        """The same without consents."""
         steering: dict[str, Steering] = {}
         for first in range(0, len(found), SLICE):
             uids = [one.uid for one in found[first : first + SLICE]]
@@ -288,7 +307,7 @@ class Statuses:
                 return found, after
             for first in range(0, len(ids), limit + 1):
                 stored = self._store.some(ids[first : first + limit + 1], namespace)
-                found += [one.subscription for one in self.briefs(stored) if one.word is word]
+                found += [one.subscription for one in self._briefs(stored) if one.word is word]
                 if len(found) > limit:
                     return found[:limit], found[limit - 1].id
             after = last

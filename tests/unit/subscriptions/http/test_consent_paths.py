@@ -7,6 +7,7 @@ from distributary.core.deliver.consent import AWAITS_CONSENT
 from distributary.core.outcome import FailingRoute, Tally, write_failing
 from distributary.resource import target_key
 from distributary.subscriptions.consent import CALLBACK_CONSENT_MS, AwaitedConsent
+from distributary.subscriptions.service import _status as status
 from distributary.subscriptions.store.consent_rows import (
     CallbackKey,
     ConsentRow,
@@ -35,10 +36,10 @@ def ask(consents, ended_ms=1_000, **values):
     return consents.put(row._replace(**values))
 
 
-def wait(api, sink=SINK):
+def wait(api, sink=SINK, id_="s"):
     """Note, as the keeper of consents does, that the sink has not consented."""
     waits = AwaitedConsent(sink, 0)
-    api.watcher.agreements.note(api.store.find("s").uid, waits, agreed=False)
+    api.watcher.agreements.note(api.store.find(id_).uid, waits, agreed=False)
     api.watcher.turn()
 
 
@@ -134,6 +135,48 @@ def test_a_subscription_says_that_it_waits_for_consent(api, consents):
         "reason": "status 200 without WebHook-Allowed-Origin",
         "next": "1970-01-01T00:00:07.000+00:00",
     }
+    assert {one["id"]: one["status"].get("consent") for one in listing(api)} == {"s": [told]}
+
+
+def test_a_list_says_what_those_that_wait_for_consent_wait_for(api, consents, monkeypatch):
+    """Each its own, read at once; of others the status of one tells it."""
+    slices, read = [], api.store.consents
+    monkeypatch.setattr(api.store, "consents", lambda keys: slices.append(keys) or read(keys))
+    sinks = {"a": "http://a.example/", "given": "http://given.example/", "z": "http://z.example/"}
+    for id_, sink in sinks.items():
+        api.put(id_, sink=sink)
+        given = "given" if id_ == "given" else "refused"
+        consents.put(ConsentRow(target_key("default", sink, None), given, "us", reason=id_))
+    slices.clear()
+    wait(api, sinks["a"], "a")
+    wait(api, sinks["z"], "z")
+    wait(api)  # the sink is not asked yet
+    told = {one["id"]: one["status"] for one in listing(api)}
+    assert len(slices) == 1
+    assert {id_: len(one.get("consent", [])) for id_, one in told.items()} == {
+        "a": 1,
+        "given": 0,
+        "s": 0,
+        "z": 1,
+    }
+    for id_ in ("a", "z"):
+        assert told[id_]["consent"][0]["reason"] == id_
+        assert told[id_]["consent"][0]["sink"] == sinks[id_]
+    monkeypatch.setattr(status, "SLICE", 1)
+    assert {one["id"]: one["status"] for one in listing(api)} == told
+
+
+def test_a_consent_in_a_list_is_as_described(api, consents):
+    """The schema of a short status has it."""
+    jsonschema = pytest.importorskip("jsonschema")
+    ask(consents)
+    wait(api)
+    document = api.request("GET", "/openapi.json").json()
+    name = "#/components/schemas/SubscriptionShortStatus"
+    schema = {"$ref": name, "components": document["components"]}
+    found = listing(api)[0]["status"]
+    assert found["consent"]
+    jsonschema.Draft202012Validator(schema).validate(found)
 
 
 def test_what_waits_for_consent_has_not_failed(api, consents):
