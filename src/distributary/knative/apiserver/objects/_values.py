@@ -56,6 +56,11 @@ class ObjectChange(NamedTuple):
     stored: Stored
     before: Stored | None
 
+    @property
+    def size_bytes(self) -> int:
+        """What limits count of it: both states."""
+        return self.stored.size_bytes + (0 if self.before is None else self.before.size_bytes)
+
 
 Permit = Callable[[Kind, Object, Object | None], None]
 """Asks whether who writes may write this admitted content in place of the old one, if any; raises

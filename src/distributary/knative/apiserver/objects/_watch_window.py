@@ -163,10 +163,10 @@ class WatchWindow:
             window = self._windows[change.stored.key.resource]
             window.append(change)
             self._order.append(window)
-            self._size_bytes += _size(change)
+            self._size_bytes += change.size_bytes
             changed[window] = None
         while len(self._order) > self._changes_max or self._size_bytes > self._bytes_max:
-            self._size_bytes -= _size(self._order.popleft().drop_first())
+            self._size_bytes -= self._order.popleft().drop_first().size_bytes
         for window in changed:
             window.announce_soon()
 
@@ -205,11 +205,6 @@ class WatchWindow:
 def expired(version: int, window: KindWindow) -> StatusError:
     """``Expired``: changes after *version* are dropped; the client lists and watches again."""
     return StatusError("Expired", f"too old resource version: {version} ({window.floor})")
-
-
-def _size(change: ObjectChange) -> int:
-    before = change.before
-    return change.stored.size_bytes + (0 if before is None else before.size_bytes)
 
 
 def _wake(waiting: list[asyncio.Future[None]], first: int) -> None:
