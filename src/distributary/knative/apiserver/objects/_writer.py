@@ -157,10 +157,11 @@ class Writer:
 
     def _check_room(self, namespace: str, count: int) -> None:
         waiting, own = self._loop.waiting, self._of_namespaces[namespace]
+        before = count - 1  # judged as the last of as many writes as it counts
         text = ""
         if waiting + count > WAITING_MAX:
             text = f"{waiting} writes are waiting"
-        elif namespace and has_its_share(own, waiting, WAITING_MAX):
+        elif namespace and own and has_its_share(own + before, waiting + before, WAITING_MAX):
             text = f"{own} writes of the namespace {namespace} are waiting"
         if text:
             text += "; please try again later"

@@ -361,6 +361,27 @@ def test_what_a_client_sends_counts_for_its_place_in_line(world, monkeypatch):
     assert three.reason == "TooManyRequests"
 
 
+def test_the_share_of_a_namespace_counts_the_write_that_comes(world, monkeypatch):
+    """Several large ones leave room to others; a first one finds its place, whatever it counts."""
+    monkeypatch.setattr("distributary.knative.apiserver.objects._writer.WAITING_MAX", 64)
+
+    async def race(*writes):
+        made = await asyncio.gather(
+            *(
+                world.objects.create(
+                    CONFIG_MAP, namespace, {"metadata": {"name": name}}, Write(body_bytes=size)
+                )
+                for namespace, name, size in writes
+            ),
+            return_exceptions=True,
+        )
+        return [getattr(each, "reason", "made") for each in made]
+
+    large = world.run(race(("many", "a", 100_000), ("many", "b", 100_000), ("few", "a", 100_000)))
+    assert large == ["made", "TooManyRequests", "made"]
+    assert world.run(race(("many", "c", 200_000), ("few", "c", 1))) == ["made", "made"]
+
+
 def test_a_caller_that_went_away_before_its_batch_writes_nothing(world, monkeypatch):
     """A request that is cancelled while it waits is let go."""
     rows = world.objects._rows
