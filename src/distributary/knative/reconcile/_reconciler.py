@@ -31,13 +31,8 @@ from distributary.knative.kinds import (
     TRIGGER,
     conditions,
 )
-from distributary.knative.reconcile._failures import (
-    LOOK_S,
-    FailureFiles,
-    Failures,
-    event_key,
-    event_of,
-)
+from distributary.knative.reconcile._failure_events import FailureEvents
+from distributary.knative.reconcile._failures import LOOK_S, FailureFiles, Failures
 from distributary.knative.reconcile._pass import ReconcilePass
 from distributary.knative.reconcile._ports import (
     Gatekeeper,
@@ -109,6 +104,7 @@ class Reconciler:
         self._count = count
         self._queue = WorkQueue()
         self._failures = Failures(clock)
+        self._events = FailureEvents(objects, self._failures)
         self._files = FailureFiles(failing, over, awaited)
         self._keys: dict[str, Key] = {}
         self._pass = ReconcilePass(
@@ -172,6 +168,7 @@ class Reconciler:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._events.close()
 
     async def settled(self, key: Key, wait_s: float) -> bool:
         """Wait until all changes of *key* so far are reconciled.
@@ -265,11 +262,10 @@ class Reconciler:
 
     async def _look_at_failures(self) -> float:
         found = await asyncio.to_thread(self._files.look)
-        for uid in self._failures.news(found, self._keys.__contains__):
-            key = self._keys.get(uid)
-            if key is not None:
-                self._queue.add(key)
-                await self._tell_event(key, uid)
+        news = self._failures.news(found, self._keys.__contains__)
+        keys = {uid: self._keys[uid] for uid in news if uid in self._keys}
+        self._queue.add_all(keys.values())
+        self._events.tell(keys)
         await self._look_at_halted()
         return LOOK_S
 
@@ -281,18 +277,6 @@ class Reconciler:
             _log.warning("halted-not-read", reason=str(error))
             return
         self._queue.add_all(self._keys[uid] for uid in news if uid in self._keys)
-
-    async def _tell_event(self, key: Key, uid: str) -> None:
-        failing = self._failures.get(uid)
-        stored = self._objects.get(key)
-        if failing is None or stored is None:
-            return
-        told = event_key(key, uid)
-        try:
-            await self._objects.put(told, event_of(told, stored.content, failing))
-        except DistributaryError as error:
-            # The condition has the same content; the next report tries again.
-            _log.warning("event-not-stored", event=told.name, reason=str(error))
 
 
 def _read_by_others(content: Object) -> tuple[object, ...]:

@@ -216,6 +216,7 @@ class World:
     def look_at_failures(self):
         """Have it looked at what owners said last."""
         self.runner.run(self.reconciler._look_at_failures())
+        self.runner.run(self.reconciler._events.told())
         self.settle()
 
     @staticmethod

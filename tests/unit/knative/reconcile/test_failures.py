@@ -1,7 +1,14 @@
 """Deliveries that keep failing: a condition and a Kubernetes event, and no more writes."""
 
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
 from distributary.core.deliver.consent import AWAITS_CONSENT
+from distributary.core.errors import StoreError
 from distributary.core.outcome import FailingRoute, write_failing
+from distributary.knative.reconcile import _failure_events
 from distributary.knative.reconcile._failures import TELL_AGAIN_MS, FailureFiles
 
 
@@ -126,6 +133,90 @@ def test_routes_of_the_other_api_and_of_deleted_objects_are_passed_by(world):
     world.delete("Trigger", "t")
     world.fail(failing(made["metadata"]["uid"]))
     assert events(world) == []
+
+
+@pytest.fixture
+def two(world):
+    """Uids of the Triggers of two namespaces: several, and one."""
+
+    def make(namespace, name):
+        spec = {"broker": "default", "subscriber": world.to()}
+        return world.apply("Trigger", name, spec, namespace=namespace)["metadata"]["uid"]
+
+    for namespace in ("busy", "shop"):
+        world.apply("Broker", "default", namespace=namespace)
+    count = _failure_events.OF_NAMESPACE_MAX + 4
+    return [make("busy", f"t{number}") for number in range(count)], make("shop", "t")
+
+
+@pytest.fixture
+def holding(world, monkeypatch):
+    """Hold the Kubernetes events of ``busy``; lists those under way, and a call that lets go."""
+    put, free, under_way = world.objects.put, asyncio.Event(), []
+
+    async def held(key, change):
+        if key.namespace == "busy":
+            under_way.append(key)
+            await free.wait()
+        return await put(key, change)
+
+    monkeypatch.setattr(world.objects, "put", held)
+    return under_way, free.set
+
+
+def test_what_fails_elsewhere_is_told_while_a_namespace_waits_for_its_writes(world, two, holding):
+    """Its own comes when it is its turn; few of it are under way."""
+    busy, shop = two
+    under_way, let_go = holding
+    write_failing(world.failing, [failing(uid) for uid in (*busy, shop)])
+
+    async def look():
+        await asyncio.wait_for(world.reconciler._look_at_failures(), 10)
+        await asyncio.wait_for(until(lambda: events(world)), 10)
+
+    async def until(reached):
+        while not reached():  # noqa: ASYNC110 - it looks at what background tasks do
+            await asyncio.sleep(0.01)
+
+    world.runner.run(look())
+    assert [event["involvedObject"]["uid"] for event in events(world)] == [shop]
+    for namespace, name in (("shop", "t"), ("busy", "t0"), ("busy", "t19")):
+        world.settle(all_of=namespace)
+        told = world.get("Trigger", name, namespace)
+        assert world.condition(told, "DeliveriesSucceeding") == ("False", "DeliveryFailed")
+    assert len(under_way) == _failure_events.OF_NAMESPACE_MAX
+    let_go()
+    world.runner.run(asyncio.wait_for(world.reconciler._events.told(), 10))
+    assert {event["involvedObject"]["uid"] for event in events(world)} == {*busy, shop}
+
+
+def test_an_event_that_cannot_be_stored_loses_no_other(world, two, monkeypatch):
+    """Not even by a bug."""
+    busy, shop = two
+    put = world.objects.put
+    faults = [StoreError("the disk is full"), ZeroDivisionError()]
+
+    async def fail(key, change):
+        if key.namespace == "busy" and faults:
+            raise faults.pop()
+        return await put(key, change)
+
+    monkeypatch.setattr(world.objects, "put", fail)
+    with capture_logs() as logs:
+        world.fail(*(failing(uid) for uid in (*busy, shop)))
+    assert len(events(world)) == len(busy) + 1 - 2
+    not_stored = [each for each in logs if each["event"] == "event-not-stored"]
+    assert [each["exc_info"] for each in not_stored] == [True, False]
+
+
+def test_a_stop_ends_events_that_wait(world, two, holding):
+    """The conditions say the same."""
+    busy, shop = two
+    write_failing(world.failing, [failing(uid) for uid in (*busy, shop)])
+    world.runner.run(world.reconciler._look_at_failures())
+    assert holding[0]
+    world.restart()
+    assert {event["involvedObject"]["uid"] for event in events(world)} <= {shop}
 
 
 def test_partitions_are_summed_up(tmp_path):
