@@ -11,6 +11,7 @@ by running the checker, as a program, over the ledgers of publisher and sinks.
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -52,6 +53,9 @@ CONNECTIONS = 4
 """Events in flight at once: at this rate one connection suffices, and four hide a slow commit."""
 DELIVERY = {"retry": 20, "backoffDelay": "PT0.2S", "backoffMax": "PT1S"}
 """Retries that outlast the failing sink's bad time, at waits short enough to watch."""
+_PORTS = range(20_000, 32_000)
+"""Below those that systems give to whoever asks for any: else another program could have the
+server's before it has started."""
 
 
 class DemoError(DistributaryError):
@@ -165,8 +169,7 @@ def run(command: Sequence[str] | None = None) -> int:
 async def _play(folder: Path, command: Sequence[str]) -> int:
     chosen = _demo_input.find_input(Path.cwd())
     play = _Play(chosen, folder)
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = probe.getsockname()[1]
+    port = _free_port()
     try:
         await play.open_sinks()
         play.screen.say(f"{len(chosen.events)} events: {chosen.title}")
@@ -176,6 +179,13 @@ async def _play(folder: Path, command: Sequence[str]) -> int:
     finally:
         await play.close()
     return await _verdict(play)
+
+
+def _free_port() -> int:
+    while True:
+        port = secrets.choice(_PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @contextlib.asynccontextmanager
