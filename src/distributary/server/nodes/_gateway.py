@@ -39,6 +39,9 @@ class Gateway:
         listener: A listening socket; closed with the gateway.
         context: Context of this end.
         routes: Where connections go.
+
+    Attributes:
+        connections: How many are open.
     """
 
     def __init__(self, listener: socket.socket, context: ssl.SSLContext, routes: Routes) -> None:
@@ -48,6 +51,11 @@ class Gateway:
         self._routes = routes
         self._listener: Listener | None = None
         self._open: set[_Incoming] = set()
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._open)
 
     def start(self) -> None:
         """Begin to accept."""
