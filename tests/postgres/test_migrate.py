@@ -124,7 +124,7 @@ def test_everything_moves_although_each_step_is_interrupted(
     before = _before(data_dir, routes)
     wanted = migrate.look(data_dir, places)
     said = _dry_run(data_dir, places)
-    assert said.startswith(f"{wanted.records} records of 2 partitions would be moved\n")
+    assert said.startswith(f"{wanted.records:,} records of 2 partitions would be moved\n")
     steps: list[migrate.Step] = []
 
     def interrupt(owner: object, name: str, after: int) -> None:
