@@ -140,6 +140,12 @@ def test_who_owned_a_partition_long_ago_says_that_it_cannot_own_it(machine, url)
     assert says(2, Phase.RUNNING) == [2, 9_002, Phase.ABSENT]
     held = PostgresLease(url, lease, renews=False)
     assert says(3, Phase.ABSENT) == [2, 9_002, Phase.ABSENT]
+    before.own(0, held.generation)
+    owned, seen = before.page(0), there.page(0)
+    owned[StatusField.FAILURES] = 0  # it has run for long
+    before.exchange()
+    there.exchange()
+    assert not seen[StatusField.FAILURES]
     held.release()
 
 

@@ -8,7 +8,12 @@ import pytest
 from distributary.core import database
 from distributary.core.cluster import KafkaPlace, SharedPlaces
 from distributary.core.errors import LogUnavailableError
-from distributary.core.postgres_lease import PARTITIONS, read_leases
+from distributary.core.postgres_lease import (
+    PARTITIONS,
+    PostgresLease,
+    partition_lease,
+    read_leases,
+)
 from distributary.datadir import StatusField
 from distributary.partitions import Entrusted, SessionSettings, cluster_places
 from distributary.partitions._scratch import GIVEN_BY
@@ -54,6 +59,15 @@ def test_a_log_is_out_of_reach_only_where_others_reach_it(entrusted, emptied_url
         see_node(emptied_url, reaches_log=reaches)
         found.append(places.is_out_of_reach(0))
     assert found == [False, False, True]
+
+
+def test_what_another_one_owns_is_not_out_of_reach(entrusted, emptied_url, tmp_path):
+    """Else its page would say that it has failed."""
+    see_node(emptied_url, reaches_log=True)
+    lease = PostgresLease(emptied_url, partition_lease(0), renews=False)
+    places = ClusterPlaces(entrusted, tmp_path)
+    assert not places.is_out_of_reach(0)
+    lease.release()
 
 
 def test_a_task_leaves_a_partition_to_other_executors(entrusted, emptied_url):

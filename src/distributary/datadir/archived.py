@@ -93,7 +93,7 @@ def read_archived(path: Path, to: str) -> dict[int, int]:
 
 
 def noted_archived(path: Path, to: str) -> dict[int, int]:
-    """Returns the same; empty: no job has noted anything of this archive.
+    """Returns the same; empty: no job has noted anything of this archive, or the note is damaged.
 
     Raises:
         OSError: What was noted cannot be read.

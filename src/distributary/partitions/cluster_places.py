@@ -225,9 +225,13 @@ class ClusterPlaces:
     def is_out_of_reach(self, partition: int) -> bool:
         """See ``Places.is_out_of_reach``."""
         try:
+            if self._held(partition_lease(partition)):
+                return False  # whoever has it reads it
             KafkaEnds(self._log, REACHED_S_MAX).end(partition)
         except LogError:
             return self._others_reach()
+        except StoreError:
+            pass  # whoever takes the lease now meets that too
         return False
 
     def _others_reach(self) -> bool:
