@@ -54,8 +54,10 @@ CONNECTIONS = 4
 DELIVERY = {"retry": 20, "backoffDelay": "PT0.2S", "backoffMax": "PT1S"}
 """Retries that outlast the failing sink's bad time, at waits short enough to watch."""
 _PORTS = range(20_000, 32_000)
-"""Below those that systems give to whoever asks for any: else another program could have the
-server's before it has started."""
+"""Below those that most systems give to outgoing connections: one of them could take the port
+before the server has started."""
+_PORTS_TRIED_MAX = 100
+"""Ports that are tried: where so many cannot be opened, none can."""
 
 
 class DemoError(DistributaryError):
@@ -168,8 +170,8 @@ def run(command: Sequence[str] | None = None) -> int:
 
 async def _play(folder: Path, command: Sequence[str]) -> int:
     chosen = _demo_input.find_input(Path.cwd())
-    play = _Play(chosen, folder)
     port = _free_port()
+    play = _Play(chosen, folder)
     try:
         await play.open_sinks()
         play.screen.say(f"{len(chosen.events)} events: {chosen.title}")
@@ -182,10 +184,15 @@ async def _play(folder: Path, command: Sequence[str]) -> int:
 
 
 def _free_port() -> int:
-    while True:
+    why: OSError | None = None
+    for _ in range(_PORTS_TRIED_MAX):
         port = secrets.choice(_PORTS)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError as error:
+            why = error
+    raise DemoError(f"no port can be opened on 127.0.0.1: {why}")
 
 
 @contextlib.asynccontextmanager

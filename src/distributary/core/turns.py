@@ -1,10 +1,10 @@
 """Turns among the namespaces that wait for places which all of them share.
 
-Callers: ``net``, where domains take turns at look-ups of names as namespaces do elsewhere;
-``subscriptions.refresh`` and ``subscriptions.consent``, whose requests to foreign hosts
-have so many places in all; and what takes a few threads for long, for requests of the APIs. Hides:
-who is next. A namespace with ten thousand requests that are due delays another one until the next
-of its requests ends, and no longer.
+Callers: ``net``, where domains take turns at look-ups of names as namespaces do elsewhere, and both
+at reading certificates; ``subscriptions.refresh`` and ``subscriptions.consent``, whose requests to
+foreign hosts have so many places in all; and what takes a few threads for long, for requests of the
+APIs. Hides: who is next. A namespace with ten thousand requests that are due delays another one
+until the next of its requests ends, and no longer.
 """
 
 import asyncio
@@ -237,7 +237,8 @@ class Places:
 
         Args:
             namespace: Who waits.
-            host: For what: the hosts of a namespace take turns. Not together with *may_have*.
+            host: What it waits for; within a namespace hosts take turns. None: all the same.
+                ``may_have`` would be asked for it in place of the namespace.
         """
         place = str(next(self._numbers))
         turn = self._waiting[place] = asyncio.get_running_loop().create_future()

@@ -52,3 +52,16 @@ def test_a_server_that_dies_fails_the_demo_with_its_last_words(
     dying = [sys.executable, "-c", "raise SystemExit('no Java here')"]
     assert demo.run(dying) == 1
     assert "no Java here" in capfd.readouterr().err
+
+
+def test_a_machine_on_which_no_port_can_be_opened_fails_the_demo(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says why, and does not try for ever."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no descriptor is free")
+
+    monkeypatch.setattr(demo.socket, "create_server", refuse)
+    assert demo.run(command()) == 1
+    assert "no port can be opened on 127.0.0.1: no descriptor is free" in capfd.readouterr().err

@@ -39,9 +39,6 @@ class Gateway:
         listener: A listening socket; closed with the gateway.
         context: Context of this end.
         routes: Where connections go.
-
-    Attributes:
-        connections: How many are open.
     """
 
     def __init__(self, listener: socket.socket, context: ssl.SSLContext, routes: Routes) -> None:

@@ -20,13 +20,11 @@ class Target(NamedTuple):
 
     Attributes:
         key: ``target_key``.
-        namespace: Of the resource.
-        destination: Where it is; without a credential, but with its client certificate, without
-            which some sinks answer nobody.
+        destination: Where it is, for the namespace of the resource; without a credential, but with
+            its client certificate, without which some sinks answer nobody.
     """
 
     key: str
-    namespace: str
     destination: Destination
 
 
@@ -37,7 +35,7 @@ class KnownTarget:
 
     def __init__(self, target: Target) -> None:
         self.key = target.key
-        self.namespace = target.namespace
+        self.namespace = target.destination.tenant
         self.destination = target.destination
         self.users: dict[str, float | None] = {}  # by route, the rate that it wants
         self.row: ConsentRow | None = None
@@ -86,5 +84,5 @@ def shows_certificates(spec: ApiSubscriptionSpec) -> bool:
 
 
 def _target(destination: Destination) -> Target:
-    tenant = destination.tenant
-    return Target(target_key(tenant, destination.uri, destination.dial), tenant, destination)
+    key = target_key(destination.tenant, destination.uri, destination.dial)
+    return Target(key, destination)

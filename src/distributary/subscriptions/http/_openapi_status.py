@@ -72,8 +72,8 @@ _OPTIONAL: Final[dict[str, Schema]] = {
     "consent": {
         "type": "array",
         "items": closed(_CONSENT, required=["sink", "state", "since", "asked"]),
-        "description": "What is known of the consent of its HTTP targets; in the status that a"
-        " subscription has as a member only while it waits for one.",
+        "description": "What is known of the consent of its HTTP targets. In lists only while"
+        " `state` is `awaiting-consent`.",
     },
 }
 """Members that may be absent from a short status: what holds the deliveries up."""

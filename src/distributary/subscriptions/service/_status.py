@@ -91,7 +91,7 @@ class Brief(NamedTuple):
         failing: Why its deliveries fail; None: they do not.
         steering: What people, or the server, have set; None: nothing.
         consents: What is known of its HTTP targets' consent, the sink first; empty where nobody is
-            asked, and, of one among many, where it does not wait for a consent.
+            asked. In lists only where ``word`` is that it awaits a consent.
     """
 
     subscription: StoredSubscription
@@ -213,11 +213,12 @@ class Statuses:
 
     def _consents(self, found: Sequence[StoredSubscription]) -> list[list[TargetConsent]]:
         """What is known of the consents of the targets of each of these, ``SLICE`` at most."""
+        reach = Reach()
         targets = [
             {
                 target.key: shown_uri(target.destination.uri)
                 for target in targets_of(
-                    Listed(one.id, one.revision, restore(one.realized), one.namespace), Reach()
+                    Listed(one.id, one.revision, restore(one.realized), one.namespace), reach
                 )
             }
             for one in found
