@@ -165,6 +165,24 @@ def test_a_thread_renews(url, reader):
     PostgresLease(url, "a", renews=False).release()
 
 
+def test_a_lease_that_no_thread_can_renew_is_released(url, reader, monkeypatch):
+    """At once, with its connection: its row would keep others waiting, and nobody has it."""
+
+    def cannot(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", cannot)
+        with pytest.raises(RuntimeError):
+            PostgresLease(url, "a")
+    (row,) = read_leases(reader)
+    assert (row.released, row.left_s <= 0) == (True, True)
+    deadline_s = time.monotonic() + 10
+    while read_leases(reader)[0].connected and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert not read_leases(reader)[0].connected
+
+
 def test_a_restart_of_the_server_loses_no_lease(url, postgres):
     """``kill -9``: the holder goes on once it is back, without another generation."""
     lease = PostgresLease(url, "a")

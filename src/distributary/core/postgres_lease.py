@@ -194,6 +194,7 @@ class PostgresLease:
     Raises:
         LogLockedError: Another process still holds it.
         StoreError: The database failed, or the name or the holder is too long.
+        RuntimeError: No thread can be started; the lease is released.
     """
 
     def __init__(
@@ -229,8 +230,13 @@ class PostgresLease:
             raise
         self._thread: threading.Thread | None = None
         if renews:
-            self._thread = threading.Thread(target=self._keep, name=f"lease-{name}", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._keep, name=f"lease-{name}", daemon=True)
+            try:
+                thread.start()
+            except BaseException:
+                self.release()  # nobody would renew it
+                raise
+            self._thread = thread
 
     def _take(
         self, holder: str, wait_s: float, sleep: Callable[[float], None]

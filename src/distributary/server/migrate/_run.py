@@ -259,9 +259,13 @@ def _check_mark(source: Source, places: SharedPlaces) -> None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         said = {}
     asked = _places_said(places)
-    if {name: said.get(name) for name in asked} != asked:
+    there = {name: said.get(name) for name in asked}
+    if there != asked:
+        where = (
+            f"{there['log']} and {there['store']}" if all(there.values()) else "an unknown place"
+        )
         raise MigrationError(
-            f"what {source.paths.root} holds has moved to {said.get('log')} and"
-            f" {said.get('store')}: nodes on two such places would both deliver it. If none runs"
-            f" there, nor will, delete {path}, and migrate again"
+            f"what {source.paths.root} holds has moved to {where}: nodes on two such places"
+            f" would both deliver it. If none runs there, nor will, delete {path}, and migrate"
+            " again"
         )

@@ -266,9 +266,10 @@ def test_what_has_moved_moves_to_no_second_place(
         for prefix in "ab"
     )
     said = {"log": "host:1/a", "store": store.url}
-    for content in (msgspec.json.encode(said), b"{"):
+    places = {msgspec.json.encode(said): f"host:1/a and {store.url}", b"{": "an unknown place"}
+    for content, place in places.items():
         DataDir(folder).migrated.write_bytes(content)
-        with pytest.raises(MigrationError, match="has moved to"):
+        with pytest.raises(MigrationError, match=f"has moved to {place}: "):
             work(folder, second)
     DataDir(folder).migrated.write_bytes(msgspec.json.encode(said))
     with pytest.raises(SettingsError, match="cannot be used"):

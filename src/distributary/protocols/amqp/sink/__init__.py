@@ -36,7 +36,7 @@ def make(
         return endpoint, destination.credential
 
     async def open_session(destination: Destination, lost: Lost) -> BrokerSession | Answer:
-        key = destination.tenant, key_of(destination)
+        key = key_of(destination)
         note = functools.partial(slow_start.note, key)
         session = AmqpSession(clock, lost, note, slow_start=key in slow_start)
         endpoint = connector.endpoint_of(destination)

@@ -41,7 +41,7 @@ def make(
         return destination.protocol, endpoint, user, password
 
     async def open_session(destination: Destination, lost: Lost) -> BrokerSession | Answer:
-        key = destination.tenant, key_of(destination)
+        key = key_of(destination)
         protocol = destination.protocol
         version = VERSIONS[protocol]
         user, password = login_names(destination.credential, version)

@@ -27,7 +27,7 @@ def make(
     """See ``core.protocol.Protocol``."""
 
     async def open_session(destination: Destination, lost: Lost) -> BrokerSession | Answer:
-        session = NatsSession(lost)
+        session = NatsSession(clock, lost)
         connection = await connect(connector, destination, session)
         if isinstance(connection, NatsConnection):
             session.start(connection)

@@ -49,21 +49,6 @@ class Holder:
     waiting: deque[Flight] = field(default_factory=deque)
 
 
-class Denial:
-    """A denial by the server's permissions, which holds for ``DENIED_S``."""
-
-    __slots__ = ("_since_s",)
-
-    def __init__(self) -> None:
-        self._since_s: float | None = None
-
-    def is_over(self, now_s: float) -> bool:
-        """Whether it is to be tried again; the time counts from the first call."""
-        if self._since_s is None:
-            self._since_s = now_s
-        return now_s - self._since_s >= DENIED_S
-
-
 class Holders:
     """Cache of the subjects of one connection.
 
@@ -76,11 +61,11 @@ class Holders:
         self._by_subject: dict[str, Holder] = {}
         self._asked: dict[bytes, Holder] = {}
         self._may_ask = True
-        self._denial = Denial()
+        self._denied_s = 0.0
 
     def of(self, subject: str, now_s: float) -> Holder:
         """Returns the entry of *subject*; starts a lookup if it is new or expired."""
-        self._may_ask = self._may_ask or self._denial.is_over(now_s)
+        self._may_ask = self._may_ask or now_s - self._denied_s >= DENIED_S
         holder = self._by_subject.get(subject)
         if holder is None:
             if len(self._by_subject) >= SUBJECTS_MAX:
@@ -131,13 +116,13 @@ class Holders:
         if self._may_ask:
             self._by_subject.pop(subject, None)
 
-    def ask_no_more(self) -> list[Holder]:
+    def ask_no_more(self, now_s: float) -> list[Holder]:
         """Stop lookups, which are not permitted for now, and assume a stream for each subject.
 
         Returns the entries with a pending lookup.
         """
         self._may_ask = False
-        self._denial = Denial()
+        self._denied_s = now_s
         asked, self._asked = self._asked, {}
         return list(asked.values())
 

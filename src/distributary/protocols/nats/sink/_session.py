@@ -19,6 +19,7 @@ import operator
 import re
 from typing import Final, TypeAlias
 
+from distributary.core.clock import Clock
 from distributary.core.errors import EventError, TransportError
 from distributary.core.event import Event
 from distributary.core.policy import Acknowledgement, Answer
@@ -27,7 +28,7 @@ from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _answers
 from distributary.protocols.nats.sink._connection import NatsConnection
-from distributary.protocols.nats.sink._holders import Denial, Holder, Holders
+from distributary.protocols.nats.sink._holders import DENIED_S, Holder, Holders
 
 WINDOW: Final = 1_024
 """Messages in flight: JetStream acknowledges 20,000 a second or more, so this is a twentieth of a
@@ -60,16 +61,18 @@ class NatsSession:
     """A ``Session``, and the listener of its connection.
 
     Args:
+        clock: Tells when the server denied something.
         lost: Called when the connection is lost.
     """
 
-    def __init__(self, lost: Lost) -> None:
+    def __init__(self, clock: Clock, lost: Lost) -> None:
         self.window = WINDOW
+        self._clock = clock
         self._tell_lost = lost
         self._connection: NatsConnection | None = None
         self._inbox = b""  # with the dot before the token; empty: not subscribed yet
         self._deaf: Acknowledgement | None = None  # refusal of the inbox: no reply can reach us
-        self._denial = Denial()  # of it
+        self._denied_s = 0.0  # when it came
         self._number = 0  # of the latest message
         self._flying: dict[bytes, _Sent] = {}  # by token, until the stream answers
         self._flying_bytes = 0
@@ -92,7 +95,7 @@ class NatsSession:
             self._publish_core(flight, settings.subject)
             return
         if self._deaf is not None:
-            if not self._denial.is_over(flight.sent_s):
+            if flight.sent_s - self._denied_s < DENIED_S:
                 flight.answer(self._deaf)
                 return
             self._deaf, self._inbox, self._holders = None, b"", Holders(self._ask)
@@ -281,7 +284,7 @@ class NatsSession:
             self._be_deaf(answer)
         elif subject == _LOOK_UP:
             self._unasked()
-            for holder in self._holders.ask_no_more():
+            for holder in self._holders.ask_no_more(self._clock.monotonic_s()):
                 self._found(holder, ["?"])  # publish, and wait for a reply or 503
         elif inbox and subject.startswith(inbox):
             sent = self._flying.pop(subject[len(inbox) :].encode(), None)
@@ -297,7 +300,7 @@ class NatsSession:
         self._connection.unasked()
 
     def _be_deaf(self, answer: Acknowledgement) -> None:
-        self._deaf, self._denial = answer, Denial()
+        self._deaf, self._denied_s = answer, self._clock.monotonic_s()
         for holder in self._holders.clear():
             holder.held = None  # what it says is of no use without acknowledgements
             self._found(holder, answer)

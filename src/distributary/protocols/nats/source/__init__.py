@@ -7,7 +7,9 @@ are unsettled when the process ends, are lost (at most once).
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
+
+import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.deliver import Destination
@@ -44,6 +46,15 @@ class _NatsConsumer:
         self._spec = spec
         self._connector = connector
         self._clock = clock
+        self._log: Any = structlog.get_logger().bind(source=spec.name)
+        self._part = ""  # of the subject, that a narrower consumer reads
+
+    def _reads(self, durable: str, part: str) -> None:
+        """Tell of a consumer that reads a part of the subject; once, however often it connects."""
+        if part and part != self._part:
+            place = self._spec.place
+            self._log.warning("source-reads-part", durable=durable, reads=part, subject=place)
+        self._part = part
 
     async def run(self, take: Callable[[Message], None], unsettled_max: int) -> None:
         spec = self._spec
@@ -59,7 +70,13 @@ class _NatsConsumer:
             stream = str(spec.options.get("stream", "")) or await talk.stream_of(spec.place)
             if stream:
                 reading = StreamReading(
-                    talk, spec, stream, take, unsettled_max=unsettled_max, clock=self._clock
+                    talk,
+                    spec,
+                    stream,
+                    take,
+                    unsettled_max=unsettled_max,
+                    clock=self._clock,
+                    reads=self._reads,
                 )
                 await reading.read()
             else:

@@ -55,6 +55,8 @@ class StreamReading:
         take: Called with each message.
         unsettled_max: Limit of unsettled messages.
         clock: For heartbeats.
+        reads: Called with the name of the consumer, and the part of the subject that it reads;
+            empty: it reads all of it.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class StreamReading:
         *,
         unsettled_max: int,
         clock: Clock,
+        reads: Callable[[str, str], None],
     ) -> None:
         self._talk = talk
         self._spec = spec
@@ -73,6 +76,7 @@ class StreamReading:
         self._take = take
         self._max = unsettled_max
         self._clock = clock
+        self._reads = reads
         self._durable = str(spec.options.get("durable", spec.name))
         self._inbox = talk.new_inbox()
         self._number = 0
@@ -115,13 +119,15 @@ class StreamReading:
             text = f"The consumer {self._durable} must be a pull consumer that acknowledges each"
             raise TransportError("protocol", text)
         place = self._spec.place
-        # An operator's own consumer may have no filter, or read a part of the place.
+        # An operator's own consumer may have no filter, or read a part of the place; so does ours
+        # once the place has been widened.
         found_filter = settings.get("filter_subjects") or [settings.get("filter_subject") or place]
         subjects = [str(subject) for subject in found_filter]
+        read = ", ".join(subjects)[:TEXT_CHARS_MAX]
         if not all(_lies_within(subject, place) for subject in subjects):
-            read = ", ".join(subjects)[:TEXT_CHARS_MAX]
             text = f"The consumer {self._durable} reads {read}: delete it, or set another durable"
             raise TransportError("protocol", f"{text} to read {place}")
+        self._reads(self._durable, "" if place in subjects else read)
         ack_wait = settings.get("ack_wait")
         return ack_wait / _SECOND if isinstance(ack_wait, int) and ack_wait > 0 else ACK_WAIT_S
 

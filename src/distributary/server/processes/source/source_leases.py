@@ -8,7 +8,6 @@ meanwhile that it runs sources: they take what is free, and give it none.
 """
 
 import asyncio
-import contextlib
 import os
 import threading
 from collections import Counter
@@ -45,8 +44,8 @@ FAILED_S: Final = 5.0
 Each further failure doubles it."""
 
 FAILED_S_MAX: Final = 300.0
-"""Longest such pause. After it the others give that node half of what they have more, and take back
-what it cannot start: a second or two without those sources."""
+"""Longest such pause. After it, nodes with more sources give that node some again; what it still
+cannot start is read by nobody for a second or two."""
 
 EXIT_LAPSED: Final = 79
 """Exit code: a lease has run out, and the event loop had not stopped its source."""
@@ -155,6 +154,7 @@ class SourceLeases:
         self._turning = asyncio.Lock()
         self._log: Any = structlog.get_logger()
         self._trouble = False
+        self._unseen = False
         self._over = threading.Event()
         self._pause = threading.Event()
 
@@ -228,8 +228,18 @@ class SourceLeases:
             await asyncio.to_thread(former.release)
         if not seen:
             return
-        with contextlib.suppress(LogLockedError):  # a process before this one: it runs out
+        try:
             self._runner = await asyncio.to_thread(self._table.take, RUNNER + self._node)
+        except LogLockedError:
+            return  # a process before this one: it runs out
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the sources that are read here do not need it
+            if not self._unseen:
+                self._log.warning("sources-unseen", why=f"{type(error).__name__}: {error}")
+            self._unseen = True
+            return
+        self._unseen = False
 
     def _step(self, names: Sequence[str], rows: Sequence[LeaseRow]) -> Step:
         held = {
@@ -260,12 +270,9 @@ class SourceLeases:
         try:
             source = self._make(name)
             source.start()
-        # Whatever it is: nobody would ever read the source, for the lease renews itself.
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - the lease renews itself, for nobody
             self._ended(name)
             await asyncio.to_thread(lease.release)
-            if not isinstance(error, Exception):
-                raise
             self._leave(name, error)
             return
         self._held[name] = lease, source

@@ -143,6 +143,8 @@ class World:
             if self.away_at_take:
                 raise StoreError("the database does not answer")
             self.fail("take", node, lease.removeprefix(SOURCE))
+        else:
+            self.fail("show", node, lease.removeprefix(RUNNER))
 
     def fail(self, where: str, node: str, source: str) -> None:
         """Raise, where a test wants it so."""
@@ -207,6 +209,18 @@ def test_a_source_is_tried_more_and_more_seldom_at_a_node_where_it_cannot_be_sta
         tried = world.tried["x", "a"]
         await world.turns(count=int(FAILED_S_MAX) * 4)
         assert world.tried["x", "a"] == tried + 4
+        world.faulty["make"] = set()
+        await world.turns(count=int(FAILED_S_MAX))
+        assert "a" in world.readers
+        world.faulty["make"] = {("x", "a")}
+        world.table.held[SOURCE + "a"].until_s = world.table.now_s  # it lapses
+        await world.turns(count=1)
+        assert "a" not in world.readers
+        tried = world.tried["x", "a"]
+        await world.turns(count=int(FAILED_S) - 1)
+        assert world.tried["x", "a"] == tried
+        await world.turns(count=1)
+        assert world.tried["x", "a"] == tried + 1
 
     asyncio.run(run())
 
@@ -231,6 +245,24 @@ def test_a_healthy_node_reads_what_cannot_be_started_at_another_one(node, bad, f
         world.faulty[fault] = set()
         await world.turns(count=int(FAILED_S_MAX) + 4)
         assert sorted((world.count("x"), world.count("y"))) == [1, 2]
+
+    asyncio.run(run())
+
+
+def test_a_node_that_cannot_show_that_it_runs_sources_reads_what_is_free(lines) -> None:
+    """The lease by which others see it is not what it reads by; one line for all of the time."""
+
+    async def run() -> None:
+        world = World("x")
+        world.faulty["show"] = {("x", "x")}
+        await world.turns()
+        assert world.count("x") == len(NAMES)
+        assert RUNNER + "x" not in world.table.held
+        (told,) = (line["why"] for line in lines if line["event"] == "sources-unseen")
+        assert told == "RuntimeError: can't start new thread"
+        world.faulty["show"] = set()
+        await world.turns(count=1)
+        assert RUNNER + "x" in world.table.held
 
     asyncio.run(run())
 
