@@ -20,8 +20,8 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """Annotation of the bookmark after the initial objects of a watch (KEP-3157)."""
 
 PIECE_BYTES: Final = 256 * 1024
-"""Objects encoded at a time, bytes, values of Secrets included: one to ten milliseconds, and what a
-slow client keeps in memory, as JSON."""
+"""JSON of the objects encoded at a time, bytes: one to ten milliseconds, and what a slow client
+keeps in memory."""
 
 _encode = msgspec.json.encode
 
@@ -221,7 +221,7 @@ def end_of_slice(items: Sequence[Stored], begin: int) -> int:
     for end in range(begin, len(items)):
         if size_bytes > PIECE_BYTES:
             return end
-        size_bytes += items[end].size_bytes
+        size_bytes += len(items[end].json)
     return len(items)
 
 

@@ -11,8 +11,8 @@ BATCH_MAX: Final = 500
 """Changes returned by one call: with usual objects some 500 KiB."""
 
 BATCH_BYTES_MAX: Final = 256 * 1024
-"""Their objects, bytes, before and after each change, if there are several: JSON, and values of
-Secrets. They are encoded at once, and stay in memory as JSON while the client does not read."""
+"""JSON of their objects, bytes, if there are several: the lines of a batch are made at once, and
+stay in memory while the client does not read."""
 
 
 class Watch:
@@ -104,7 +104,7 @@ def _bounded(changes: list[ObjectChange]) -> list[ObjectChange]:
     """The first of *changes*, up to ``BATCH_BYTES_MAX``, at least one."""
     size_bytes = 0
     for count, change in enumerate(changes):
-        size_bytes += change.size_bytes
+        size_bytes += len(change.stored.json)
         if count and size_bytes > BATCH_BYTES_MAX:
             return changes[:count]
     return changes

@@ -160,9 +160,9 @@ class Writer:
         before = count - 1  # judged as the last of as many writes as it counts
         text = ""
         if waiting + count > WAITING_MAX:
-            text = f"{waiting} writes are waiting"
+            text = "too many writes are waiting"
         elif namespace and own and has_its_share(own + before, waiting + before, WAITING_MAX):
-            text = f"{own} writes of the namespace {namespace} are waiting"
+            text = f"too many writes of the namespace {namespace} are waiting"
         if text:
             text += "; please try again later"
             raise StatusError("TooManyRequests", text, retry_after_s=RETRY_AFTER_S)

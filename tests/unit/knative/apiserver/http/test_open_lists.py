@@ -13,9 +13,9 @@ from distributary.knative.apiserver.http import _api, _open_lists, _view
 from distributary.knative.apiserver.http._negotiation import Form
 from distributary.knative.apiserver.http._open_lists import OpenLists
 from distributary.knative.apiserver.http._view import ListView
-from distributary.knative.apiserver.machinery import Key, StatusError
+from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.objects import Stored
-from distributary.knative.kinds import CONFIG_MAP, SECRET
+from distributary.knative.kinds import CONFIG_MAP
 
 PATH = "/api/v1/namespaces/{}/configmaps"
 SIZE = 1_000
@@ -84,16 +84,6 @@ def test_what_a_client_left_counts_no_more(cluster, lists):
         del left
         fill(cluster, "shop", text)
     assert outcome(kept) == "aaaa"
-
-
-def test_values_of_secrets_count_in_the_runs_of_a_list():
-    """As in all limits."""
-    sealed = b"x" * (_view.PIECE_BYTES // 2)
-    secrets = [
-        Stored(Key(SECRET.resource, "shop", name), name, 1, {}, b"{}", sealed=sealed)
-        for name in "abcde"
-    ]
-    assert [len(run) for run in _view.slices(secrets)] == [2, 2, 1]
 
 
 def test_a_list_that_is_lost_is_cut_off_and_a_watch_begins_anew(cluster, monkeypatch):

@@ -10,7 +10,6 @@ from distributary.core.errors import StoreError
 from distributary.core.quotas import Quotas, QuotaTable
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.machinery.limits import OBJECT_BYTES_MAX
-from distributary.knative.apiserver.objects._watch import BATCH_BYTES_MAX
 from distributary.knative.kinds import SECRET
 from distributary.resource import SINKS
 from distributary.subscriptions.store import Keys, Sealer
@@ -189,17 +188,6 @@ def test_values_count_in_the_window_of_changes(make_world, keys):
         world.run(watch.changes(0))
     assert caught.value.reason == "Expired"
     watch.close()
-
-
-def test_values_count_in_what_a_watch_is_given_at_once(make_world, keys):
-    """Those before and after each change; one change is given whatever its size."""
-    world = make_world(vault=Sealer(Keys(keys)))
-    first = put(world, token=coded("x"))
-    watch = world.objects.watch(SECRET, "shop", first.version)
-    for text in "abc":
-        put(world, token=coded(text * (BATCH_BYTES_MAX // 2)))
-    given = [len(world.run(watch.changes(0))) for _ in range(4)]
-    assert given == [1, 1, 1, 0]
 
 
 def test_a_new_key_seals_what_an_older_one_sealed(make_world, keys):
