@@ -5,13 +5,14 @@ is the turn of its namespace, and one with many writes has its own wait.
 """
 
 import asyncio
-import itertools
+import functools
 from collections.abc import Mapping
 from typing import Final
 
 import structlog
 
 from distributary.core.errors import DistributaryError
+from distributary.core.turns import AT_ONCE, NEVER, Turns
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import Objects
 from distributary.knative.reconcile._failures import Failures, event_key, event_of
@@ -20,8 +21,9 @@ AT_ONCE_MAX: Final = 256
 """Events under way at a time: one batch of the writer of objects, so clients keep their room there.
 Further ones wait here; there is at most one for each object."""
 
-OF_NAMESPACE_MAX: Final = 16
-"""Of these, those of one namespace: others are written though its writes wait."""
+FREE_SHARE: Final = 16
+"""A namespace gets one more while it has less than a sixteenth of the places that are free: alone
+16, sixteen of them 8 each. So those of another are written though the writes of all these wait."""
 
 _log = structlog.get_logger(__name__)
 
@@ -37,53 +39,68 @@ class FailureEvents:
     def __init__(self, objects: Objects, failures: Failures) -> None:
         self._objects = objects
         self._failures = failures
-        self._due: dict[str, dict[str, Key]] = {}  # by namespace and uid
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # by namespace
-        self._places = asyncio.Semaphore(AT_ONCE_MAX)
+        self._turns = Turns()
+        self._due: dict[str, Key] = {}  # by uid
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by uid
 
     def tell(self, about: Mapping[str, Key]) -> None:
         """Write the event of each of these objects, by uid, soon."""
         for uid, key in about.items():
-            self._due.setdefault(key.namespace, {})[uid] = key
-            if key.namespace not in self._tasks:
-                writing = self._write_all(key.namespace)
-                self._tasks[key.namespace] = asyncio.create_task(writing, name="failure-events")
+            self._due[uid] = key
+            self._put(uid)
+        self._start()
 
     async def told(self) -> None:
         """Return when all are written or refused."""
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        while self._tasks:
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def close(self) -> None:
         """Stop; the conditions of the objects say the same."""
+        for uid in self._due:
+            self._turns.discard(uid)
+        self._due.clear()
         for task in self._tasks.values():
             task.cancel()
         await self.told()
 
-    async def _write_all(self, namespace: str) -> None:
-        due = self._due[namespace]
-        try:
-            while due:
-                some = {uid: due[uid] for uid in itertools.islice(due, OF_NAMESPACE_MAX)}
-                for uid in some:
-                    del due[uid]
-                await asyncio.gather(*(self._write(key, uid) for uid, key in some.items()))
-        finally:
-            del self._due[namespace], self._tasks[namespace]
+    def _put(self, uid: str) -> None:
+        if uid in self._due and uid not in self._tasks:
+            namespace = self._due[uid].namespace
+            self._turns.put(uid, namespace, namespace)
+
+    def _start(self) -> None:
+        while (
+            len(self._tasks) < AT_ONCE_MAX and (uid := self._turns.take(self._free_s)) is not None
+        ):
+            writing = self._write(self._due.pop(uid), uid)
+            task = self._tasks[uid] = asyncio.create_task(writing, name="failure-events")
+            task.add_done_callback(functools.partial(self._end, uid))
+
+    def _free_s(self, namespace: str) -> float:
+        free = AT_ONCE_MAX - len(self._tasks)
+        return AT_ONCE if FREE_SHARE * self._turns.held(namespace) < free else NEVER
+
+    def _end(self, uid: str, _task: asyncio.Task[None]) -> None:
+        del self._tasks[uid]
+        self._turns.end(uid)
+        self._put(uid)  # where it was told of again meanwhile
+        self._start()
 
     async def _write(self, key: Key, uid: str) -> None:
-        async with self._places:
-            failing, stored = self._failures.get(uid), self._objects.get(key)
-            if failing is None or stored is None or stored.uid != uid:
-                return
-            told = event_key(key, uid)
-            try:
-                await self._objects.put(told, event_of(told, stored.content, failing))
-            # Nor does a bug lose the others. The next report tries again.
-            except Exception as error:  # noqa: BLE001 - see above
-                _log.warning(
-                    "event-not-stored",
-                    namespace=told.namespace,
-                    name=told.name,
-                    reason=str(error),
-                    exc_info=not isinstance(error, DistributaryError),
-                )
+        failing, stored = self._failures.get(uid), self._objects.get(key)
+        if failing is None or stored is None or stored.uid != uid:
+            return
+        told = event_key(key, uid)
+        try:
+            await self._objects.put(told, event_of(told, stored.content, failing))
+        # Nor does a bug lose the others.
+        except Exception as error:  # noqa: BLE001 - see above
+            self._failures.tell_again(uid)
+            _log.warning(
+                "event-not-stored",
+                namespace=told.namespace,
+                name=told.name,
+                reason=str(error),
+                exc_info=not isinstance(error, DistributaryError),
+            )

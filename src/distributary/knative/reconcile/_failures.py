@@ -85,6 +85,7 @@ class Failures:
         self._found: dict[str, FailingRoute] = {}
         self._told: dict[str, FailingRoute] = {}
         self._again_s: dict[str, float] = {}  # from when on each may be reported again
+        self._untold: set[str] = set()
 
     def news(
         self, found: dict[str, FailingRoute] | None, concerned: Callable[[str], bool]
@@ -103,8 +104,10 @@ class Failures:
         for uid, failing in found.items():
             told = self._told.get(uid)
             waits = now_s < self._again_s.get(uid, now_s) and not _turned(told, failing)
-            if told == failing or waits or not concerned(uid):
+            known = told == failing and uid not in self._untold
+            if known or waits or not concerned(uid):
                 continue
+            self._untold.discard(uid)
             self._told[uid], self._again_s[uid] = failing, now_s + TELL_AGAIN_MS / 1000
             news.append(uid)
         return news
@@ -113,6 +116,12 @@ class Failures:
         """Drop the report of a deleted object."""
         self._told.pop(uid, None)
         self._again_s.pop(uid, None)
+        self._untold.discard(uid)
+
+    def tell_again(self, uid: str) -> None:
+        """Report *uid* once more, though it may not change: its event could not be stored."""
+        if uid in self._told:
+            self._untold.add(uid)
 
     def get(self, uid: str) -> FailingRoute | None:
         """The report of the route *uid*; None: it is not failing."""
